@@ -1,0 +1,39 @@
+//! How the client reaches a server: the [`Connector`] trait, and TCP.
+
+use std::fmt::Debug;
+use std::io;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// A byte stream to a server.
+pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
+
+/// Opens connections to servers.
+///
+/// [`TcpConnector`] is the default; the in-memory network of `zk-curator-testing` is another, which lets
+/// the whole stack run under a paused clock.
+#[async_trait]
+pub trait Connector: Debug + Send + Sync + 'static {
+    /// Opens a connection to `host`, a name or a literal address without brackets, and `port`.
+    ///
+    /// The client bounds the call by its own timeout and may drop it at any time.
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>>;
+}
+
+/// TCP with `TCP_NODELAY`. Names are resolved at every attempt.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpConnector;
+
+#[async_trait]
+impl Connector for TcpConnector {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream))
+    }
+}

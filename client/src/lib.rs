@@ -1,0 +1,3 @@
+//! placeholder
+mod connector;
+pub use connector::{Connector, TcpConnector, Transport};

@@ -1,0 +1,285 @@
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// A value with a fixed wire form.
+pub trait Record: Sized {
+    /// The fewest bytes an encoded value takes. Bounds the element count of a vector before it is allocated.
+    const MIN_SIZE: usize;
+
+    /// Appends the wire form.
+    fn encode(&self, out: &mut Encoder);
+
+    /// Reads the wire form. `what` names the field for the error.
+    ///
+    /// # Errors
+    /// A [`DecodeError`] when the input is truncated or holds an invalid length or value.
+    fn decode(input: &mut Decoder, what: &'static str) -> Result<Self, DecodeError>;
+}
+
+/// Writes jute primitives: big-endian integers, length-prefixed strings, buffers and vectors.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    buf: BytesMut,
+}
+
+impl Encoder {
+    /// An empty encoder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty encoder with room for `capacity` bytes.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { buf: BytesMut::with_capacity(capacity) }
+    }
+
+    /// The bytes written so far.
+    #[must_use]
+    pub fn finish(self) -> Bytes {
+        self.buf.freeze()
+    }
+
+    /// How many bytes have been written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Whether nothing has been written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// Writes a boolean as one byte.
+    pub fn bool(&mut self, value: bool) {
+        self.buf.put_u8(value.into());
+    }
+
+    /// Writes a 32-bit integer.
+    pub fn i32(&mut self, value: i32) {
+        self.buf.put_i32(value);
+    }
+
+    /// Writes a 64-bit integer.
+    pub fn i64(&mut self, value: i64) {
+        self.buf.put_i64(value);
+    }
+
+    /// Writes a length-prefixed UTF-8 string.
+    pub fn string(&mut self, value: &str) {
+        self.length(value.len());
+        self.buf.put_slice(value.as_bytes());
+    }
+
+    /// Writes a length-prefixed buffer; `None` is Java's `null`, length -1.
+    pub fn buffer(&mut self, value: Option<&[u8]>) {
+        match value {
+            None => self.buf.put_i32(-1),
+            Some(bytes) => {
+                self.length(bytes.len());
+                self.buf.put_slice(bytes);
+            }
+        }
+    }
+
+    /// Writes a vector of records.
+    pub fn vector<T: Record>(&mut self, values: &[T]) {
+        self.length(values.len());
+        for value in values {
+            value.encode(self);
+        }
+    }
+
+    /// Lengths are 32-bit on the wire. A longer value cannot be sent: it is written as `i32::MAX`, which every
+    /// peer refuses; callers check sizes long before ([`crate::DEFAULT_MAX_FRAME`]).
+    fn length(&mut self, len: usize) {
+        self.buf.put_i32(i32::try_from(len).unwrap_or(i32::MAX));
+    }
+}
+
+/// Reads jute primitives out of one frame.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    buf: Bytes,
+}
+
+impl Decoder {
+    /// Reads from `frame`; buffers that are read share its memory.
+    #[must_use]
+    pub const fn new(frame: Bytes) -> Self {
+        Self { buf: frame }
+    }
+
+    /// How many bytes are left. Newer peers append fields to records; what is left over is theirs.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Reads a one-byte boolean.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    pub fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+        self.need(what, 1)?;
+        Ok(self.buf.get_u8() != 0)
+    }
+
+    /// Reads a 32-bit integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    pub fn i32(&mut self, what: &'static str) -> Result<i32, DecodeError> {
+        self.need(what, 4)?;
+        Ok(self.buf.get_i32())
+    }
+
+    /// Reads a 64-bit integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    pub fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
+        self.need(what, 8)?;
+        Ok(self.buf.get_i64())
+    }
+
+    /// Reads a string. Java's `null` (length -1) is the empty string.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`] or [`DecodeError::InvalidUtf8`].
+    pub fn string(&mut self, what: &'static str) -> Result<String, DecodeError> {
+        let bytes = self.buffer(what)?.unwrap_or_default();
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(DecodeError::InvalidUtf8 { what }),
+        }
+    }
+
+    /// Reads a buffer; `None` is Java's `null` (length -1).
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] or [`DecodeError::NegativeLength`].
+    pub fn buffer(&mut self, what: &'static str) -> Result<Option<Bytes>, DecodeError> {
+        let Some(length) = self.length(what)? else {
+            return Ok(None);
+        };
+        self.need(what, length)?;
+        Ok(Some(self.buf.split_to(length)))
+    }
+
+    /// Reads a vector; Java's `null` (length -1) is the empty vector.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] when the count cannot fit into what is left of the frame (checked before
+    /// anything is allocated), or the first error of an element.
+    pub fn vector<T: Record>(&mut self, what: &'static str) -> Result<Vec<T>, DecodeError> {
+        let count = self.length(what)?.unwrap_or(0);
+        self.need(what, count.saturating_mul(T::MIN_SIZE.max(1)))?;
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(T::decode(self, what)?);
+        }
+        Ok(values)
+    }
+
+    fn length(&mut self, what: &'static str) -> Result<Option<usize>, DecodeError> {
+        match self.i32(what)? {
+            -1 => Ok(None),
+            length => match usize::try_from(length) {
+                Ok(length) => Ok(Some(length)),
+                Err(_) => Err(DecodeError::NegativeLength { what, length }),
+            },
+        }
+    }
+
+    const fn need(&self, what: &'static str, needed: usize) -> Result<(), DecodeError> {
+        let remaining = self.buf.len();
+        if remaining < needed {
+            return Err(DecodeError::Truncated { what, needed, remaining });
+        }
+        Ok(())
+    }
+}
+
+macro_rules! primitive {
+    ($type:ty, $min:literal, $method:ident, |$value:ident| $encoded:expr) => {
+        impl Record for $type {
+            const MIN_SIZE: usize = $min;
+
+            fn encode(&self, out: &mut Encoder) {
+                let $value = self;
+                out.$method($encoded);
+            }
+
+            fn decode(input: &mut Decoder, what: &'static str) -> Result<Self, DecodeError> {
+                input.$method(what)
+            }
+        }
+    };
+}
+
+primitive!(bool, 1, bool, |value| *value);
+primitive!(i32, 4, i32, |value| *value);
+primitive!(i64, 8, i64, |value| *value);
+primitive!(String, 4, string, |value| value);
+primitive!(Option<Bytes>, 4, buffer, |value| value.as_deref());
+
+impl<T: Record> Record for Vec<T> {
+    const MIN_SIZE: usize = 4;
+
+    fn encode(&self, out: &mut Encoder) {
+        out.vector(self);
+    }
+
+    fn decode(input: &mut Decoder, what: &'static str) -> Result<Self, DecodeError> {
+        input.vector(what)
+    }
+}
+
+/// Why bytes are not a valid frame or record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The field needs more bytes than are left of the frame.
+    #[error("{what} needs {needed} bytes but {remaining} are left")]
+    Truncated {
+        /// The field.
+        what: &'static str,
+        /// Bytes it needs.
+        needed: usize,
+        /// Bytes left.
+        remaining: usize,
+    },
+    /// A length is negative and not the -1 of Java's `null`.
+    #[error("{what} has length {length}")]
+    NegativeLength {
+        /// The field.
+        what: &'static str,
+        /// The length read.
+        length: i32,
+    },
+    /// A frame is longer than the limit.
+    #[error("frame of {length} bytes is over the limit of {limit}")]
+    FrameTooLong {
+        /// Announced length in bytes.
+        length: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
+    /// A string is not UTF-8.
+    #[error("{what} is not valid UTF-8")]
+    InvalidUtf8 {
+        /// The field.
+        what: &'static str,
+    },
+    /// A number has no meaning in its place.
+    #[error("{value} is not a valid {what}")]
+    InvalidValue {
+        /// The field.
+        what: &'static str,
+        /// The value read.
+        value: i32,
+    },
+}

@@ -1,0 +1,36 @@
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{DecodeError, Decoder, Encoder, Record};
+
+/// Adds an identity to the connection (`addauth`).
+#[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
+pub struct AuthPacket {
+    /// The authentication scheme, for example `digest`.
+    pub scheme: String,
+    /// The credentials. Never printed.
+    pub auth: Option<Bytes>,
+}
+
+impl fmt::Debug for AuthPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthPacket").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+impl Record for AuthPacket {
+    const MIN_SIZE: usize = 12;
+
+    fn encode(&self, out: &mut Encoder) {
+        out.i32(0);
+        out.string(&self.scheme);
+        out.buffer(self.auth.as_deref());
+    }
+
+    fn decode(input: &mut Decoder, _what: &'static str) -> Result<Self, DecodeError> {
+        input.i32("AuthPacket.type")?;
+        Ok(Self { scheme: input.string("AuthPacket.scheme")?, auth: input.buffer("AuthPacket.auth")? })
+    }
+}

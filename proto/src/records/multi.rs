@@ -1,0 +1,176 @@
+use super::{
+    CheckVersionRequest, Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest,
+    Stat,
+};
+use crate::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record};
+
+/// One operation of a multi.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiOp {
+    /// Creates a node, answers its path.
+    Create(CreateRequest),
+    /// Creates a node, answers its path and stat.
+    Create2(CreateRequest),
+    /// Creates a container.
+    CreateContainer(CreateRequest),
+    /// Creates a node with a time to live.
+    CreateTtl(CreateTtlRequest),
+    /// Deletes a node.
+    Delete(DeleteRequest),
+    /// Replaces data.
+    SetData(SetDataRequest),
+    /// Checks a version.
+    Check(CheckVersionRequest),
+}
+
+impl MultiOp {
+    /// The opcode in front of the operation.
+    #[must_use]
+    pub const fn opcode(&self) -> OpCode {
+        match self {
+            Self::Create(_) => OpCode::Create,
+            Self::Create2(_) => OpCode::Create2,
+            Self::CreateContainer(_) => OpCode::CreateContainer,
+            Self::CreateTtl(_) => OpCode::CreateTtl,
+            Self::Delete(_) => OpCode::Delete,
+            Self::SetData(_) => OpCode::SetData,
+            Self::Check(_) => OpCode::Check,
+        }
+    }
+
+    /// The node it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => &body.path,
+            Self::CreateTtl(body) => &body.path,
+            Self::Delete(body) => &body.path,
+            Self::SetData(body) => &body.path,
+            Self::Check(body) => &body.path,
+        }
+    }
+
+    pub(crate) fn encode_all(ops: &[Self], out: &mut Encoder) {
+        for op in ops {
+            put_header(out, op.opcode(), false, -1);
+            match op {
+                Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.encode(out),
+                Self::CreateTtl(body) => body.encode(out),
+                Self::Delete(body) => body.encode(out),
+                Self::SetData(body) => body.encode(out),
+                Self::Check(body) => body.encode(out),
+            }
+        }
+        put_header(out, OpCode::Error, true, -1);
+    }
+
+    pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
+        let mut ops = Vec::new();
+        while let Some(header) = Header::next(input)? {
+            ops.push(match header.opcode {
+                OpCode::Create => Self::Create(Record::decode(input, "multi")?),
+                OpCode::Create2 => Self::Create2(Record::decode(input, "multi")?),
+                OpCode::CreateContainer => Self::CreateContainer(Record::decode(input, "multi")?),
+                OpCode::CreateTtl => Self::CreateTtl(Record::decode(input, "multi")?),
+                OpCode::Delete => Self::Delete(Record::decode(input, "multi")?),
+                OpCode::SetData => Self::SetData(Record::decode(input, "multi")?),
+                OpCode::Check => Self::Check(Record::decode(input, "multi")?),
+                other => return Err(not_in_multi(other)),
+            });
+        }
+        Ok(ops)
+    }
+}
+
+/// The result of one operation of a multi.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiResult {
+    /// Of [`MultiOp::Create`]: the path.
+    Create(String),
+    /// Of [`MultiOp::Create2`], [`MultiOp::CreateContainer`] and [`MultiOp::CreateTtl`].
+    Create2(Create2Response),
+    /// Of [`MultiOp::Delete`].
+    Delete,
+    /// Of [`MultiOp::SetData`].
+    SetData(Stat),
+    /// Of [`MultiOp::Check`].
+    Check,
+    /// The multi failed. The operation at fault has the error, those before it `None`, those after it
+    /// [`ErrorCode::RuntimeInconsistency`].
+    Error(Option<ErrorCode>),
+}
+
+impl MultiResult {
+    pub(crate) fn encode_all(results: &[Self], out: &mut Encoder) {
+        for result in results {
+            match result {
+                Self::Create(path) => {
+                    put_header(out, OpCode::Create, false, 0);
+                    out.string(path);
+                }
+                Self::Create2(body) => {
+                    put_header(out, OpCode::Create2, false, 0);
+                    body.encode(out);
+                }
+                Self::Delete => put_header(out, OpCode::Delete, false, 0),
+                Self::SetData(stat) => {
+                    put_header(out, OpCode::SetData, false, 0);
+                    stat.encode(out);
+                }
+                Self::Check => put_header(out, OpCode::Check, false, 0),
+                Self::Error(code) => {
+                    let code = code.map_or(0, ErrorCode::code);
+                    put_header(out, OpCode::Error, false, code);
+                    out.i32(code);
+                }
+            }
+        }
+        put_header(out, OpCode::Error, true, -1);
+    }
+
+    pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
+        let mut results = Vec::new();
+        while let Some(header) = Header::next(input)? {
+            results.push(match header.opcode {
+                OpCode::Create => Self::Create(input.string("multi create")?),
+                OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
+                    Self::Create2(Record::decode(input, "multi")?)
+                }
+                OpCode::Delete => Self::Delete,
+                OpCode::SetData => Self::SetData(Record::decode(input, "multi")?),
+                OpCode::Check => Self::Check,
+                OpCode::Error => Self::Error(ErrorCode::from_code(input.i32("multi error")?)),
+                other => return Err(not_in_multi(other)),
+            });
+        }
+        Ok(results)
+    }
+}
+
+const fn not_in_multi(opcode: OpCode) -> DecodeError {
+    DecodeError::InvalidValue { what: "operation of a multi", value: opcode.code() }
+}
+
+struct Header {
+    opcode: OpCode,
+}
+
+impl Header {
+    fn next(input: &mut Decoder) -> Result<Option<Self>, DecodeError> {
+        let opcode = input.i32("MultiHeader.type")?;
+        let done = input.bool("MultiHeader.done")?;
+        input.i32("MultiHeader.err")?;
+        if done {
+            return Ok(None);
+        }
+        Ok(Some(Self { opcode: opcode.try_into()? }))
+    }
+}
+
+fn put_header(out: &mut Encoder, opcode: OpCode, done: bool, err: i32) {
+    out.i32(opcode.code());
+    out.bool(done);
+    out.i32(err);
+}

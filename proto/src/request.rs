@@ -1,0 +1,138 @@
+use crate::records::{
+    AuthPacket, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
+    GetDataRequest, MultiOp, SetDataRequest, SetWatches, SetWatches2, SyncRequest,
+};
+use crate::{DecodeError, Decoder, Encoder, OpCode, Record};
+
+/// A request of a client, without its header.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Keeps the session alive.
+    Ping,
+    /// Closes the session.
+    CloseSession,
+    /// Adds an identity.
+    Auth(AuthPacket),
+    /// Creates a node, answers [`crate::Response::Path`].
+    Create(CreateRequest),
+    /// Creates a node, answers [`crate::Response::Created`].
+    Create2(CreateRequest),
+    /// Creates a container, answers [`crate::Response::Created`].
+    CreateContainer(CreateRequest),
+    /// Creates a node with a time to live, answers [`crate::Response::Created`].
+    CreateTtl(CreateTtlRequest),
+    /// Deletes a node.
+    Delete(DeleteRequest),
+    /// Answers [`crate::Response::Stat`].
+    Exists(ExistsRequest),
+    /// Answers [`crate::Response::Data`].
+    GetData(GetDataRequest),
+    /// Answers [`crate::Response::Stat`].
+    SetData(SetDataRequest),
+    /// Answers [`crate::Response::Children`].
+    GetChildren(GetChildrenRequest),
+    /// Answers [`crate::Response::Children2`].
+    GetChildren2(GetChildrenRequest),
+    /// Answers [`crate::Response::Path`].
+    Sync(SyncRequest),
+    /// Answers [`crate::Response::Multi`].
+    Multi(Vec<MultiOp>),
+    /// Re-arms one-shot watches.
+    SetWatches(SetWatches),
+    /// Re-arms watches of every kind.
+    SetWatches2(SetWatches2),
+}
+
+impl Request {
+    /// The opcode in the header.
+    #[must_use]
+    pub const fn opcode(&self) -> OpCode {
+        match self {
+            Self::Ping => OpCode::Ping,
+            Self::CloseSession => OpCode::CloseSession,
+            Self::Auth(_) => OpCode::Auth,
+            Self::Create(_) => OpCode::Create,
+            Self::Create2(_) => OpCode::Create2,
+            Self::CreateContainer(_) => OpCode::CreateContainer,
+            Self::CreateTtl(_) => OpCode::CreateTtl,
+            Self::Delete(_) => OpCode::Delete,
+            Self::Exists(_) => OpCode::Exists,
+            Self::GetData(_) => OpCode::GetData,
+            Self::SetData(_) => OpCode::SetData,
+            Self::GetChildren(_) => OpCode::GetChildren,
+            Self::GetChildren2(_) => OpCode::GetChildren2,
+            Self::Sync(_) => OpCode::Sync,
+            Self::Multi(_) => OpCode::Multi,
+            Self::SetWatches(_) => OpCode::SetWatches,
+            Self::SetWatches2(_) => OpCode::SetWatches2,
+        }
+    }
+
+    /// The node it is about; `None` for a request about several or none.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => Some(&body.path),
+            Self::CreateTtl(body) => Some(&body.path),
+            Self::Delete(body) => Some(&body.path),
+            Self::Exists(body) => Some(&body.path),
+            Self::GetData(body) => Some(&body.path),
+            Self::SetData(body) => Some(&body.path),
+            Self::GetChildren(body) | Self::GetChildren2(body) => Some(&body.path),
+            Self::Sync(body) => Some(&body.path),
+            Self::Ping
+            | Self::CloseSession
+            | Self::Auth(_)
+            | Self::Multi(_)
+            | Self::SetWatches(_)
+            | Self::SetWatches2(_) => None,
+        }
+    }
+
+    /// Appends the body.
+    pub fn encode_body(&self, out: &mut Encoder) {
+        match self {
+            Self::Ping | Self::CloseSession => {}
+            Self::Auth(body) => body.encode(out),
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.encode(out),
+            Self::CreateTtl(body) => body.encode(out),
+            Self::Delete(body) => body.encode(out),
+            Self::Exists(body) => body.encode(out),
+            Self::GetData(body) => body.encode(out),
+            Self::SetData(body) => body.encode(out),
+            Self::GetChildren(body) | Self::GetChildren2(body) => body.encode(out),
+            Self::Sync(body) => body.encode(out),
+            Self::Multi(ops) => MultiOp::encode_all(ops, out),
+            Self::SetWatches(body) => body.encode(out),
+            Self::SetWatches2(body) => body.encode(out),
+        }
+    }
+
+    /// Reads the body of a request with this opcode.
+    ///
+    /// # Errors
+    /// A [`DecodeError`]; [`DecodeError::InvalidValue`] of `opcode` when this crate does not know the body.
+    pub fn decode_body(opcode: OpCode, input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(match opcode {
+            OpCode::Ping => Self::Ping,
+            OpCode::CloseSession => Self::CloseSession,
+            OpCode::Auth => Self::Auth(Record::decode(input, "auth")?),
+            OpCode::Create => Self::Create(Record::decode(input, "create")?),
+            OpCode::Create2 => Self::Create2(Record::decode(input, "create2")?),
+            OpCode::CreateContainer => Self::CreateContainer(Record::decode(input, "createContainer")?),
+            OpCode::CreateTtl => Self::CreateTtl(Record::decode(input, "createTTL")?),
+            OpCode::Delete => Self::Delete(Record::decode(input, "delete")?),
+            OpCode::Exists => Self::Exists(Record::decode(input, "exists")?),
+            OpCode::GetData => Self::GetData(Record::decode(input, "getData")?),
+            OpCode::SetData => Self::SetData(Record::decode(input, "setData")?),
+            OpCode::GetChildren => Self::GetChildren(Record::decode(input, "getChildren")?),
+            OpCode::GetChildren2 => Self::GetChildren2(Record::decode(input, "getChildren2")?),
+            OpCode::Sync => Self::Sync(Record::decode(input, "sync")?),
+            OpCode::Multi => Self::Multi(MultiOp::decode_all(input)?),
+            OpCode::SetWatches => Self::SetWatches(Record::decode(input, "setWatches")?),
+            OpCode::SetWatches2 => Self::SetWatches2(Record::decode(input, "setWatches2")?),
+            other => return Err(DecodeError::InvalidValue { what: "opcode", value: other.code() }),
+        })
+    }
+}
