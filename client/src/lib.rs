@@ -1,3 +1,50 @@
-//! placeholder
+//! A ZooKeeper client for tokio: one session, kept over as many connections as it takes.
+//!
+//! This is the raw client under `zk-curator`; most services want the framework, which adds retries, new
+//! sessions, namespaces and recipes. What this crate promises:
+//!
+//! * **Order.** A request is encoded and queued when its method is called, in call order; the returned
+//!   [`Pending`] only waits. Two calls in a row are answered in that order, in one flight.
+//! * **Honesty.** A failed request says whether it [may have been applied](Error::may_have_applied). Nothing
+//!   is retried in silence.
+//! * **Watches survive.** One-shot watches are re-armed after a reconnect, in frames of bounded size, and
+//!   fire for what changed in between.
+//! * **A session ends once**, as a state and not as an error string: when the server says so, or when the
+//!   negotiated timeout has passed without a server that answers ([`SessionState::Expired`]).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await?;
+//! # let connect_string = server.connect_string();
+//! use zk_curator_client::{Acl, CreateMode, ZooKeeper};
+//!
+//! let zk = ZooKeeper::builder(connect_string).connect()?;
+//! let created = zk.create("/a", b"hello", &Acl::open_unsafe(), CreateMode::Ephemeral);
+//! let read = zk.get_data("/a");                  // queued behind the create, sent in the same flight
+//! assert_eq!(created.await?.path, "/a");
+//! assert_eq!(read.await?.data, "hello");
+//! zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+mod config;
+mod connect_string;
 mod connector;
+mod error;
+pub mod path;
+mod session;
+mod types;
+mod watch;
+mod zookeeper;
+
+pub use config::{ConnectError, DisconnectedPolicy, ZooKeeperBuilder};
+pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{Connector, TcpConnector, Transport};
+pub use error::Error;
+pub use session::{ExpiredBy, SessionState, SessionStates};
+pub use types::{Children, Created, Data, Op, OpResult, SessionId, SessionInfo};
+pub use watch::{OneshotWatch, WatchEnded, WatchNotifier, WatchedEvent};
+pub use zookeeper::{Pending, PendingWatched, ZooKeeper};
+
+pub use zk_curator_proto::records::{Acl, CreateMode, EventType, Permissions, Stat};
+pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode};

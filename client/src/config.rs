@@ -1,0 +1,129 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_curator_proto::DEFAULT_MAX_FRAME;
+
+use crate::connector::{Connector, TcpConnector};
+use crate::session::Machine;
+use crate::{ConnectString, ConnectStringError, ZooKeeper};
+
+/// What happens to a request issued while there is no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DisconnectedPolicy {
+    /// It fails at once with [`crate::Error::NotConnected`].
+    FailFast,
+    /// It waits this long for a connection, then fails with [`crate::Error::NotConnected`].
+    Wait(Duration),
+}
+
+/// Why a client could not be made. Nothing was sent.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The connect string is not valid.
+    #[error(transparent)]
+    ConnectString(#[from] ConnectStringError),
+    /// The session timeout is zero or above `i32::MAX` milliseconds.
+    #[error("session timeout of {0:?} is out of range")]
+    SessionTimeout(Duration),
+    /// There is no tokio runtime to run on.
+    #[error("no tokio runtime")]
+    NoRuntime,
+}
+
+/// Settings of a [`ZooKeeper`] client.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ZooKeeperBuilder {
+    pub(crate) connect_string: String,
+    pub(crate) session_timeout: Duration,
+    pub(crate) disconnected: DisconnectedPolicy,
+    pub(crate) close_timeout: Duration,
+    pub(crate) max_requests: usize,
+    pub(crate) max_bytes: usize,
+    pub(crate) max_frame: usize,
+    pub(crate) seed: Option<u64>,
+    pub(crate) connector: Arc<dyn Connector>,
+}
+
+impl ZooKeeperBuilder {
+    pub(crate) fn new(connect_string: String) -> Self {
+        Self {
+            connect_string,
+            session_timeout: Duration::from_secs(30),
+            disconnected: DisconnectedPolicy::Wait(Duration::from_secs(15)),
+            close_timeout: Duration::from_secs(5),
+            max_requests: 65_536,
+            max_bytes: 256 << 20,
+            max_frame: DEFAULT_MAX_FRAME,
+            seed: None,
+            connector: Arc::new(TcpConnector),
+        }
+    }
+
+    /// The session timeout to ask for; the server may grant another one. Default 30 s.
+    ///
+    /// A connection that is silent for two thirds of it is given up; the session is given up when it has
+    /// passed without an answer.
+    pub const fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// What happens to requests without a connection. Default: they wait 15 s.
+    pub const fn disconnected(mut self, policy: DisconnectedPolicy) -> Self {
+        self.disconnected = policy;
+        self
+    }
+
+    /// How long [`ZooKeeper::close`] tries to tell a server, when there is no connection. Default 5 s.
+    pub const fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.close_timeout = timeout;
+        self
+    }
+
+    /// How many requests may wait for their answers, and their size in bytes. Default 65,536 and 256 MiB.
+    /// Above either, a request fails with [`crate::Error::QueueFull`].
+    pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
+        self.max_requests = requests;
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// The largest request, and the largest answer, in bytes: the servers' `jute.maxbuffer`. Default
+    /// [`DEFAULT_MAX_FRAME`], one below 1 MiB.
+    ///
+    /// Answers may be 4 times as long, because a server adds names and stats that were never in one request.
+    pub const fn max_frame(mut self, bytes: usize) -> Self {
+        self.max_frame = bytes;
+        self
+    }
+
+    /// Seeds the order of the hosts and the jitter, for repeatable runs. Default: random.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How to reach servers. Default: [`TcpConnector`].
+    pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.connector = connector;
+        self
+    }
+
+    /// Starts the client and returns at once; it connects in the background, for as long as it takes.
+    ///
+    /// # Errors
+    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime.
+    pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
+        let target: ConnectString = self.connect_string.parse()?;
+        let millis = self.session_timeout.as_millis();
+        if millis == 0 || i32::try_from(millis).is_err() {
+            return Err(ConnectError::SessionTimeout(self.session_timeout));
+        }
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
+        let machine = Machine::new(&self, &target, tokio::time::Instant::now());
+        Ok(ZooKeeper::spawn(&runtime, &self, target.chroot, machine))
+    }
+}

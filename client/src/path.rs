@@ -1,0 +1,106 @@
+//! Which strings are paths: the rules of `org.apache.zookeeper.common.PathUtils`.
+
+/// Why a string is not a path.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The empty string.
+    #[error("path is empty")]
+    Empty,
+    /// Does not begin with `/`.
+    #[error("path does not start with a slash")]
+    Relative,
+    /// Ends with `/` and is not the root.
+    #[error("path ends with a slash")]
+    TrailingSlash,
+    /// Has an empty component (`//`).
+    #[error("path has an empty component")]
+    EmptyComponent,
+    /// Has the component `.` or `..`.
+    #[error("path has a relative component")]
+    RelativeComponent,
+    /// Has a character that ZooKeeper does not allow: NUL, a control character, a surrogate's private
+    /// range or a non-character.
+    #[error("path has the invalid character {0:?}")]
+    InvalidCharacter(char),
+}
+
+/// Checks a path.
+///
+/// # Errors
+/// The first rule that `path` breaks.
+pub fn validate(path: &str) -> Result<(), PathError> {
+    if path.is_empty() {
+        return Err(PathError::Empty);
+    }
+    let Some(rest) = path.strip_prefix('/') else {
+        return Err(PathError::Relative);
+    };
+    if let Some(bad) = path.chars().find(|c| is_forbidden(*c)) {
+        return Err(PathError::InvalidCharacter(bad));
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    if rest.ends_with('/') {
+        return Err(PathError::TrailingSlash);
+    }
+    for component in rest.split('/') {
+        match component {
+            "" => return Err(PathError::EmptyComponent),
+            "." | ".." => return Err(PathError::RelativeComponent),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks the path of a sequential create: its last component may be empty (`/queue/`), because the server
+/// appends the number.
+///
+/// # Errors
+/// The first rule that `path` breaks.
+pub fn validate_sequential(path: &str) -> Result<(), PathError> {
+    match path.strip_suffix('/') {
+        Some(parent) if !parent.is_empty() => validate(parent),
+        Some(_) => Ok(()),
+        None => validate(path),
+    }
+}
+
+const fn is_forbidden(c: char) -> bool {
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{f000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_paths_are_named_for_what_is_wrong() {
+        let cases = [
+            ("", Err(PathError::Empty)),
+            ("a", Err(PathError::Relative)),
+            ("/", Ok(())),
+            ("/a/", Err(PathError::TrailingSlash)),
+            ("//", Err(PathError::TrailingSlash)),
+            ("/a//b", Err(PathError::EmptyComponent)),
+            ("/a/./b", Err(PathError::RelativeComponent)),
+            ("/a/..", Err(PathError::RelativeComponent)),
+            ("/a\0", Err(PathError::InvalidCharacter('\0'))),
+            ("/a/.b/..c/d..", Ok(())),
+            ("/ünïcode/日本", Ok(())),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(validate(path), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequential_path_may_end_with_a_slash() {
+        assert_eq!(validate_sequential("/"), Ok(()));
+        assert_eq!(validate_sequential("/q/"), Ok(()));
+        assert_eq!(validate_sequential("/q//"), Err(PathError::TrailingSlash));
+        assert_eq!(validate_sequential(""), Err(PathError::Empty));
+    }
+}

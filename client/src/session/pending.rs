@@ -1,0 +1,106 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use zk_curator_proto::records::AuthPacket;
+use zk_curator_proto::{OpCode, Response};
+
+use crate::Error;
+use crate::watch::WatchSender;
+
+pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
+
+/// What a handle asks of the driver, in the order of the calls.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Request(Submission),
+    AddAuth { packet: AuthPacket, reply: Reply },
+    ForgetWatch { path: String },
+    Close { done: oneshot::Sender<Result<(), Error>> },
+}
+
+/// A request, encoded but for its header.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) opcode: OpCode,
+    pub(crate) body: Bytes,
+    pub(crate) reply: Reply,
+    pub(crate) watch: Option<(WatchPlan, String, WatchSender)>,
+    pub(crate) permit: Permit,
+}
+
+impl Submission {
+    /// Answers the request.
+    pub(crate) fn finish(self, result: Result<Response, Error>) {
+        drop(self.permit);
+        // A failure means that the caller no longer waits.
+        drop(self.reply.send(result));
+    }
+}
+
+/// Which watch a read leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WatchPlan {
+    /// Data watch if the node exists, none otherwise.
+    Data,
+    /// Child watch if the node exists, none otherwise.
+    Child,
+    /// Data watch if the node exists, else a watch for its creation.
+    Exists,
+}
+
+/// Bounds what waits for answers.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    max_requests: usize,
+    max_bytes: usize,
+}
+
+impl Gate {
+    pub(crate) const fn new(max_requests: usize, max_bytes: usize) -> Self {
+        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), max_requests, max_bytes }
+    }
+
+    pub(crate) fn enter(self: &Arc<Self>, length: usize) -> Result<Permit, Error> {
+        let requests = self.requests.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.bytes.fetch_add(length, Ordering::Relaxed);
+        let permit = Permit { gate: Arc::clone(self), length };
+        if requests >= self.max_requests || bytes.saturating_add(length) > self.max_bytes {
+            return Err(Error::QueueFull { requests, bytes });
+        }
+        Ok(permit)
+    }
+}
+
+/// A place in the queue, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    gate: Arc<Gate>,
+    length: usize,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.gate.requests.fetch_sub(1, Ordering::Relaxed);
+        self.gate.bytes.fetch_sub(self.length, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_refuses_above_either_limit_and_recovers() {
+        let gate = Arc::new(Gate::new(2, 100));
+        let first = gate.enter(60).unwrap();
+        assert_eq!(gate.enter(60).unwrap_err(), Error::QueueFull { requests: 1, bytes: 60 });
+        let second = gate.enter(40).unwrap();
+        assert_eq!(gate.enter(0).unwrap_err(), Error::QueueFull { requests: 2, bytes: 100 });
+        drop((first, second));
+        assert!(gate.enter(100).is_ok());
+    }
+}

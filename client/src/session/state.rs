@@ -1,0 +1,140 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use tokio::sync::mpsc;
+
+use crate::{Error, SessionInfo};
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// No server has been reached yet; there is no session.
+    Connecting,
+    /// A server serves the session.
+    Connected(SessionInfo),
+    /// The connection is lost; the session may live on. The client looks for a server.
+    Disconnected,
+    /// The session is over. Final.
+    Expired(ExpiredBy),
+    /// A server refused the credentials. Final.
+    AuthFailed,
+    /// The client was closed. Final.
+    Closed,
+}
+
+/// Who judged a session to have expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExpiredBy {
+    /// The server said so.
+    Server,
+    /// The negotiated timeout passed since the last request that was answered, counted from when it was
+    /// sent: no earlier does the server expire it, and no later is it safe to assume that it lives.
+    Clock,
+}
+
+impl SessionState {
+    /// The error of requests in a final state that were never sent; `None` in the other states.
+    #[must_use]
+    pub const fn end(self) -> Option<Error> {
+        match self {
+            Self::Connecting | Self::Connected(_) | Self::Disconnected => None,
+            Self::Expired(_) => Some(Error::SessionExpired { sent: false }),
+            Self::AuthFailed => Some(Error::AuthFailed { sent: false }),
+            Self::Closed => Some(Error::Closed { sent: false }),
+        }
+    }
+}
+
+/// The states of a session from a moment on: all of them, in order. Also a [`Stream`]. Ends after a final state.
+#[derive(Debug)]
+pub struct SessionStates {
+    receiver: mpsc::UnboundedReceiver<SessionState>,
+}
+
+impl SessionStates {
+    /// The next state; `None` after the final one.
+    ///
+    /// # Cancel safety
+    /// No state is lost.
+    pub async fn next(&mut self) -> Option<SessionState> {
+        self.receiver.recv().await
+    }
+}
+
+impl Stream for SessionStates {
+    type Item = SessionState;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionState>> {
+        self.receiver.poll_recv(cx)
+    }
+}
+
+/// The present state and everybody who follows it.
+pub(crate) struct StateHub {
+    inner: Mutex<Hub>,
+}
+
+struct Hub {
+    current: SessionState,
+    session: Option<SessionInfo>,
+    subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
+}
+
+impl StateHub {
+    pub(crate) const fn new() -> Self {
+        Self {
+            inner: Mutex::new(Hub {
+                current: SessionState::Connecting,
+                session: None,
+                subscribers: Vec::new(),
+            }),
+        }
+    }
+
+    pub(crate) fn current(&self) -> SessionState {
+        self.lock().current
+    }
+
+    pub(crate) fn session(&self) -> Option<SessionInfo> {
+        self.lock().session
+    }
+
+    pub(crate) fn subscribe(&self) -> SessionStates {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut hub = self.lock();
+        let sent = sender.send(hub.current);
+        debug_assert!(sent.is_ok(), "the receiver is in hand");
+        if hub.current.end().is_none() {
+            hub.subscribers.push(sender);
+        }
+        SessionStates { receiver }
+    }
+
+    pub(crate) fn publish(&self, state: SessionState) {
+        let mut hub = self.lock();
+        hub.current = state;
+        if let SessionState::Connected(session) = state {
+            hub.session = Some(session);
+        }
+        hub.subscribers.retain(|subscriber| subscriber.send(state).is_ok());
+        if state.end().is_some() {
+            hub.subscribers.clear();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Hub> {
+        // Nothing panics while the lock is held; the data are whole in any case.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for StateHub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StateHub").field(&self.current()).finish()
+    }
+}

@@ -1,0 +1,176 @@
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_curator_proto::records::{Acl, CreateMode, Stat};
+
+/// The number of a session, chosen by the server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(i64);
+
+impl SessionId {
+    /// The session with this number.
+    #[must_use]
+    pub const fn new(id: i64) -> Self {
+        Self(id)
+    }
+
+    /// The number, as in [`Stat::ephemeral_owner`].
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
+    }
+}
+
+/// What the server granted when the session was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// The session.
+    pub id: SessionId,
+    /// The negotiated session timeout.
+    pub timeout: Duration,
+}
+
+impl SessionInfo {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(id: SessionId, timeout: Duration) -> Self {
+        Self { id, timeout }
+    }
+}
+
+/// A node that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Created {
+    /// Its path, with the sequence number.
+    pub path: String,
+    /// Its stat.
+    pub stat: Stat,
+}
+
+impl Created {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(path: String, stat: Stat) -> Self {
+        Self { path, stat }
+    }
+}
+
+/// The data of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Data {
+    /// The bytes; Java's `null` reads as empty.
+    pub data: Bytes,
+    /// The stat.
+    pub stat: Stat,
+}
+
+impl Data {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(data: Bytes, stat: Stat) -> Self {
+        Self { data, stat }
+    }
+}
+
+/// The children of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Children {
+    /// Their names, not paths, in no order.
+    pub names: Vec<String>,
+    /// The stat of the parent.
+    pub stat: Stat,
+}
+
+impl Children {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(names: Vec<String>, stat: Stat) -> Self {
+        Self { names, stat }
+    }
+}
+
+/// One operation of a transaction.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// Creates a node.
+    Create {
+        /// The path, without the sequence number.
+        path: String,
+        /// The data.
+        data: Bytes,
+        /// The ACL.
+        acl: Vec<Acl>,
+        /// What kind of node.
+        mode: CreateMode,
+        /// Time to live, for the modes that have one.
+        ttl: Option<Duration>,
+    },
+    /// Deletes a node.
+    Delete {
+        /// The node.
+        path: String,
+        /// The version it must have; `None` for any.
+        version: Option<i32>,
+    },
+    /// Replaces the data of a node.
+    SetData {
+        /// The node.
+        path: String,
+        /// The new data.
+        data: Bytes,
+        /// The version it must have; `None` for any.
+        version: Option<i32>,
+    },
+    /// Checks that a node exists and has a version.
+    Check {
+        /// The node.
+        path: String,
+        /// The version it must have; `None` for any.
+        version: Option<i32>,
+    },
+}
+
+impl Op {
+    /// The node it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Create { path, .. }
+            | Self::Delete { path, .. }
+            | Self::SetData { path, .. }
+            | Self::Check { path, .. } => path,
+        }
+    }
+}
+
+/// The result of one operation of a transaction that was applied.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpResult {
+    /// Of [`Op::Create`].
+    Created(Created),
+    /// Of [`Op::Delete`].
+    Deleted,
+    /// Of [`Op::SetData`].
+    DataSet(Stat),
+    /// Of [`Op::Check`].
+    Checked,
+}

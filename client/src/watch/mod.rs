@@ -1,0 +1,127 @@
+//! One-shot watches: the handle a caller waits on, and the client's book of what is armed.
+
+mod registry;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::{mpsc, oneshot};
+use zk_curator_proto::records::EventType;
+
+use crate::session::Command;
+pub(crate) use registry::{Registry, WatchKind};
+
+/// Something happened to a watched node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node.
+    pub path: String,
+}
+
+impl WatchedEvent {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(event_type: EventType, path: String) -> Self {
+        Self { event_type, path }
+    }
+}
+
+/// The session ended before the watch fired: whatever it was to tell must be read anew.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WatchEnded {
+    /// The session expired or its authentication failed.
+    #[error("the session ended before the watch fired")]
+    SessionLost,
+    /// The client was closed.
+    #[error("the client was closed before the watch fired")]
+    Closed,
+}
+
+pub(crate) type WatchSender = oneshot::Sender<Result<WatchedEvent, WatchEnded>>;
+
+/// A one-shot watch: resolves when the node changes in the way the read asked for, across reconnects.
+///
+/// # Cancel safety
+/// Dropping it forgets the watch; the client no longer re-arms it after a reconnect. The server's own
+/// one-shot watch stays until it fires or the connection ends, and its event is then ignored.
+#[must_use = "a watch does nothing unless it is awaited"]
+pub struct OneshotWatch {
+    path: String,
+    receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
+    /// Where to say that nobody waits any more; `None` once it has fired.
+    forget: Option<mpsc::WeakUnboundedSender<Command>>,
+}
+
+impl OneshotWatch {
+    /// A watch on `path` and the end that fires it, for raw clients other than [`crate::ZooKeeper`].
+    pub fn channel(path: impl Into<String>) -> (WatchNotifier, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (WatchNotifier(sender), Self { path: path.into(), receiver, forget: None })
+    }
+
+    pub(crate) const fn new(
+        path: String,
+        receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
+        forget: mpsc::WeakUnboundedSender<Command>,
+    ) -> Self {
+        Self { path, receiver, forget: Some(forget) }
+    }
+
+    /// The watched node, as the server knows it (with the chroot).
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Debug for OneshotWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneshotWatch").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Future for OneshotWatch {
+    type Output = Result<WatchedEvent, WatchEnded>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.forget = None;
+        // The sender is dropped without a word only when the client's task is gone, with its runtime.
+        Poll::Ready(result.unwrap_or(Err(WatchEnded::Closed)))
+    }
+}
+
+impl Drop for OneshotWatch {
+    fn drop(&mut self) {
+        let Some(commands) = self.forget.take().and_then(|weak| weak.upgrade()) else {
+            return;
+        };
+        self.receiver.close();
+        // A failure means that the client has ended, and its book with it.
+        drop(commands.send(Command::ForgetWatch { path: std::mem::take(&mut self.path) }));
+    }
+}
+
+/// The end of a watch that fires it.
+#[derive(Debug)]
+pub struct WatchNotifier(WatchSender);
+
+impl WatchNotifier {
+    /// Fires the watch.
+    pub fn notify(self, result: Result<WatchedEvent, WatchEnded>) {
+        // A failure means that nobody waits any more.
+        drop(self.0.send(result));
+    }
+
+    /// Whether the watch was dropped.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.0.is_closed()
+    }
+}

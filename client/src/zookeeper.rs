@@ -1,0 +1,568 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use zk_curator_proto::records::{
+    Acl, AuthPacket, Create2Response, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest,
+    ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, SetDataRequest, Stat,
+    SyncRequest,
+};
+use zk_curator_proto::{Encoder, ErrorCode, Request, Response};
+
+use crate::config::ZooKeeperBuilder;
+use crate::path::{validate, validate_sequential};
+use crate::session::{
+    Command, Gate, Machine, SessionState, SessionStates, StateHub, Submission, WatchPlan, run_driver,
+};
+use crate::watch::OneshotWatch;
+use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
+
+/// A handle to one ZooKeeper session. Cheap to clone; the session closes with the last clone.
+///
+/// Every method queues its request before it returns, so that requests are sent and answered in the order of
+/// the calls; the [`Pending`] it returns only waits. Errors of the arguments come out of the `Pending` too.
+///
+/// Paths are absolute and below the chroot of the connect string.
+#[derive(Clone)]
+pub struct ZooKeeper {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: mpsc::UnboundedSender<Command>,
+    states: Arc<StateHub>,
+    gate: Arc<Gate>,
+    chroot: Arc<str>,
+    max_frame: usize,
+}
+
+impl ZooKeeper {
+    /// Begins to configure a client for the servers of a connect string: `host:port,host:port/chroot`.
+    pub fn builder(connect_string: impl Into<String>) -> ZooKeeperBuilder {
+        ZooKeeperBuilder::new(connect_string.into())
+    }
+
+    pub(crate) fn spawn(
+        runtime: &tokio::runtime::Handle,
+        config: &ZooKeeperBuilder,
+        chroot: String,
+        machine: Machine,
+    ) -> Self {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let states = Arc::new(StateHub::new());
+        runtime.spawn(run_driver(machine, Arc::clone(&config.connector), receiver, Arc::clone(&states)));
+        let shared = Shared {
+            commands,
+            states,
+            gate: Arc::new(Gate::new(config.max_requests, config.max_bytes)),
+            chroot: chroot.into(),
+            max_frame: config.max_frame,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The state now.
+    #[must_use]
+    pub fn state(&self) -> SessionState {
+        self.shared.states.current()
+    }
+
+    /// All states from now on, beginning with the present one, in order and without gaps.
+    #[must_use]
+    pub fn states(&self) -> SessionStates {
+        self.shared.states.subscribe()
+    }
+
+    /// The session, once there is one.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionInfo> {
+        self.shared.states.session()
+    }
+
+    /// Waits until the client is connected.
+    ///
+    /// # Errors
+    /// [`Error::SessionExpired`], [`Error::AuthFailed`] or [`Error::Closed`] when it never will be.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn connected(&self) -> Result<SessionInfo, Error> {
+        let mut states = self.states();
+        loop {
+            match states.next().await {
+                Some(SessionState::Connected(session)) => return Ok(session),
+                Some(SessionState::Expired(_)) => return Err(Error::SessionExpired { sent: false }),
+                Some(SessionState::AuthFailed) => return Err(Error::AuthFailed { sent: false }),
+                Some(SessionState::Closed) | None => return Err(Error::Closed { sent: false }),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Creates a node. Sends `create2`, or `createContainer` for [`CreateMode::Container`].
+    ///
+    /// Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`.
+    pub fn create(&self, path: &str, data: &[u8], acl: &[Acl], mode: CreateMode) -> Pending<Created> {
+        if mode.is_ttl() {
+            return Pending::failed(Error::InvalidArgument("a node with a time to live needs one"));
+        }
+        self.send_create(path, data, acl, mode, None)
+    }
+
+    /// Creates a node that the server removes when it has no children and was not written for `ttl`, from
+    /// 1 ms to 2^40 - 1 ms. The server must have `extendedTypesEnabled`.
+    pub fn create_with_ttl(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+        ttl: Duration,
+    ) -> Pending<Created> {
+        if !mode.is_ttl() {
+            return Pending::failed(Error::InvalidArgument("this kind of node has no time to live"));
+        }
+        self.send_create(path, data, acl, mode, Some(ttl))
+    }
+
+    fn send_create(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+        ttl: Option<Duration>,
+    ) -> Pending<Created> {
+        let op = Op::Create {
+            path: path.to_owned(),
+            data: Bytes::copy_from_slice(data),
+            acl: acl.to_vec(),
+            mode,
+            ttl,
+        };
+        let request = match self.wire_op(&op) {
+            Ok(MultiOp::Create2(body)) => Request::Create2(body),
+            Ok(MultiOp::CreateContainer(body)) => Request::CreateContainer(body),
+            Ok(MultiOp::CreateTtl(body)) => Request::CreateTtl(body),
+            Ok(_) => return Pending::failed(Error::UnexpectedAnswer),
+            Err(error) => return Pending::failed(error),
+        };
+        self.submit(&request, |response, chroot| match response {
+            Response::Created(body) => Some(created(body, chroot)),
+            _ => None,
+        })
+    }
+
+    /// Deletes a node that has no children. `version` is the data version it must have; `None` for any.
+    ///
+    /// Fails with `NoNode`, `BadVersion`, `NotEmpty`.
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
+        match self.absolute(path) {
+            Ok(path) => {
+                let request = Request::Delete(DeleteRequest { path, version: version.unwrap_or(-1) });
+                self.submit(&request, |_, _| Some(()))
+            }
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// Answers the stat of a node, or `None` when it does not exist.
+    pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
+        match self.absolute(path) {
+            Ok(path) => {
+                self.submit(&Request::Exists(ExistsRequest { path, watch: false }), stat).absent_is_none()
+            }
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// [`ZooKeeper::exists`], and a watch for creation, change of data and deletion.
+    pub fn exists_watched(&self, path: &str) -> PendingWatched<Option<Stat>> {
+        match self.absolute(path) {
+            Ok(path) => {
+                let request = Request::Exists(ExistsRequest { path: path.clone(), watch: true });
+                let mut pending = self.submit_watched(&request, path, WatchPlan::Exists, stat);
+                pending.answer = pending.answer.absent_is_none();
+                pending
+            }
+            Err(error) => PendingWatched::failed(error),
+        }
+    }
+
+    /// Answers data and stat of a node. Fails with `NoNode`.
+    pub fn get_data(&self, path: &str) -> Pending<Data> {
+        match self.absolute(path) {
+            Ok(path) => self.submit(&Request::GetData(GetDataRequest { path, watch: false }), data),
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// [`ZooKeeper::get_data`], and a watch for change of data and deletion, if the node exists.
+    pub fn get_data_watched(&self, path: &str) -> PendingWatched<Data> {
+        match self.absolute(path) {
+            Ok(path) => {
+                let request = Request::GetData(GetDataRequest { path: path.clone(), watch: true });
+                self.submit_watched(&request, path, WatchPlan::Data, data)
+            }
+            Err(error) => PendingWatched::failed(error),
+        }
+    }
+
+    /// Replaces the data of a node. `version` is the one it must have; `None` for any.
+    ///
+    /// Fails with `NoNode`, `BadVersion`.
+    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
+        match self.absolute(path) {
+            Ok(path) => {
+                let data = Some(Bytes::copy_from_slice(data));
+                let request = Request::SetData(SetDataRequest { path, data, version: version.unwrap_or(-1) });
+                self.submit(&request, stat_of_answer)
+            }
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// Answers the names of a node's children, in no order, and its stat. Fails with `NoNode`.
+    pub fn get_children(&self, path: &str) -> Pending<Children> {
+        match self.absolute(path) {
+            Ok(path) => {
+                self.submit(&Request::GetChildren2(GetChildrenRequest { path, watch: false }), children)
+            }
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// [`ZooKeeper::get_children`], and a watch for children and deletion, if the node exists.
+    pub fn get_children_watched(&self, path: &str) -> PendingWatched<Children> {
+        match self.absolute(path) {
+            Ok(path) => {
+                let request = Request::GetChildren2(GetChildrenRequest { path: path.clone(), watch: true });
+                self.submit_watched(&request, path, WatchPlan::Child, children)
+            }
+            Err(error) => PendingWatched::failed(error),
+        }
+    }
+
+    /// Brings the server up to date with the leader: reads issued after it see everything that was
+    /// committed before it.
+    pub fn sync(&self, path: &str) -> Pending<()> {
+        match self.absolute(path) {
+            Ok(path) => self.submit(&Request::Sync(SyncRequest { path }), |_, _| Some(())),
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// Applies all operations or none.
+    ///
+    /// Fails with [`Error::TransactionFailed`], which names the operation at fault.
+    pub fn multi(&self, ops: &[Op]) -> Pending<Vec<OpResult>> {
+        match ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>() {
+            Ok(ops) => self.submit(&Request::Multi(ops), multi_results),
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// Adds an identity to this connection and, in the order of the calls, to every later one.
+    ///
+    /// A server that refuses it ends the client in [`SessionState::AuthFailed`].
+    pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Pending<()> {
+        let packet = AuthPacket { scheme: scheme.to_owned(), auth: Some(Bytes::copy_from_slice(auth)) };
+        let (reply, receiver) = oneshot::channel();
+        if self.shared.commands.send(Command::AddAuth { packet, reply }).is_err() {
+            return Pending::failed(self.ended());
+        }
+        Pending::waiting(receiver, Arc::clone(&self.shared), |_, _| Some(()))
+    }
+
+    /// Closes the session, for all clones of the handle: requests issued before are still sent, the server
+    /// deletes the ephemeral nodes of the session, and the client ends.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLoss`] when no server could be told within the close timeout: the ephemeral nodes
+    /// then stay until the session expires. The client is closed all the same.
+    ///
+    /// # Cancel safety
+    /// The session is closed in the background all the same.
+    pub async fn close(&self) -> Result<(), Error> {
+        let (done, receiver) = oneshot::channel();
+        if self.shared.commands.send(Command::Close { done }).is_err() {
+            return Ok(());
+        }
+        receiver.await.unwrap_or(Ok(()))
+    }
+
+    fn submit<T>(&self, request: &Request, decode: Decode<T>) -> Pending<T> {
+        self.enqueue(request, None, decode)
+    }
+
+    fn submit_watched<T>(
+        &self,
+        request: &Request,
+        path: String,
+        plan: WatchPlan,
+        decode: Decode<T>,
+    ) -> PendingWatched<T> {
+        let (sender, receiver) = oneshot::channel();
+        let watch = OneshotWatch::new(path.clone(), receiver, self.shared.commands.downgrade());
+        let answer = self.enqueue(request, Some((plan, path, sender)), decode);
+        PendingWatched { answer, watch: Some(watch) }
+    }
+
+    fn enqueue<T>(
+        &self,
+        request: &Request,
+        watch: Option<(WatchPlan, String, crate::watch::WatchSender)>,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        let mut body = Encoder::with_capacity(64);
+        request.encode_body(&mut body);
+        let body = body.finish();
+        // The eight bytes of the header count too.
+        let length = body.len() + 8;
+        if length > self.shared.max_frame {
+            return Pending::failed(Error::TooLarge { length, limit: self.shared.max_frame });
+        }
+        let permit = match self.shared.gate.enter(length) {
+            Ok(permit) => permit,
+            Err(error) => return Pending::failed(error),
+        };
+        let (reply, receiver) = oneshot::channel();
+        let submission = Submission { opcode: request.opcode(), body, reply, watch, permit };
+        if self.shared.commands.send(Command::Request(submission)).is_err() {
+            return Pending::failed(self.ended());
+        }
+        Pending::waiting(receiver, Arc::clone(&self.shared), decode)
+    }
+
+    /// Why nothing can be sent any more.
+    fn ended(&self) -> Error {
+        self.shared.states.current().end().unwrap_or(Error::Closed { sent: false })
+    }
+
+    fn absolute(&self, path: &str) -> Result<String, Error> {
+        validate(path)?;
+        Ok(self.below_chroot(path))
+    }
+
+    fn below_chroot(&self, path: &str) -> String {
+        match (&*self.shared.chroot, path) {
+            ("", path) => path.to_owned(),
+            (chroot, "/") => chroot.to_owned(),
+            (chroot, path) => format!("{chroot}{path}"),
+        }
+    }
+
+    fn wire_op(&self, op: &Op) -> Result<MultiOp, Error> {
+        Ok(match op {
+            Op::Create { path, data, acl, mode, ttl } => {
+                if mode.is_sequential() {
+                    validate_sequential(path)?;
+                } else {
+                    validate(path)?;
+                }
+                let path = self.below_chroot(path);
+                let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());
+                match (mode, ttl) {
+                    (mode, Some(ttl)) if mode.is_ttl() => {
+                        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+                        MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, flags, ttl })
+                    }
+                    (mode, ttl) if mode.is_ttl() || ttl.is_some() => {
+                        return Err(Error::InvalidArgument("time to live and kind of node do not fit"));
+                    }
+                    (CreateMode::Container, _) => {
+                        MultiOp::CreateContainer(CreateRequest { path, data, acl, flags })
+                    }
+                    _ => MultiOp::Create2(CreateRequest { path, data, acl, flags }),
+                }
+            }
+            Op::Delete { path, version } => {
+                MultiOp::Delete(DeleteRequest { path: self.absolute(path)?, version: version.unwrap_or(-1) })
+            }
+            Op::SetData { path, data, version } => MultiOp::SetData(SetDataRequest {
+                path: self.absolute(path)?,
+                data: Some(data.clone()),
+                version: version.unwrap_or(-1),
+            }),
+            Op::Check { path, version } => MultiOp::Check(zk_curator_proto::records::CheckVersionRequest {
+                path: self.absolute(path)?,
+                version: version.unwrap_or(-1),
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for ZooKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeper").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+/// Reads an answer; `None` when it is of another kind.
+type Decode<T> = fn(Response, &str) -> Option<T>;
+
+fn stat_of_answer(response: Response, _: &str) -> Option<Stat> {
+    if let Response::Stat(stat) = response { Some(stat) } else { None }
+}
+
+fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
+    stat_of_answer(response, chroot).map(Some)
+}
+
+fn data(response: Response, _: &str) -> Option<Data> {
+    match response {
+        Response::Data(body) => Some(Data { data: body.data.unwrap_or_default(), stat: body.stat }),
+        _ => None,
+    }
+}
+
+fn children(response: Response, _: &str) -> Option<Children> {
+    match response {
+        Response::Children2(body) => Some(Children { names: body.children, stat: body.stat }),
+        _ => None,
+    }
+}
+
+fn created(body: Create2Response, chroot: &str) -> Created {
+    let path = match body.path.strip_prefix(chroot) {
+        Some(visible) => visible.to_owned(),
+        None => body.path,
+    };
+    Created { path, stat: body.stat }
+}
+
+fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {
+    let Response::Multi(results) = response else {
+        return None;
+    };
+    let convert = |result| match result {
+        MultiResult::Create2(body) => Some(OpResult::Created(created(body, chroot))),
+        MultiResult::Delete => Some(OpResult::Deleted),
+        MultiResult::SetData(stat) => Some(OpResult::DataSet(stat)),
+        MultiResult::Check => Some(OpResult::Checked),
+        _ => None,
+    };
+    results.into_iter().map(convert).collect()
+}
+
+/// Waits for the answer to a request that has been queued already.
+///
+/// # Cancel safety
+/// Dropping it does not take the request back once it has been sent: it may still be applied. A request that
+/// waits for a connection is not sent any more.
+#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+pub struct Pending<T> {
+    state: PendingState,
+    decode: Decode<T>,
+    on_absent: Option<fn() -> T>,
+}
+
+enum PendingState {
+    Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
+    Failed(Option<Error>),
+}
+
+impl<T> Pending<T> {
+    fn failed(error: Error) -> Self {
+        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, on_absent: None }
+    }
+
+    const fn waiting(
+        reply: oneshot::Receiver<Result<Response, Error>>,
+        shared: Arc<Shared>,
+        decode: Decode<T>,
+    ) -> Self {
+        Self { state: PendingState::Waiting { reply, shared }, decode, on_absent: None }
+    }
+}
+
+impl<T> Pending<Option<T>> {
+    fn absent_is_none(mut self) -> Self {
+        self.on_absent = Some(|| None);
+        self
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let (reply, shared) = match &mut this.state {
+            PendingState::Waiting { reply, shared } => (reply, shared),
+            PendingState::Failed(error) => {
+                return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
+            }
+        };
+        let answer = std::task::ready!(Pin::new(reply).poll(cx));
+        Poll::Ready(match answer {
+            Ok(Ok(Response::Multi(results))) if transaction_error(&results).is_some() => {
+                Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
+            }
+            Ok(Ok(response)) => (this.decode)(response, &shared.chroot).ok_or(Error::UnexpectedAnswer),
+            Ok(Err(Error::Refused(ErrorCode::NoNode))) if this.on_absent.is_some() => {
+                this.on_absent.map(|absent| absent()).ok_or(Error::UnexpectedAnswer)
+            }
+            Ok(Err(error)) => Err(error),
+            // The client's task is gone, with its runtime: nobody knows whether the request was sent.
+            Err(_) => Err(Error::Closed { sent: true }),
+        })
+    }
+}
+
+/// The operation at fault is the one with a real error; those around it carry fillers.
+fn transaction_error(results: &[MultiResult]) -> Option<Error> {
+    let failed = |result: &MultiResult| match result {
+        MultiResult::Error(Some(code)) if *code != ErrorCode::RuntimeInconsistency => Some(*code),
+        _ => None,
+    };
+    let at_fault = results.iter().enumerate().find_map(|(index, result)| Some((index, failed(result)?)));
+    if let Some((index, code)) = at_fault {
+        return Some(Error::TransactionFailed { index, code });
+    }
+    let index = results.iter().position(|result| matches!(result, MultiResult::Error(_)))?;
+    Some(Error::TransactionFailed { index, code: ErrorCode::RuntimeInconsistency })
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}
+
+/// [`Pending`] for a read that also leaves a watch.
+///
+/// # Cancel safety
+/// As [`Pending`]; the watch is forgotten.
+#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+pub struct PendingWatched<T> {
+    answer: Pending<T>,
+    watch: Option<OneshotWatch>,
+}
+
+impl<T> PendingWatched<T> {
+    fn failed(error: Error) -> Self {
+        Self { answer: Pending::failed(error), watch: None }
+    }
+}
+
+impl<T> Future for PendingWatched<T> {
+    type Output = Result<(T, OneshotWatch), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
+        let watch = self.watch.take();
+        Poll::Ready(answer.and_then(|answer| Ok((answer, watch.ok_or(Error::UnexpectedAnswer)?))))
+    }
+}
+
+impl<T> fmt::Debug for PendingWatched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingWatched").finish_non_exhaustive()
+    }
+}
