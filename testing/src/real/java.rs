@@ -1,0 +1,206 @@
+//! Finds Java and its libraries, and runs small Java programs beside a test.
+//!
+//! The programs are plain source files with one class, named as the file. They speak to the server with
+//! Apache ZooKeeper's own client and with Apache Curator: peers that this project did not write.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::{env, fs};
+
+use tokio::process::{Child, Command};
+
+use super::RealError;
+use super::temp_dir::TempDir;
+
+/// Where Debian's packages put the libraries.
+const DEBIAN_JARS: &str = "/usr/share/java";
+
+/// What Apache ZooKeeper needs, server and client. Names without version, as Debian links them.
+const ZOOKEEPER: [&str; 6] =
+    ["zookeeper", "zookeeper-jute", "slf4j-api", "netty-all", "snappy-java", "metrics-core"];
+
+/// What Apache Curator needs on top.
+const CURATOR: [&str; 7] = [
+    "curator-client",
+    "curator-framework",
+    "curator-recipes",
+    "guava",
+    "jackson-core",
+    "jackson-databind",
+    "jackson-annotations",
+];
+
+/// A compiled Java program, with Apache ZooKeeper and Apache Curator on its class path.
+///
+/// The classes live in a temporary directory that is removed on drop: keep the program until its
+/// processes have ended.
+#[derive(Debug)]
+pub struct Program {
+    java: PathBuf,
+    class: OsString,
+    class_path: OsString,
+    _classes: TempDir,
+}
+
+impl Program {
+    /// Compiles `source`, for example `tests/interop/CuratorMutexContender.java`.
+    ///
+    /// # Errors
+    /// What [`available`] answers, [`RealError::Compile`] with the compiler's words, or [`RealError::Io`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills the compiler and removes its output.
+    pub async fn compile(source: impl AsRef<Path>) -> Result<Self, RealError> {
+        let source = source.as_ref();
+        let javac = find_program("javac")?;
+        let java = find_program("java")?;
+        let libraries = curator_jars()?;
+        let classes = TempDir::new("zk-curator-java")?;
+        let output = Command::new(&javac)
+            .arg("-proc:none")
+            .arg("-cp")
+            .arg(class_path(libraries.iter().map(PathBuf::as_path))?)
+            .arg("-d")
+            .arg(classes.path())
+            .arg(source)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(|error| RealError::Io { what: "run", path: javac, source: error })?;
+        if !output.status.success() {
+            let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
+            text.push_str(&String::from_utf8_lossy(&output.stdout));
+            return Err(RealError::Compile { file: source.to_owned(), output: text });
+        }
+        Ok(Self {
+            java,
+            class: source.file_stem().unwrap_or_default().to_owned(),
+            class_path: class_path(
+                [classes.path()].into_iter().chain(libraries.iter().map(PathBuf::as_path)),
+            )?,
+            _classes: classes,
+        })
+    }
+
+    /// Starts the program. Its standard output is piped, its standard error is ours, and dropping the
+    /// [`Child`] kills it.
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the process cannot be started.
+    pub fn spawn(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child, RealError> {
+        Command::new(&self.java)
+            // Programs of a few seconds: compile little, and do not take a heap by the size of the machine.
+            .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(&self.class_path)
+            .arg(&self.class)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|source| RealError::Io { what: "run", path: self.java.clone(), source })
+    }
+}
+
+/// Whether Java programs can be compiled and run against Apache Curator.
+///
+/// # Errors
+/// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
+pub fn available() -> Result<(), RealError> {
+    find_program("javac")?;
+    find_program("java")?;
+    curator_jars()?;
+    Ok(())
+}
+
+fn curator_jars() -> Result<Vec<PathBuf>, RealError> {
+    let directories = jar_directories();
+    let mut jars = zookeeper_jars(&directories, "slf4j-nop")?;
+    for jar in CURATOR {
+        jars.push(find_jar(&directories, jar)?);
+    }
+    Ok(jars)
+}
+
+/// The libraries of Apache ZooKeeper, with `logging` as the binding of slf4j.
+pub(super) fn zookeeper_jars(
+    directories: &[PathBuf],
+    logging: &'static str,
+) -> Result<Vec<PathBuf>, RealError> {
+    ZOOKEEPER.into_iter().chain([logging]).map(|jar| find_jar(directories, jar)).collect()
+}
+
+/// The directories of `ZOOKEEPER_JARS`, separated by colons, or Debian's.
+pub(super) fn jar_directories() -> Vec<PathBuf> {
+    match env::var_os("ZOOKEEPER_JARS") {
+        Some(directories) if !directories.is_empty() => env::split_paths(&directories).collect(),
+        _ => vec![DEBIAN_JARS.into()],
+    }
+}
+
+/// `NAME.jar`, else the last of `NAME-<version>.jar`, in the first directory that has one.
+fn find_jar(directories: &[PathBuf], jar: &'static str) -> Result<PathBuf, RealError> {
+    let plain = format!("{jar}.jar");
+    for directory in directories {
+        let path = directory.join(&plain);
+        if path.is_file() {
+            return Ok(path);
+        }
+        let Ok(entries) = fs::read_dir(directory) else { continue };
+        let versioned = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| {
+                name.strip_suffix(".jar")
+                    .and_then(|name| name.strip_prefix(jar)?.strip_prefix('-'))
+                    .is_some_and(|version| version.starts_with(|digit: char| digit.is_ascii_digit()))
+            })
+            .max();
+        if let Some(name) = versioned {
+            return Ok(directory.join(name));
+        }
+    }
+    Err(RealError::JarMissing { jar, directories: directories.to_vec() })
+}
+
+/// `java` or `javac`: of `JAVA_HOME`, else the first in `PATH`.
+pub(super) fn find_program(program: &'static str) -> Result<PathBuf, RealError> {
+    let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    home.into_iter()
+        .chain(env::split_paths(&path))
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+        .ok_or(RealError::JavaMissing { program })
+}
+
+/// The entries joined by colons, as `-cp` wants them.
+pub(super) fn class_path<'a>(entries: impl IntoIterator<Item = &'a Path>) -> Result<OsString, RealError> {
+    env::join_paths(entries).map_err(|error| RealError::Io {
+        what: "use",
+        path: "the class path".into(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jar_is_found_with_and_without_version_and_never_by_prefix() {
+        let dir = TempDir::new("zk-curator-jars").unwrap();
+        for name in ["zookeeper-jute-3.9.2.jar", "zookeeper-3.9.1.jar", "zookeeper-3.9.2.jar", "guava.jar"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let nowhere = dir.path().join("absent");
+        let directories = [nowhere, dir.path().to_owned()];
+        let found = |jar| find_jar(&directories, jar).unwrap().file_name().unwrap().to_owned();
+        assert_eq!(found("zookeeper"), "zookeeper-3.9.2.jar");
+        assert_eq!(found("zookeeper-jute"), "zookeeper-jute-3.9.2.jar");
+        assert_eq!(found("guava"), "guava.jar");
+        let missing = find_jar(&directories, "netty-all").unwrap_err();
+        assert!(missing.to_string().starts_with("netty-all.jar was not found in"), "{missing}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Starts Apache ZooKeeper itself, for the tests that must not trust a server of our own.
+//!
+//! [`RealZooKeeper`] needs a Java runtime and the libraries of the Debian packages `libzookeeper-java`,
+//! `libnetty-java`, `libsnappy-java` and `libslf4j-java`; `scripts/install-real` installs them. Other
+//! places for the libraries are named in the environment variable `ZOOKEEPER_JARS`, directories separated
+//! by colons.
+//!
+//! # Tests
+//! A test that needs Java begins with [`or_skip`]. Without Java it says so and passes, so that
+//! `cargo test --workspace` works with nothing but the Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as
+//! in CI, it fails instead: a test that was skipped is not a test that passed.
+//!
+//! ```
+//! # async fn test() {
+//! use zk_curator_testing::real;
+//!
+//! let Some(zookeeper) = real::or_skip("writes_survive_a_restart").await else { return };
+//! let connect_string = zookeeper.connect_string(); // "127.0.0.1:20123"
+//! # }
+//! ```
+
+mod error;
+pub mod java;
+mod launcher;
+mod temp_dir;
+
+use std::env;
+use std::io::{self, Write};
+
+pub use error::RealError;
+pub use launcher::{RealZooKeeper, RealZooKeeperBuilder};
+
+/// Whether a missing Apache ZooKeeper is a failure: `ZK_CURATOR_REQUIRE_REAL` is `1`.
+#[must_use]
+pub fn required() -> bool {
+    env::var_os("ZK_CURATOR_REQUIRE_REAL").is_some_and(|value| value == "1")
+}
+
+/// Whether `test` can run, given what an `available` function answered. If not, says why.
+///
+/// # Panics
+/// When the test cannot run and [`required`].
+#[must_use]
+pub fn runs(test: &str, available: Result<(), RealError>) -> bool {
+    let Err(why) = available else { return true };
+    assert!(!required(), "{test} needs what is missing here: {why}");
+    // Not eprintln!: the test harness would hide it, as the output of a test that passes.
+    if writeln!(io::stderr(), "SKIPPED {test}: {why}").is_err() {
+        tracing::warn!(test, %why, "skipped");
+    }
+    false
+}
+
+/// Starts Apache ZooKeeper for `test`; `None`, with a line on standard error, when it is not installed.
+///
+/// # Panics
+/// When it is not installed and [`required`], or when it is installed and does not start.
+///
+/// # Cancel safety
+/// See [`RealZooKeeperBuilder::start`].
+pub async fn or_skip(test: &str) -> Option<RealZooKeeper> {
+    or_skip_with(test, RealZooKeeper::builder()).await
+}
+
+/// [`or_skip`] with settings.
+///
+/// # Panics
+/// As [`or_skip`].
+///
+/// # Cancel safety
+/// See [`RealZooKeeperBuilder::start`].
+pub async fn or_skip_with(test: &str, builder: RealZooKeeperBuilder) -> Option<RealZooKeeper> {
+    if !runs(test, builder.available()) {
+        return None;
+    }
+    match builder.start().await {
+        Ok(zookeeper) => Some(zookeeper),
+        Err(error) => panic!("{test}: {error} ({:?})", std::error::Error::source(&error)),
+    }
+}

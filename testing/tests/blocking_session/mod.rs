@@ -1,0 +1,79 @@
+//! A client of a few lines: one request at a time over a blocking socket.
+#![expect(clippy::unwrap_used, reason = "a helper of tests")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use bytes::{Bytes, BytesMut};
+use zk_curator_proto::records::{
+    Acl, ConnectRequest, ConnectResponse, CreateRequest, GetDataRequest, ReplyHeader, RequestHeader,
+};
+use zk_curator_proto::{DEFAULT_MAX_FRAME, Decoder, Encoder, ErrorCode, Record, Request, Response, frame};
+
+pub(crate) struct Session {
+    stream: TcpStream,
+    xid: i32,
+}
+
+impl Session {
+    pub(crate) fn open(addr: SocketAddr, timeout_ms: i32) -> Self {
+        Self::negotiate(addr, timeout_ms).0
+    }
+
+    /// The session and the timeout that the server granted, in milliseconds.
+    pub(crate) fn negotiate(addr: SocketAddr, timeout_ms: i32) -> (Self, i32) {
+        let mut session = Self { stream: TcpStream::connect(addr).unwrap(), xid: 0 };
+        let password = Some(Bytes::from_static(&[0; 16]));
+        let connect = ConnectRequest { timeout: timeout_ms, password, ..Default::default() };
+        let answer = session.exchange(|body| connect.encode(body));
+        let answer = ConnectResponse::decode(&mut Decoder::new(answer), "connect").unwrap();
+        (session, answer.timeout)
+    }
+
+    pub(crate) fn create(&mut self, path: &str, data: &'static [u8]) {
+        let data = Some(Bytes::from_static(data));
+        let body = CreateRequest { path: path.into(), data, acl: Acl::open_unsafe(), flags: 0 };
+        assert_eq!(self.call(&Request::Create(body)), Ok(Response::Path(path.into())));
+    }
+
+    /// `None` when there is no such node.
+    pub(crate) fn get_data(&mut self, path: &str) -> Option<Bytes> {
+        match self.call(&Request::GetData(GetDataRequest { path: path.into(), watch: false })) {
+            Ok(Response::Data(answer)) => answer.data,
+            Err(ErrorCode::NoNode) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
+        self.xid += 1;
+        let header = RequestHeader { xid: self.xid, opcode: request.opcode().code() };
+        let answer = self.exchange(|body| {
+            header.encode(body);
+            request.encode_body(body);
+        });
+        let mut body = Decoder::new(answer);
+        let header = ReplyHeader::decode(&mut body, "reply").unwrap();
+        assert_eq!(header.xid, self.xid);
+        match ErrorCode::from_code(header.err) {
+            Some(code) => Err(code),
+            None => Ok(Response::decode_body(request.opcode(), &mut body).unwrap()),
+        }
+    }
+
+    fn exchange(&mut self, fill: impl FnOnce(&mut Encoder)) -> Bytes {
+        let mut out = BytesMut::new();
+        frame::put(&mut out, fill);
+        self.stream.write_all(&out).unwrap();
+        let mut buf = BytesMut::new();
+        loop {
+            if let Some(frame) = frame::take(&mut buf, DEFAULT_MAX_FRAME).unwrap() {
+                return frame;
+            }
+            let mut chunk = [0; 4096];
+            let read = self.stream.read(&mut chunk).unwrap();
+            assert_ne!(read, 0, "the server closed the connection");
+            buf.extend_from_slice(&chunk[..read]);
+        }
+    }
+}

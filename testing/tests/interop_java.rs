@@ -1,0 +1,122 @@
+//! The Java programs of the interop tests, alone: they must be right before they judge anything else.
+
+mod blocking_session;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use blocking_session::Session;
+use tokio::process::Child;
+use zk_curator_testing::real::java::Program;
+use zk_curator_testing::real::{self, RealError, RealZooKeeper, java};
+
+const ROUNDS: usize = 25;
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(name)
+}
+
+/// A server, and a program of `tests/interop/`; `None` where there is no Java.
+async fn setting(test: &str, program: &str) -> Option<(RealZooKeeper, Program)> {
+    if !real::runs(test, java::available()) {
+        return None;
+    }
+    let builder = RealZooKeeper::builder().jvm_property("znode.container.checkIntervalMs", 100);
+    let zookeeper = real::or_skip_with(test, builder).await?;
+    Some((zookeeper, Program::compile(source(program)).await.expect("the program compiles")))
+}
+
+/// Waits for the end of a program; answers its exit code and its lines.
+async fn finish(child: Child) -> (Option<i32>, Vec<String>) {
+    let ended = tokio::time::timeout(Duration::from_secs(100), child.wait_with_output()).await;
+    let Output { status, stdout, .. } = ended.expect("the program ends in time").expect("its output is read");
+    let text = String::from_utf8(stdout).expect("the output is UTF-8");
+    (status.code(), text.lines().map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
+    let name = "two_curators_never_hold_the_mutex_together_and_both_finish";
+    let Some((zookeeper, contender)) = setting(name, "CuratorMutexContender.java").await else { return };
+    let mut session = Session::open(zookeeper.addr(), 30_000);
+    session.create("/counter", b"0");
+
+    let rounds = ROUNDS.to_string();
+    let connect_string = zookeeper.connect_string();
+    let start = |label| {
+        contender.spawn([&connect_string, "/locks/orders", &rounds, label, "/witness", "/counter"]).unwrap()
+    };
+    let (one, two) = (start("one"), start("two"));
+    for (label, (code, lines)) in [("one", finish(one).await), ("two", finish(two).await)] {
+        assert_eq!(code, Some(0), "{lines:?}");
+        assert_eq!(lines.len(), ROUNDS + 1, "{lines:?}");
+        for (round, line) in lines[..ROUNDS].iter().enumerate() {
+            let node = line.strip_prefix(&format!("HELD {label} {round} /locks/orders/_c_"));
+            assert!(node.is_some_and(|node| node[36..].starts_with("-lock-00")), "{line}");
+        }
+        assert_eq!(lines[ROUNDS], "DONE");
+    }
+    let count = (2 * ROUNDS).to_string();
+    assert_eq!(session.get_data("/counter").as_deref(), Some(count.as_bytes()));
+    assert_eq!(session.get_data("/witness"), None);
+}
+
+#[tokio::test]
+async fn a_second_holder_is_a_violation() {
+    let Some((zookeeper, contender)) =
+        setting("a_second_holder_is_a_violation", "CuratorMutexContender.java").await
+    else {
+        return;
+    };
+    let mut session = Session::open(zookeeper.addr(), 30_000);
+    session.create("/counter", b"0");
+    session.create("/witness", b"two"); // somebody who believes that it holds the lock
+    let connect_string = zookeeper.connect_string();
+    let child =
+        contender.spawn([&connect_string, "/locks/orders", "5", "one", "/witness", "/counter"]).unwrap();
+    let (code, lines) = finish(child).await;
+    let last = lines.last().map(String::as_str);
+    assert_eq!((code, last), (Some(3), Some("VIOLATION one 0 two")), "{lines:?}");
+    assert_eq!(session.get_data("/counter").as_deref(), Some(&b"0"[..]));
+}
+
+#[tokio::test]
+async fn the_layout_of_curators_mutex_is_the_documented_one() {
+    let name = "the_layout_of_curators_mutex_is_the_documented_one";
+    let Some((zookeeper, layout)) = setting(name, "CuratorMutexLayout.java").await else { return };
+    let child = layout.spawn([&zookeeper.connect_string(), "/locks/orders"]).unwrap();
+    let (code, lines) = finish(child).await;
+    assert_eq!(code, Some(0));
+    let [child] = &lines[..] else { panic!("{lines:?}") };
+    let fields: Vec<&str> = child.split(' ').collect();
+    let ["CHILD", path, owner, session, data] = fields[..] else { panic!("{child}") };
+    assert_eq!((owner, data), (session, "label"));
+    let node = path.strip_prefix("/locks/orders/_c_").expect("the prefix of protection");
+    let (uuid, rest) = node.split_at(36);
+    assert_eq!(rest, "-lock-0000000000");
+    for (index, symbol) in uuid.char_indices() {
+        match index {
+            8 | 13 | 18 | 23 => assert_eq!(symbol, '-', "{uuid}"),
+            _ => assert!(symbol.is_ascii_digit() || ('a'..='f').contains(&symbol), "{uuid}"),
+        }
+    }
+
+    // Parents are containers: the server removes them once they are empty. Clients have no other way to know.
+    let mut client = Session::open(zookeeper.addr(), 30_000);
+    let removed = async {
+        while client.get_data("/locks").is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), removed).await.expect("the lock path is a container");
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_compile_says_why() {
+    if !real::runs("a_program_that_does_not_compile_says_why", java::available()) {
+        return;
+    }
+    let error = Program::compile(file!()).await.unwrap_err();
+    assert!(matches!(error, RealError::Compile { .. }), "{error}");
+}
