@@ -18,8 +18,8 @@ record! {
         cversion: i32,
         /// How often the ACL was changed.
         aversion: i32,
-        /// The owning session of an ephemeral node, else zero; containers and nodes with a time to live
-        /// have special values here.
+        /// The owning session of an ephemeral node, else zero; zero also for containers and nodes with a
+        /// time to live, whose markers the server keeps to itself.
         ephemeral_owner: i64,
         /// Length of the data in bytes.
         data_length: i32,
