@@ -1,0 +1,132 @@
+//! The settings of a server.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use zk_curator_proto::DEFAULT_MAX_FRAME;
+
+use crate::TestServer;
+
+/// The longest session timeout unless set: that of Apache ZooKeeper's default configuration.
+const LONGEST: Duration = Duration::from_secs(40);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) tcp: bool,
+    pub(crate) port: u16,
+    pub(crate) tick_time: Duration,
+    min_session_timeout: Option<Duration>,
+    max_session_timeout: Option<Duration>,
+    pub(crate) max_frame: usize,
+    pub(crate) container_check_interval: Duration,
+    pub(crate) max_never_used_interval: Option<Duration>,
+    pub(crate) wall_clock: Option<SystemTime>,
+}
+
+impl Config {
+    /// The shortest and the longest session timeout.
+    pub(crate) fn session_timeouts(&self) -> (Duration, Duration) {
+        let shortest = self.min_session_timeout.unwrap_or(self.tick_time * 2);
+        let longest = self.max_session_timeout.unwrap_or_else(|| LONGEST.max(self.tick_time * 20));
+        (shortest, longest)
+    }
+}
+
+/// Builds a [`TestServer`]; see [`TestServer::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `start` is called"]
+pub struct TestServerBuilder {
+    config: Config,
+}
+
+impl TestServerBuilder {
+    pub(crate) const fn new() -> Self {
+        Self {
+            config: Config {
+                tcp: true,
+                port: 0,
+                tick_time: Duration::from_millis(10),
+                min_session_timeout: None,
+                max_session_timeout: None,
+                max_frame: DEFAULT_MAX_FRAME,
+                container_check_interval: Duration::from_secs(60),
+                max_never_used_interval: None,
+                wall_clock: None,
+            },
+        }
+    }
+
+    /// Whether to listen on TCP, on 127.0.0.1. Default: yes. The in-memory network is always there.
+    pub const fn tcp(mut self, listen: bool) -> Self {
+        self.config.tcp = listen;
+        self
+    }
+
+    /// The TCP port. Default: 0, any free one.
+    pub const fn port(mut self, port: u16) -> Self {
+        self.config.port = port;
+        self
+    }
+
+    /// The granularity of session expiry (`tickTime`), in whole milliseconds, at least one. A session
+    /// expires at the first tick after its timeout. Default: 10 ms; Apache ZooKeeper's is 2 s.
+    pub fn tick_time(mut self, tick: Duration) -> Self {
+        self.config.tick_time = tick.max(Duration::from_millis(1));
+        self
+    }
+
+    /// The shortest session timeout a client can have (`minSessionTimeout`). Default: two ticks.
+    pub const fn min_session_timeout(mut self, shortest: Duration) -> Self {
+        self.config.min_session_timeout = Some(shortest);
+        self
+    }
+
+    /// The longest session timeout a client can have (`maxSessionTimeout`). Default: 20 ticks, but at least
+    /// 40 s, which is 20 of Apache ZooKeeper's ticks.
+    pub const fn max_session_timeout(mut self, longest: Duration) -> Self {
+        self.config.max_session_timeout = Some(longest);
+        self
+    }
+
+    /// The longest frame a client may send (`jute.maxbuffer`), in bytes. A longer one ends the connection.
+    /// Default: [`DEFAULT_MAX_FRAME`].
+    pub const fn max_frame(mut self, bytes: usize) -> Self {
+        self.config.max_frame = bytes;
+        self
+    }
+
+    /// How often empty containers and outlived nodes are removed (`znode.container.checkIntervalMs`).
+    /// Default: one minute.
+    pub const fn container_check_interval(mut self, interval: Duration) -> Self {
+        self.config.container_check_interval = interval;
+        self
+    }
+
+    /// After which time a container that never had a child is removed too
+    /// (`znode.container.maxNeverUsedIntervalMs`). Default: never, as in Apache ZooKeeper 3.9.
+    pub const fn max_never_used_interval(mut self, interval: Duration) -> Self {
+        self.config.max_never_used_interval = Some(interval);
+        self
+    }
+
+    /// What the server's wall clock shows when it starts; from then on it follows tokio's clock. Default: the
+    /// time of day. Fix it to have the same `ctime` and `mtime` in every run of a simulation.
+    pub const fn wall_clock(mut self, start: SystemTime) -> Self {
+        self.config.wall_clock = Some(start);
+        self
+    }
+
+    /// Starts the server on the current tokio runtime, which needs its time driver, and its I/O driver for TCP.
+    ///
+    /// # Errors
+    /// Those of binding the TCP port.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn start(self) -> io::Result<TestServer> {
+        TestServer::with_config(self.config).await
+    }
+}

@@ -1,0 +1,271 @@
+//! [`TestServer`]: the handle to an embedded server.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use zk_curator_proto::ErrorCode;
+
+use crate::builder::{Config, TestServerBuilder};
+use crate::connection;
+use crate::network::MemoryConnector;
+use crate::probe::Probe;
+use crate::rule::{RuleGuard, RuleRequest, Verdict};
+use crate::shared::Shared;
+
+/// How long the listener waits after a failure to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// A ZooKeeper server inside this process.
+///
+/// Cheap to clone: clones are handles to the same server. When the last one is dropped the server ends, its
+/// connections with it; [`RuleGuard`]s and connectors do not keep it running.
+///
+/// Everything a handle does takes effect before the method returns, or its future completes. Clients notice
+/// when the bytes reach them.
+#[derive(Debug, Clone)]
+pub struct TestServer {
+    running: Arc<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shared: Arc<Shared>,
+    addr: Option<SocketAddr>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
+}
+
+impl TestServer {
+    /// Starts a server on a free TCP port of 127.0.0.1, with every setting at its default.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or when no port can be bound; [`TestServerBuilder::start`] returns that error.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn start() -> Self {
+        match Self::builder().start().await {
+            Ok(server) => server,
+            Err(error) => panic!("cannot listen on 127.0.0.1: {error}"),
+        }
+    }
+
+    /// Starts a server that is reached through [`TestServer::connector`] only. Such a server works under a
+    /// paused clock; TCP does not, because the clock runs ahead while bytes are in the kernel.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn in_memory() -> Self {
+        match Self::builder().tcp(false).start().await {
+            Ok(server) => server,
+            Err(error) => panic!("cannot start: {error}"),
+        }
+    }
+
+    /// A server with other settings.
+    pub const fn builder() -> TestServerBuilder {
+        TestServerBuilder::new()
+    }
+
+    pub(crate) async fn with_config(config: Config) -> io::Result<Self> {
+        let (tcp, port) = (config.tcp, config.port);
+        let listener = if tcp { Some(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?) } else { None };
+        let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let running = Running { shared: Arc::new(Shared::new(config)), addr };
+        let server = Self { running: Arc::new(running) };
+        server.run(listener);
+        Ok(server)
+    }
+
+    /// The TCP address; `None` of a server in memory only. It stays the same across restarts.
+    #[must_use]
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.running.addr
+    }
+
+    /// The connect string of this server: `127.0.0.1:port`, or `memory:2181` of a server in memory only, whose
+    /// connector ignores it.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.addr().map_or_else(|| "memory:2181".to_owned(), |addr| addr.to_string())
+    }
+
+    /// Connects to this server through memory, whatever the connect string says.
+    #[must_use]
+    pub fn connector(&self) -> MemoryConnector {
+        MemoryConnector::new(self.shared())
+    }
+
+    /// Stops the server: every connection is cut, new ones are refused. Tree and sessions are kept; sessions
+    /// do not expire. Does nothing to a stopped server.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the server stopped, but its last tasks may still be ending.
+    pub async fn stop(&self) {
+        self.shared().end();
+        self.shared().ended().await;
+    }
+
+    /// Stops the server if it runs, and starts it again at the same address. Sessions that clients have not
+    /// closed are taken up again, each with its whole timeout from now on, as when Apache ZooKeeper starts.
+    ///
+    /// # Errors
+    /// Those of binding the TCP port, which somebody else may have taken meanwhile. The server is stopped then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave the server stopped.
+    pub async fn restart(&self) -> io::Result<()> {
+        self.stop().await;
+        let listener = match self.addr() {
+            Some(addr) => Some(TcpListener::bind(addr).await?),
+            None => None,
+        };
+        self.shared().update(crate::state::State::renew_sessions);
+        self.run(listener);
+        Ok(())
+    }
+
+    /// Expires a session at once: its ephemeral nodes are deleted in one transaction, watches fire, and its
+    /// connection ends. Returns whether the session lived.
+    ///
+    /// # Cancel safety
+    /// Never waits.
+    pub async fn expire(&self, session_id: i64) -> bool {
+        self.shared().update(|state| state.expire(session_id))
+    }
+
+    /// Cuts the connection of a session, which lives on. Returns whether it had one.
+    pub fn disconnect(&self, session_id: i64) -> bool {
+        self.shared().update(|state| {
+            let connection = state.sessions.get(session_id).and_then(|session| session.connection);
+            connection.inspect(|id| state.cut(*id)).is_some()
+        })
+    }
+
+    /// Cuts every connection. Sessions live on.
+    pub fn disconnect_all(&self) {
+        self.shared().update(crate::state::State::cut_all);
+    }
+
+    /// Makes the server do nothing until [`TestServer::release`], as if its process were suspended: it accepts
+    /// connections and bytes, but answers nothing, and no session expires. What was in the middle of a
+    /// [`Verdict::Delay`] waits as well. The methods of this handle work.
+    pub fn hold(&self) {
+        self.shared().update(crate::state::State::hold);
+        self.shared().block(|blocked| blocked.held = true);
+    }
+
+    /// Ends [`TestServer::hold`]. What has arrived meanwhile is handled in its order, and sessions have as much
+    /// time left as they had when the hold began.
+    pub fn release(&self) {
+        self.shared().update(crate::state::State::release);
+        self.shared().block(|blocked| blocked.held = false);
+        self.shared().deadlines_changed();
+    }
+
+    /// Cuts the network without a notice to either side: bytes of existing connections do not arrive until
+    /// [`TestServer::heal`], in either direction, and neither does the end of a connection. The server goes on
+    /// and expires sessions. New connections hang: in memory inside `connect`, on TCP, whose connections the
+    /// kernel accepts, in the handshake.
+    pub fn partition(&self) {
+        self.shared().block(|blocked| blocked.partitioned = true);
+    }
+
+    /// Ends [`TestServer::partition`]: what was on the way arrives.
+    pub fn heal(&self) {
+        self.shared().block(|blocked| blocked.partitioned = false);
+    }
+
+    /// Makes `next` the number of the next sequential child of `path`. After `i32::MAX` comes `i32::MIN`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoNode`] when there is no such node.
+    pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
+        self.shared().update(|state| state.tree.set_sequence(path, next))
+    }
+
+    /// Removes containers whose last child is gone and nodes whose time to live has passed, as the server
+    /// does by itself from time to time. Returns their paths. A container that becomes empty by it is left for
+    /// the next call.
+    pub fn reap_containers(&self) -> Vec<String> {
+        self.shared().update(crate::state::State::reap)
+    }
+
+    /// Installs a fault rule, which is asked about every request until the guard is dropped. The function is
+    /// called on the tasks of the server and must not block.
+    pub fn rule(&self, decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static) -> RuleGuard {
+        self.shared().rules().install(decide)
+    }
+
+    /// What the server knows now. Costs time in the size of the tree.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.shared().look(Probe::of)
+    }
+
+    /// Waits until a condition of the server holds, and returns the probe that shows it. The condition is asked
+    /// at once and after changes; a state that lasts only for a moment may be missed. Waits for ever if need
+    /// be: compose it with [`tokio::time::timeout`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn until(&self, mut condition: impl FnMut(&Probe) -> bool) -> Probe {
+        let mut changes = self.shared().changes();
+        loop {
+            changes.mark_unchanged();
+            let probe = self.probe();
+            if condition(&probe) {
+                return probe;
+            }
+            if changes.changed().await.is_err() {
+                // The sender lives in the server, which `self` holds.
+                return probe;
+            }
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.running.shared
+    }
+
+    fn run(&self, listener: Option<TcpListener>) {
+        let run = self.shared().begin();
+        if let Some(listener) = listener {
+            self.shared().spawn(accept(Arc::clone(self.shared()), listener, run));
+        }
+    }
+}
+
+/// Serves the connections of a listener until the run ends.
+async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationToken) {
+    let accept = async {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, or the client is gone already. Others may still come.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "cannot set TCP_NODELAY");
+            }
+            let (reader, writer) = stream.into_split();
+            shared.spawn(connection::serve(Arc::clone(&shared), run.child_token(), reader, writer));
+        }
+    };
+    run.run_until_cancelled(accept).await;
+}

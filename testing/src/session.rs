@@ -1,0 +1,216 @@
+//! Sessions: ids, passwords, and expiry as data. Times are milliseconds since the server object was made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use zk_curator_proto::records::PASSWORD_LEN;
+
+use crate::watch::ConnectionId;
+
+/// The first session id: server 1 in the top byte, as Apache ZooKeeper has it.
+const FIRST_ID: i64 = 0x0100_0000_0000_0000;
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    password: Bytes,
+    /// Milliseconds, negotiated by the connection that attached last.
+    pub(crate) timeout: u64,
+    /// The connection it is attached to.
+    pub(crate) connection: Option<ConnectionId>,
+    /// When it expires: a multiple of the tick.
+    deadline: u64,
+}
+
+/// All sessions that live.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    by_id: BTreeMap<i64, Session>,
+    /// Sessions by deadline. Deadlines are rounded up to the tick, so that most packets move nothing.
+    deadlines: BTreeMap<u64, BTreeSet<i64>>,
+    next_id: i64,
+    /// Milliseconds, at least one.
+    tick: u64,
+    passwords: fastrand::Rng,
+}
+
+impl Sessions {
+    /// No sessions. `tick` in milliseconds.
+    pub(crate) fn new(tick: u64) -> Self {
+        let mut passwords = fastrand::Rng::new();
+        // Spread, so that two servers of one process rarely give the same id to two sessions.
+        let next_id = FIRST_ID | i64::from(passwords.u32(..)) << 16;
+        Self { by_id: BTreeMap::new(), deadlines: BTreeMap::new(), next_id, tick: tick.max(1), passwords }
+    }
+
+    /// Opens a session; returns its id.
+    pub(crate) fn create(&mut self, connection: ConnectionId, timeout: u64, now: u64) -> i64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let password: [u8; PASSWORD_LEN] = self.passwords.u128(..).to_be_bytes();
+        let deadline = self.round(now + timeout);
+        let password = Bytes::copy_from_slice(&password);
+        self.by_id.insert(id, Session { password, timeout, connection: Some(connection), deadline });
+        self.deadlines.entry(deadline).or_default().insert(id);
+        id
+    }
+
+    /// Attaches a session to another connection, if it lives and the password is right.
+    pub(crate) fn reattach(
+        &mut self,
+        id: i64,
+        password: &[u8],
+        connection: ConnectionId,
+        timeout: u64,
+        now: u64,
+    ) -> bool {
+        let Some(session) = self.by_id.get_mut(&id).filter(|session| session.password == password) else {
+            return false;
+        };
+        session.connection = Some(connection);
+        session.timeout = timeout;
+        self.touch(id, now);
+        true
+    }
+
+    /// The session, if it lives.
+    pub(crate) fn get(&self, id: i64) -> Option<&Session> {
+        self.by_id.get(&id)
+    }
+
+    /// The password of a session.
+    pub(crate) fn password(&self, id: i64) -> Option<Bytes> {
+        self.by_id.get(&id).map(|session| session.password.clone())
+    }
+
+    /// Notes that the session has no connection any more, unless it has another one by now.
+    pub(crate) fn detach(&mut self, id: i64, connection: ConnectionId) {
+        if let Some(session) =
+            self.by_id.get_mut(&id).filter(|session| session.connection == Some(connection))
+        {
+            session.connection = None;
+        }
+    }
+
+    /// Notes a sign of life.
+    pub(crate) fn touch(&mut self, id: i64, now: u64) {
+        if let Some(session) = self.by_id.get(&id) {
+            self.set_deadline(id, self.round(now + session.timeout));
+        }
+    }
+
+    /// Forgets a session; whether it lived.
+    pub(crate) fn remove(&mut self, id: i64) -> Option<Session> {
+        let session = self.by_id.remove(&id)?;
+        self.forget_deadline(id, session.deadline);
+        Some(session)
+    }
+
+    /// When the next session expires unless it shows a sign of life.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.keys().next().copied()
+    }
+
+    /// The sessions whose time is up, in the order of their deadlines.
+    pub(crate) fn overdue(&self, now: u64) -> Vec<i64> {
+        self.deadlines.range(..=now).flat_map(|(_, ids)| ids).copied().collect()
+    }
+
+    /// Gives every session its whole timeout again.
+    pub(crate) fn renew_all(&mut self, now: u64) {
+        for id in self.by_id.keys().copied().collect::<Vec<_>>() {
+            self.touch(id, now);
+        }
+    }
+
+    /// Puts every deadline off, because time stood still for the server.
+    pub(crate) fn postpone(&mut self, millis: u64) {
+        let deadlines: Vec<_> = self.by_id.iter().map(|(id, session)| (*id, session.deadline)).collect();
+        for (id, deadline) in deadlines {
+            self.set_deadline(id, (deadline + millis).next_multiple_of(self.tick));
+        }
+    }
+
+    /// Every session with its id, sorted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &Session)> {
+        self.by_id.iter().map(|(id, session)| (*id, session))
+    }
+
+    const fn round(&self, time: u64) -> u64 {
+        (time / self.tick + 1) * self.tick
+    }
+
+    fn set_deadline(&mut self, id: i64, deadline: u64) {
+        let Some(session) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut session.deadline, deadline);
+        if before != deadline {
+            self.forget_deadline(id, before);
+            self.deadlines.entry(deadline).or_default().insert(id);
+        }
+    }
+
+    fn forget_deadline(&mut self, id: i64, deadline: u64) {
+        if let Some(ids) = self.deadlines.get_mut(&deadline) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.deadlines.remove(&deadline);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_expires_at_the_first_tick_after_its_timeout() {
+        let mut sessions = Sessions::new(10);
+        let id = sessions.create(1, 25, 0);
+        assert_eq!(sessions.next_deadline(), Some(30));
+        assert_eq!(sessions.overdue(29), []);
+        assert_eq!(sessions.overdue(30), [id]);
+        sessions.touch(id, 29);
+        assert_eq!(sessions.overdue(59), []);
+        assert_eq!(sessions.overdue(60), [id]);
+        assert!(sessions.remove(id).is_some());
+        assert_eq!(sessions.next_deadline(), None);
+    }
+
+    #[test]
+    fn only_the_right_password_takes_a_session_up_again() {
+        let mut sessions = Sessions::new(10);
+        let id = sessions.create(1, 100, 0);
+        let password = sessions.password(id).unwrap();
+        assert!(!sessions.reattach(id, &[0; 16], 2, 100, 0));
+        assert!(!sessions.reattach(id + 1, &password, 2, 100, 0));
+        assert!(sessions.reattach(id, &password, 2, 50, 0));
+        assert_eq!(sessions.get(id).map(|s| (s.connection, s.timeout)), Some((Some(2), 50)));
+        assert_eq!(sessions.next_deadline(), Some(60));
+    }
+
+    #[test]
+    fn a_connection_that_was_replaced_detaches_nothing() {
+        let mut sessions = Sessions::new(10);
+        let id = sessions.create(1, 100, 0);
+        let password = sessions.password(id).unwrap();
+        assert!(sessions.reattach(id, &password, 2, 100, 0));
+        sessions.detach(id, 1);
+        assert_eq!(sessions.get(id).and_then(|s| s.connection), Some(2));
+        sessions.detach(id, 2);
+        assert_eq!(sessions.get(id).and_then(|s| s.connection), None);
+    }
+
+    #[test]
+    fn time_that_stood_still_does_not_count() {
+        let mut sessions = Sessions::new(10);
+        let id = sessions.create(1, 25, 0);
+        sessions.postpone(1000);
+        assert_eq!(sessions.overdue(1029), []);
+        assert_eq!(sessions.overdue(1030), [id]);
+        sessions.renew_all(2000);
+        assert_eq!(sessions.next_deadline(), Some(2030));
+    }
+}

@@ -1,0 +1,298 @@
+//! The state of a server: everything behind its one lock. No I/O and no waiting; answers and events go into
+//! the outboxes of the connections.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use zk_curator_proto::records::{ConnectRequest, ConnectResponse, PASSWORD_LEN, ReplyHeader, WatcherEvent};
+use zk_curator_proto::records::{EventType, KeeperState};
+use zk_curator_proto::{OpCode, Record, XID_NOTIFICATION};
+
+use crate::builder::Config;
+use crate::collections::Map;
+use crate::outbox::Outbox;
+use crate::session::Sessions;
+use crate::tree::{Change, Tree, Txn};
+use crate::watch::{ConnectionId, WatchTable};
+
+/// A connection as the state sees it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) outbox: Arc<Outbox>,
+    /// The session, after the handshake.
+    pub(crate) session: Option<i64>,
+    /// Scheme and name of every identity added by `auth`; never credentials.
+    pub(crate) identities: Vec<(String, String)>,
+}
+
+/// What has happened since the server was made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: Map<OpCode, u64>,
+    pub(crate) notifications: u64,
+    pub(crate) connections: u64,
+}
+
+/// Everything a server knows.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(super) config: Config,
+    pub(super) tree: Tree,
+    pub(super) sessions: Sessions,
+    pub(super) watches: WatchTable,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    pub(super) counters: Counters,
+    /// The last transaction.
+    pub(super) zxid: i64,
+    next_connection: ConnectionId,
+    /// The zero of session time.
+    origin: Instant,
+    /// The wall clock at `origin`, in milliseconds since the Unix epoch.
+    epoch_millis: i64,
+    /// Since when the server is held, on the clock of sessions.
+    held_since: Option<u64>,
+}
+
+impl State {
+    pub(crate) fn new(config: Config) -> Self {
+        let epoch = config.wall_clock.unwrap_or_else(SystemTime::now);
+        let since_epoch = epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            tree: Tree::new(),
+            sessions: Sessions::new(millis(config.tick_time)),
+            watches: WatchTable::default(),
+            connections: BTreeMap::new(),
+            counters: Counters::default(),
+            zxid: 0,
+            next_connection: 1,
+            origin: Instant::now(),
+            epoch_millis: millis(since_epoch).cast_signed(),
+            held_since: None,
+            config,
+        }
+    }
+
+    /// Registers a connection before its handshake.
+    pub(crate) fn open(&mut self, outbox: Arc<Outbox>) -> ConnectionId {
+        let id = self.next_connection;
+        self.next_connection += 1;
+        self.counters.connections += 1;
+        self.connections.insert(id, Connection { outbox, session: None, identities: Vec::new() });
+        id
+    }
+
+    /// Forgets a connection and its watches. Its session lives on.
+    pub(crate) fn detach(&mut self, id: ConnectionId) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
+        self.watches.remove(id);
+        if let Some(session) = connection.session {
+            self.sessions.detach(session, id);
+        }
+        Some(connection)
+    }
+
+    /// Ends a connection at once.
+    pub(crate) fn cut(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.detach(id) {
+            connection.outbox.cut();
+        }
+    }
+
+    /// Ends a connection when what is queued for it has been sent.
+    pub(crate) fn seal(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.detach(id) {
+            connection.outbox.seal();
+        }
+    }
+
+    /// Ends every connection at once.
+    pub(crate) fn cut_all(&mut self) {
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.cut(id);
+        }
+    }
+
+    /// The handshake. Returns the session, or `None` when the connection was ended.
+    ///
+    /// `legacy` clients sent no read-only flag and get none.
+    pub(crate) fn connect(
+        &mut self,
+        id: ConnectionId,
+        request: &ConnectRequest,
+        legacy: bool,
+    ) -> Option<i64> {
+        if request.last_zxid_seen > self.zxid {
+            tracing::info!(seen = request.last_zxid_seen, last = self.zxid, "refused: the client is ahead");
+            self.cut(id);
+            return None;
+        }
+        let asked = u64::try_from(request.timeout).unwrap_or(0);
+        let (shortest, longest) = self.config.session_timeouts();
+        let timeout = asked.max(millis(shortest)).min(millis(longest));
+        let now = self.now();
+        let session = if request.session_id == 0 {
+            self.zxid += 1;
+            Some(self.sessions.create(id, timeout, now))
+        } else {
+            if let Some(before) = self.sessions.get(request.session_id).and_then(|session| session.connection)
+            {
+                self.cut(before);
+            }
+            let password = request.password.as_deref().unwrap_or_default();
+            self.sessions
+                .reattach(request.session_id, password, id, timeout, now)
+                .then_some(request.session_id)
+        };
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout: session.map_or(0, |_| i32::try_from(timeout).unwrap_or(i32::MAX)),
+            session_id: session.unwrap_or(0),
+            password: session
+                .and_then(|session| self.sessions.password(session))
+                .or_else(|| Some(Bytes::from_static(&[0; PASSWORD_LEN]))),
+            read_only: false,
+        };
+        let connection = self.connections.get_mut(&id)?;
+        connection.session = session;
+        connection.outbox.push(|out| {
+            if legacy {
+                out.i32(response.protocol_version);
+                out.i32(response.timeout);
+                out.i64(response.session_id);
+                out.buffer(response.password.as_deref());
+            } else {
+                response.encode(out);
+            }
+        });
+        if session.is_none() {
+            tracing::info!(session = format_args!("{:#x}", request.session_id), "no such session");
+            self.seal(id);
+        }
+        session
+    }
+
+    /// Ends a session as if its timeout had passed; whether it lived.
+    pub(crate) fn expire(&mut self, session: i64) -> bool {
+        let Some(expired) = self.sessions.remove(session) else {
+            return false;
+        };
+        tracing::info!(session = format_args!("{session:#x}"), "session expired");
+        if let Some(id) = expired.connection {
+            self.seal(id);
+        }
+        self.end_session(session);
+        true
+    }
+
+    /// Ends every session whose timeout has passed.
+    pub(crate) fn expire_overdue(&mut self) -> bool {
+        let overdue = self.sessions.overdue(self.now());
+        for session in &overdue {
+            self.expire(*session);
+        }
+        !overdue.is_empty()
+    }
+
+    /// The transaction that ends a session.
+    pub(super) fn end_session(&mut self, session: i64) {
+        self.sessions.remove(session);
+        let txn = self.next_txn(session);
+        let changes = self.tree.close_session(session, txn.zxid);
+        self.publish(&changes);
+    }
+
+    /// Removes containers and nodes with a time to live that are due; returns their paths.
+    pub(crate) fn reap(&mut self) -> Vec<String> {
+        let mut reaped = Vec::new();
+        for path in self.tree.reapable(self.time(), self.never_used_millis()) {
+            let txn = self.next_txn(0);
+            if let Ok(changes) = self.tree.reap(&path, txn.zxid) {
+                self.publish(&changes);
+                reaped.push(path.to_string());
+            }
+        }
+        reaped
+    }
+
+    /// Whether [`State::reap`] has anything to do.
+    pub(crate) fn has_reapable(&self) -> bool {
+        !self.tree.reapable(self.time(), self.never_used_millis()).is_empty()
+    }
+
+    pub(crate) const fn container_check_interval(&self) -> Duration {
+        self.config.container_check_interval
+    }
+
+    fn never_used_millis(&self) -> i64 {
+        self.config.max_never_used_interval.map_or(0, |interval| millis(interval).cast_signed())
+    }
+
+    /// Stops the clock of sessions.
+    pub(crate) fn hold(&mut self) {
+        let now = self.now();
+        self.held_since.get_or_insert(now);
+    }
+
+    /// Lets the clock of sessions go on from where it stood.
+    pub(crate) fn release(&mut self) {
+        if let Some(since) = self.held_since.take() {
+            self.sessions.postpone(self.now() - since);
+        }
+    }
+
+    /// Gives every session its whole timeout again, as a server does that starts.
+    pub(crate) fn renew_sessions(&mut self) {
+        let now = self.now();
+        self.sessions.renew_all(now);
+        self.held_since = self.held_since.map(|_| now);
+    }
+
+    /// When the next session expires.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        Some(self.origin + Duration::from_millis(self.sessions.next_deadline()?))
+    }
+
+    pub(super) fn next_txn(&mut self, session: i64) -> Txn {
+        self.zxid += 1;
+        Txn { session, zxid: self.zxid, time: self.time() }
+    }
+
+    /// Sends the watch events of changes. Called before the answer to the write that made them.
+    pub(super) fn publish(&mut self, changes: &[Change]) {
+        for change in changes {
+            for notification in self.watches.trigger(change) {
+                self.notify(notification.watcher, notification.event, &notification.path);
+            }
+        }
+    }
+
+    pub(super) fn notify(&mut self, watcher: ConnectionId, event: EventType, path: &str) {
+        let Some(connection) = self.connections.get(&watcher) else {
+            return;
+        };
+        let sent = connection.outbox.push(|out| {
+            ReplyHeader { xid: XID_NOTIFICATION, zxid: -1, err: 0 }.encode(out);
+            let state = KeeperState::SyncConnected.code();
+            WatcherEvent { event_type: event as i32, state, path: path.to_owned() }.encode(out);
+        });
+        self.counters.notifications += u64::from(sent);
+    }
+
+    /// Milliseconds since the server was made, on tokio's clock.
+    pub(super) fn now(&self) -> u64 {
+        millis(self.origin.elapsed())
+    }
+
+    /// Milliseconds since the Unix epoch, on tokio's clock.
+    fn time(&self) -> i64 {
+        self.epoch_millis + self.now().cast_signed()
+    }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
