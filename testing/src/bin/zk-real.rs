@@ -1,0 +1,89 @@
+//! Starts Apache ZooKeeper for as long as a command runs, or until a signal.
+//!
+//! ```text
+//! zk-real --exec cargo run --example quickstart    # ZK_CONNECT is set for the command; answers its exit code
+//! zk-real                                          # prints ZK_CONNECT=127.0.0.1:PORT, ends with Ctrl-C
+//! ```
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its terminal")]
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use tokio::process::Command;
+use zk_curator_testing::real::RealZooKeeper;
+
+const USAGE: &str = "usage: zk-real [--exec COMMAND [ARGUMENT…]]";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let command: Option<Vec<OsString>> = match arguments.next() {
+        None => None,
+        Some(flag) if flag == "--exec" => Some(arguments.collect()),
+        Some(_) => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // From here on a signal ends the server, not only us.
+    let stopped = async {
+        if let Err(error) = stop_signal().await {
+            eprintln!("zk-real: signals cannot be received: {error}");
+        }
+        ExitCode::from(130)
+    };
+    tokio::select! {
+        code = stopped => code,
+        code = run(command) => code,
+    }
+}
+
+async fn run(command: Option<Vec<OsString>>) -> ExitCode {
+    let zookeeper = match RealZooKeeper::start().await {
+        Ok(zookeeper) => zookeeper,
+        Err(error) => {
+            eprintln!("zk-real: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Some(command) = command else {
+        println!("ZK_CONNECT={}", zookeeper.connect_string());
+        return std::future::pending().await;
+    };
+    let Some((program, arguments)) = command.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let status = Command::new(program)
+        .args(arguments)
+        .env("ZK_CONNECT", zookeeper.connect_string())
+        .kill_on_drop(true)
+        .status()
+        .await;
+    match status {
+        // Ended by a signal, a process has no code.
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("zk-real: cannot run {}: {error}", program.display());
+            ExitCode::from(127)
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn stop_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+async fn stop_signal() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
