@@ -1,0 +1,45 @@
+# The tasks of a contributor; `just` lists them. CI runs .ci/run, which calls the same commands.
+
+_default:
+    @just --list
+
+# All that a change has to pass on any machine. Changes nothing.
+verify: fmt-check lint doc test
+
+# Writes what can be repaired by tools.
+fix:
+    cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+    cargo fmt --all
+
+fmt-check:
+    cargo fmt --all -- --check
+
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Every test; those that need Java are skipped without it, and say so.
+test *arguments:
+    cargo test --workspace {{arguments}}
+
+# The tests against Apache ZooKeeper and Apache Curator. Installs both (Debian).
+test-real *arguments:
+    scripts/test-real {{arguments}}
+
+# Several services contend for a lock, on the embedded server.
+quickstart:
+    cargo run --release --example quickstart
+
+# The same on Apache ZooKeeper.
+quickstart-real:
+    cargo run -p zk-curator-testing --bin zk-real -- --exec cargo run --release --example quickstart
+
+# Licences, sources and advisories of the dependencies.
+deny:
+    scripts/deny
+
+# What CI runs.
+ci:
+    .ci/run
