@@ -170,7 +170,7 @@ pub(super) fn find_program(program: &'static str) -> Result<PathBuf, RealError> 
     let path = env::var_os("PATH").unwrap_or_default();
     home.into_iter()
         .chain(env::split_paths(&path))
-        .map(|directory| directory.join(program))
+        .map(|directory| directory.join(format!("{program}{}", env::consts::EXE_SUFFIX)))
         .find(|candidate| candidate.is_file())
         .ok_or(RealError::JavaMissing { program })
 }

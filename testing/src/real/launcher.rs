@@ -270,6 +270,7 @@ impl RealZooKeeperBuilder {
         let class_path = java::class_path(self.jars()?.iter().map(PathBuf::as_path))?;
         let home = TempDir::new("zk-curator-real")?;
         let data = self.data_directory.clone().unwrap_or_else(|| home.path().join("data"));
+        let data = std::path::absolute(&data).map_err(io_error("find", &data))?;
         fs::create_dir_all(&data).map_err(io_error("create", &data))?;
         let launch = Launch {
             java,
