@@ -1,1 +1,63 @@
-//! placeholder
+//! The Curator for async Rust: a framework over Apache ZooKeeper that owns the session, the retries and the
+//! state of the connection, and a fluent builder for every operation.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await?;
+//! # let connect_string = server.connect_string();
+//! use zk_curator::{CreateMode, CuratorFramework};
+//!
+//! let zk = CuratorFramework::builder().connect_string(connect_string).namespace("orders").build()?;
+//! zk.start().await?;
+//!
+//! let created = zk
+//!     .create("/jobs/j-")
+//!     .mode(CreateMode::EphemeralSequential)
+//!     .creating_parents_as_containers()
+//!     .protected()
+//!     .data("payload")
+//!     .await?;
+//! let (data, stat) = zk.get_data(&created.path).with_stat().await?;
+//! zk.transaction().check(&created.path, Some(stat.version)).set_data(&created.path, "done").commit().await?;
+//! assert_eq!(data, "payload");
+//!
+//! zk.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Where things are:
+//!
+//! * [`CuratorFramework`] and its [builder](CuratorFrameworkBuilder): start here;
+//! * [`op`]: the builders of all operations, and what is tried again after a failure;
+//! * [`state`]: SUSPENDED, LOST and RECONNECTED, as a stream with epochs;
+//! * [`retry`]: Curator's six retry policies;
+//! * [`OwnedNode`] and [`Ownership`]: a node that goes with a guard, with a fencing token; what recipes are
+//!   made of;
+//! * [`raw`]: the seam to the raw client.
+//!
+//! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
+//! `zk-curator-testing`.
+
+mod builder;
+mod error;
+mod framework;
+mod janitor;
+mod namespace;
+pub mod op;
+mod owned_node;
+pub mod path;
+pub mod raw;
+pub mod retry;
+pub mod state;
+pub mod watch;
+
+pub use builder::CuratorFrameworkBuilder;
+pub use error::{Error, ErrorKind, Result};
+pub use framework::CuratorFramework;
+pub use owned_node::{FencingToken, OwnedNode, Ownership};
+pub use state::{ConnectionState, ConnectionStatus};
+
+pub use zk_curator_client::{
+    Acl, CreateMode, Created, ErrorCode, EventType, Permissions, SessionId, SessionInfo, Stat, WatchEnded,
+    WatchedEvent,
+};

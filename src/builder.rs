@@ -1,0 +1,140 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_curator_client::Connector;
+
+use crate::error::Result;
+use crate::framework::{CuratorFramework, validate};
+use crate::namespace::Namespace;
+use crate::raw::{NativeFactory, RawClientFactory, SessionSettings};
+use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
+
+/// Settings of a [`CuratorFramework`].
+///
+/// ```
+/// # fn main() -> Result<(), zk_curator::Error> {
+/// use std::time::Duration;
+/// use zk_curator::{CuratorFramework, retry::ExponentialBackoffRetry};
+///
+/// let zk = CuratorFramework::builder()
+///     .connect_string("zk1:2181,zk2:2181,zk3:2181/app")
+///     .namespace("orders")
+///     .session_timeout(Duration::from_secs(30))
+///     .retry(ExponentialBackoffRetry::new(Duration::from_millis(100), 5))
+///     .build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct CuratorFrameworkBuilder {
+    settings: Settings,
+    namespace: String,
+}
+
+pub(crate) struct Settings {
+    pub(crate) session: SessionSettings,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) auth: Vec<(String, Bytes)>,
+    pub(crate) factory: Arc<dyn RawClientFactory>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("session", &self.session)
+            .field("retry", &self.retry)
+            .field("auth", &self.auth.iter().map(|(scheme, _)| scheme).collect::<Vec<_>>())
+            .field("factory", &self.factory)
+            .finish()
+    }
+}
+
+impl Default for CuratorFrameworkBuilder {
+    fn default() -> Self {
+        let settings = Settings {
+            session: SessionSettings {
+                connect_string: String::new(),
+                session_timeout: Duration::from_secs(60),
+                connection_timeout: Duration::from_secs(15),
+                close_timeout: Duration::from_secs(5),
+            },
+            retry: Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 5)),
+            auth: Vec::new(),
+            factory: Arc::new(NativeFactory::default()),
+        };
+        Self { settings, namespace: String::new() }
+    }
+}
+
+impl CuratorFrameworkBuilder {
+    /// The servers, and optionally the chroot: `host:port,host:port/chroot`. Required.
+    pub fn connect_string(mut self, connect_string: impl Into<String>) -> Self {
+        self.settings.session.connect_string = connect_string.into();
+        self
+    }
+
+    /// The node below which all paths are, without a leading slash. It is created, as a container, when it
+    /// is first needed. Default: none.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The session timeout to ask for, from 1 ms to about 24 days; the servers grant what they allow, usually
+    /// from 4 to 40 s. Default 60 s, as Curator's.
+    pub const fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`CuratorFramework::start`] and every operation wait for a connection before they fail with
+    /// `ConnectionLoss`. Default 15 s, as Curator's.
+    pub const fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session.connection_timeout = timeout;
+        self
+    }
+
+    /// How long [`CuratorFramework::close`] works on the cleanup that is still owed, and then on telling a
+    /// server. Default 5 s.
+    pub const fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session.close_timeout = timeout;
+        self
+    }
+
+    /// When failed operations are tried again. Default [`ExponentialBackoffRetry`] with 100 ms and 5 retries.
+    pub fn retry(mut self, policy: impl RetryPolicy) -> Self {
+        self.settings.retry = Arc::new(policy);
+        self
+    }
+
+    /// Adds an identity, for example `("digest", "user:password")`, to every connection.
+    pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
+        self.settings.auth.push((scheme.into(), auth.into()));
+        self
+    }
+
+    /// How the native client reaches servers, for example through the in-memory network of a test server.
+    /// Default: TCP.
+    pub fn connector(self, connector: Arc<dyn Connector>) -> Self {
+        self.raw_client(Arc::new(NativeFactory::new(connector)))
+    }
+
+    /// Uses another raw client. Default: [`NativeFactory`].
+    pub fn raw_client(mut self, factory: Arc<dyn RawClientFactory>) -> Self {
+        self.settings.factory = factory;
+        self
+    }
+
+    /// Builds the framework. Nothing is sent before [`CuratorFramework::start`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the connect string or a timeout is not valid, `InvalidPath` when the namespace
+    /// is not.
+    pub fn build(self) -> Result<CuratorFramework> {
+        let namespace = Namespace::parse("build", &self.namespace)?;
+        validate(&*self.settings.factory, &self.settings)?;
+        Ok(CuratorFramework::new(self.settings, namespace))
+    }
+}

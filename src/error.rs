@@ -1,0 +1,297 @@
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use zk_curator_client::path::PathError;
+use zk_curator_client::{Error as RawError, ErrorCode};
+
+/// The result of an operation of the framework.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An operation failed: which one, on which path, and why.
+///
+/// ```
+/// # fn handle(error: zk_curator::Error) {
+/// if error.may_have_applied() {
+///     // The request was sent and its answer lost: read before writing again.
+/// } else if error.is_retryable() {
+///     // Nothing has happened; try again later.
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Error {
+    kind: ErrorKind,
+    operation: &'static str,
+    path: String,
+    may_have_applied: bool,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// Why an operation failed, grouped by what a caller can do about it.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    // Try again.
+    /// The connection was lost, or there was none for the connection timeout.
+    ConnectionLoss,
+    /// The server gave up on the operation.
+    OperationTimeout,
+    /// The session has moved to another server.
+    SessionMoved,
+
+    // Begin anew in the next session.
+    /// The session has expired, and with it what belonged to it.
+    SessionExpired,
+
+    // Somebody else was there.
+    /// The node does not exist.
+    NoNode,
+    /// The node exists already.
+    NodeExists,
+    /// The version is another one.
+    BadVersion,
+    /// The node has children.
+    NotEmpty,
+    /// The parent is ephemeral.
+    NoChildrenForEphemerals,
+    /// An operation of a transaction failed, so none was applied.
+    TransactionFailed {
+        /// Which operation, from zero.
+        index: usize,
+        /// Why.
+        code: ErrorCode,
+    },
+
+    // Not allowed.
+    /// The session lacks a permission.
+    NoAuth,
+    /// An ACL is not valid.
+    InvalidAcl,
+    /// The server refused the credentials.
+    AuthFailed,
+    /// The server is in read-only mode.
+    ReadOnly,
+
+    // A mistake of the caller.
+    /// The path is not valid.
+    InvalidPath,
+    /// An argument is not valid.
+    InvalidArgument,
+    /// The request is larger than servers accept.
+    TooLarge,
+    /// More requests wait for answers than allowed.
+    Overloaded,
+    /// The framework was not started.
+    NotStarted,
+
+    // The end.
+    /// The framework was closed.
+    Closed,
+
+    // A peer that does not keep to the protocol, or that is newer than this crate.
+    /// The answer could not be understood.
+    Malformed,
+    /// Another error of the server.
+    Server(ErrorCode),
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, operation: &'static str, path: impl Into<String>) -> Self {
+        Self { kind, operation, path: path.into(), may_have_applied: false, source: None }
+    }
+
+    pub(crate) fn with_source(mut self, source: impl Into<Arc<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn invalid_path(operation: &'static str, path: impl Into<String>, why: PathError) -> Self {
+        Self::new(ErrorKind::InvalidPath, operation, path).with_source(Arc::new(why) as Arc<_>)
+    }
+
+    pub(crate) fn raw(operation: &'static str, path: impl Into<String>, error: RawError) -> Self {
+        let mut wrapped = Self::new(kind_of(&error), operation, path);
+        wrapped.may_have_applied = error.may_have_applied();
+        // What the kind says already is not said again by a source.
+        match error {
+            RawError::Refused(_) | RawError::TransactionFailed { .. } | RawError::SessionExpired { .. } => {
+                wrapped
+            }
+            error => wrapped.with_source(Arc::new(error) as Arc<_>),
+        }
+    }
+
+    /// Why.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The operation that failed, for example `create`.
+    #[must_use]
+    pub const fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The path it was about, within the namespace; empty for an operation without one.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the same call may succeed later, without anything else changing.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::ConnectionLoss
+                | ErrorKind::OperationTimeout
+                | ErrorKind::SessionMoved
+                | ErrorKind::Overloaded
+        )
+    }
+
+    /// Whether the operation may have been applied although it failed here.
+    #[must_use]
+    pub const fn may_have_applied(&self) -> bool {
+        self.may_have_applied
+    }
+
+    /// Whether the session is over.
+    #[must_use]
+    pub const fn is_session_lost(&self) -> bool {
+        matches!(self.kind, ErrorKind::SessionExpired | ErrorKind::Closed)
+    }
+
+    /// The error code of the server, if it answered with one.
+    #[must_use]
+    pub const fn code(&self) -> Option<ErrorCode> {
+        Some(match self.kind {
+            ErrorKind::ConnectionLoss => ErrorCode::ConnectionLoss,
+            ErrorKind::OperationTimeout => ErrorCode::OperationTimeout,
+            ErrorKind::SessionMoved => ErrorCode::SessionMoved,
+            ErrorKind::SessionExpired => ErrorCode::SessionExpired,
+            ErrorKind::NoNode => ErrorCode::NoNode,
+            ErrorKind::NodeExists => ErrorCode::NodeExists,
+            ErrorKind::BadVersion => ErrorCode::BadVersion,
+            ErrorKind::NotEmpty => ErrorCode::NotEmpty,
+            ErrorKind::NoChildrenForEphemerals => ErrorCode::NoChildrenForEphemerals,
+            ErrorKind::NoAuth => ErrorCode::NoAuth,
+            ErrorKind::InvalidAcl => ErrorCode::InvalidAcl,
+            ErrorKind::AuthFailed => ErrorCode::AuthFailed,
+            ErrorKind::ReadOnly => ErrorCode::NotReadOnly,
+            ErrorKind::TransactionFailed { code, .. } | ErrorKind::Server(code) => code,
+            ErrorKind::InvalidPath
+            | ErrorKind::InvalidArgument
+            | ErrorKind::TooLarge
+            | ErrorKind::Overloaded
+            | ErrorKind::NotStarted
+            | ErrorKind::Closed
+            | ErrorKind::Malformed => return None,
+        })
+    }
+}
+
+fn kind_of(error: &RawError) -> ErrorKind {
+    match error {
+        RawError::Refused(code) => match code {
+            ErrorCode::ConnectionLoss => ErrorKind::ConnectionLoss,
+            ErrorCode::OperationTimeout | ErrorCode::RequestTimeout => ErrorKind::OperationTimeout,
+            ErrorCode::SessionMoved => ErrorKind::SessionMoved,
+            ErrorCode::SessionExpired => ErrorKind::SessionExpired,
+            ErrorCode::NoNode => ErrorKind::NoNode,
+            ErrorCode::NodeExists => ErrorKind::NodeExists,
+            ErrorCode::BadVersion => ErrorKind::BadVersion,
+            ErrorCode::NotEmpty => ErrorKind::NotEmpty,
+            ErrorCode::NoChildrenForEphemerals => ErrorKind::NoChildrenForEphemerals,
+            ErrorCode::NoAuth => ErrorKind::NoAuth,
+            ErrorCode::InvalidAcl => ErrorKind::InvalidAcl,
+            ErrorCode::AuthFailed => ErrorKind::AuthFailed,
+            ErrorCode::NotReadOnly => ErrorKind::ReadOnly,
+            ErrorCode::BadArguments => ErrorKind::InvalidArgument,
+            code => ErrorKind::Server(*code),
+        },
+        RawError::TransactionFailed { index, code } => {
+            ErrorKind::TransactionFailed { index: *index, code: *code }
+        }
+        RawError::ConnectionLoss { .. } | RawError::NotConnected => ErrorKind::ConnectionLoss,
+        RawError::SessionExpired { .. } => ErrorKind::SessionExpired,
+        RawError::AuthFailed { .. } => ErrorKind::AuthFailed,
+        RawError::Closed { .. } => ErrorKind::Closed,
+        RawError::QueueFull { .. } => ErrorKind::Overloaded,
+        RawError::InvalidPath(_) => ErrorKind::InvalidPath,
+        RawError::InvalidArgument(_) => ErrorKind::InvalidArgument,
+        RawError::TooLarge { .. } => ErrorKind::TooLarge,
+        // `Malformed`, `UnexpectedAnswer`, and whatever is added to that enum.
+        _ => ErrorKind::Malformed,
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ConnectionLoss => "connection loss",
+            Self::OperationTimeout => "operation timeout",
+            Self::SessionMoved => "session moved to another server",
+            Self::SessionExpired => "session expired",
+            Self::NoNode => "no node",
+            Self::NodeExists => "node exists",
+            Self::BadVersion => "bad version",
+            Self::NotEmpty => "node has children",
+            Self::NoChildrenForEphemerals => "ephemeral nodes may not have children",
+            Self::TransactionFailed { index, code } => {
+                return write!(f, "operation {index} of the transaction failed with {code}");
+            }
+            Self::NoAuth => "not authorised",
+            Self::InvalidAcl => "invalid ACL",
+            Self::AuthFailed => "authentication failed",
+            Self::ReadOnly => "server is in read-only mode",
+            Self::InvalidPath => "invalid path",
+            Self::InvalidArgument => "invalid argument",
+            Self::TooLarge => "request too large",
+            Self::Overloaded => "too many requests wait for answers",
+            Self::NotStarted => "framework not started",
+            Self::Closed => "framework closed",
+            Self::Malformed => "malformed answer",
+            Self::Server(code) => return fmt::Display::fmt(code, f),
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.operation)?;
+        if !self.path.is_empty() {
+            write!(f, " {:?}", self.path)?;
+        }
+        write!(f, ": {}", self.kind)?;
+        if self.may_have_applied {
+            f.write_str(", may have been applied")?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_operation_path_and_outcome_and_never_its_source() {
+        let error = Error::raw("create", "/a", RawError::ConnectionLoss { sent: true });
+        assert_eq!(error.to_string(), "create \"/a\": connection loss, may have been applied");
+        assert!(error.is_retryable() && error.may_have_applied());
+        assert_eq!(error.source().unwrap().to_string(), "connection loss, request sent without an answer");
+        let error = Error::raw("start", "", RawError::NotConnected);
+        assert_eq!(error.to_string(), "start: connection loss");
+        assert!(!error.may_have_applied());
+    }
+}

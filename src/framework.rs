@@ -1,0 +1,405 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use zk_curator_client::{Error as RawError, SessionInfo};
+
+use crate::builder::{CuratorFrameworkBuilder, Settings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::janitor::Chore;
+use crate::namespace::Namespace;
+use crate::op;
+use crate::raw::{RawClient, RawClientFactory};
+use crate::retry::RetryPolicy;
+use crate::state::{ConnectionState, ConnectionStatus, StateMachine, StateWatch, supervise};
+
+/// A handle to ZooKeeper: sessions, retries, connection state, and a builder for every operation.
+///
+/// Cheap to clone; all clones share one session. The session is closed by [`CuratorFramework::close`], or in
+/// the background when the last handle is dropped, guards of recipes included.
+///
+/// Every verb returns a builder. **Nothing is sent until it is awaited.**
+#[derive(Clone)]
+pub struct CuratorFramework {
+    handle: Arc<Handle>,
+    namespace: Namespace,
+}
+
+/// What all clones share; its drop begins the shutdown. The background tasks hold only the core.
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.shutdown.cancel();
+    }
+}
+
+/// One session of the raw client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) raw: Arc<dyn RawClient>,
+    /// Counts the sessions of a framework, from one.
+    pub(crate) epoch: u64,
+    /// Cancelled when the session is over.
+    pub(crate) lost: CancellationToken,
+}
+
+/// What the handles, the builders' futures and the background tasks share.
+pub(crate) struct Core {
+    settings: Settings,
+    lifecycle: Mutex<Lifecycle>,
+    session: watch::Sender<Option<Arc<Session>>>,
+    status: watch::Sender<ConnectionStatus>,
+    chores: mpsc::UnboundedSender<Chore>,
+    /// Taken by the janitor.
+    pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<Chore>>>,
+    /// Begins the shutdown.
+    pub(crate) shutdown: CancellationToken,
+    /// Tells the janitor that nothing new will come.
+    pub(crate) drain: CancellationToken,
+    /// The end of the shutdown, with the result of closing the session.
+    end: watch::Sender<Option<Result<(), RawError>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lifecycle {
+    Latent,
+    Started,
+    Closed,
+}
+
+impl CuratorFramework {
+    /// Begins to configure a framework.
+    pub fn builder() -> CuratorFrameworkBuilder {
+        CuratorFrameworkBuilder::default()
+    }
+
+    pub(crate) fn new(settings: Settings, namespace: Namespace) -> Self {
+        let (chores, chore_queue) = mpsc::unbounded_channel();
+        let core = Core {
+            settings,
+            lifecycle: Mutex::new(Lifecycle::Latent),
+            session: watch::Sender::new(None),
+            status: watch::Sender::new(StateMachine::new().status()),
+            chores,
+            chore_queue: Mutex::new(Some(chore_queue)),
+            shutdown: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            end: watch::Sender::new(None),
+        };
+        Self { handle: Arc::new(Handle { core: Arc::new(core) }), namespace }
+    }
+
+    /// Starts the background tasks and waits until a server is reached.
+    ///
+    /// # Errors
+    /// * `ConnectionLoss` when none was reached within the connection timeout. The framework is started all
+    ///   the same and goes on trying, until it is closed.
+    /// * `AuthFailed` when the servers refuse the credentials.
+    /// * `InvalidArgument` when it was started before, `Closed` when it was closed.
+    ///
+    /// # Cancel safety
+    /// Once polled, the framework is started; dropping the future only ends the waiting.
+    pub async fn start(&self) -> Result<()> {
+        const OP: &str = "start";
+        let core = &self.handle.core;
+        {
+            let mut lifecycle = core.lifecycle();
+            match *lifecycle {
+                Lifecycle::Latent => *lifecycle = Lifecycle::Started,
+                Lifecycle::Started => return Err(Error::new(ErrorKind::InvalidArgument, OP, "")),
+                Lifecycle::Closed => return Err(Error::new(ErrorKind::Closed, OP, "")),
+            }
+        }
+        let starting = Arc::clone(core);
+        // In a task of its own, so that a dropped `start` leaves no framework half started.
+        let session = tokio::spawn(async move {
+            let session = match starting.open_session(1).await {
+                Ok(session) => session,
+                Err(error) => {
+                    *starting.lifecycle() = Lifecycle::Closed;
+                    starting.stopped(Ok(()));
+                    return Err(error);
+                }
+            };
+            starting.install(&session);
+            tokio::spawn(supervise(starting, StateMachine::new(), Arc::clone(&session)));
+            Ok(session)
+        });
+        let session = session
+            .await
+            .map_err(|error| Error::new(ErrorKind::Closed, OP, "").with_source(Arc::new(error) as Arc<_>))?
+            .map_err(|error| Error::raw(OP, "", error))?;
+        let mut states = self.states();
+        let reached = async {
+            tokio::select! {
+                biased;
+                status = states.until(|status| status.state.is_connected()) => match status {
+                    Some(_) => Ok(()),
+                    None => Err(Error::new(ErrorKind::Closed, OP, "")),
+                },
+                // The first session is over before it began: only bad credentials do that.
+                () = session.lost.cancelled() => Err(Error::new(ErrorKind::AuthFailed, OP, "")),
+            }
+        };
+        timeout(core.connection_timeout(), reached)
+            .await
+            .unwrap_or_else(|_| Err(Error::raw(OP, "", RawError::NotConnected)))
+    }
+
+    /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, within
+    /// the close timeout, and closes the session. Operations fail with `Closed` from now on.
+    ///
+    /// # Errors
+    /// `ConnectionLoss` when no server could be told: ephemeral nodes stay until the session expires. The
+    /// framework is closed all the same.
+    ///
+    /// # Cancel safety
+    /// Once polled, the framework is closed in the background all the same.
+    pub async fn close(&self) -> Result<()> {
+        let core = &self.handle.core;
+        {
+            let mut lifecycle = core.lifecycle();
+            let before = std::mem::replace(&mut *lifecycle, Lifecycle::Closed);
+            if before == Lifecycle::Latent {
+                let mut machine = StateMachine::new();
+                machine.step(crate::state::Input::Closed);
+                core.publish(machine.status());
+                core.stopped(Ok(()));
+            }
+        }
+        core.shutdown.cancel();
+        let mut end = core.end.subscribe();
+        let result = match end.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or(Ok(())),
+            // The sender lives in the core, which lives at least as long as this handle.
+            Err(_) => Ok(()),
+        };
+        result.map_err(|error| Error::raw("close", "", error))
+    }
+
+    /// The state of the connection now.
+    #[must_use]
+    pub fn state(&self) -> ConnectionState {
+        self.status().state
+    }
+
+    /// The state of the connection now, with its place in history and the session.
+    #[must_use]
+    pub fn status(&self) -> ConnectionStatus {
+        *self.handle.core.status.borrow()
+    }
+
+    /// Follows the state of the connection.
+    #[must_use]
+    pub fn states(&self) -> StateWatch {
+        StateWatch::new(self.handle.core.status.subscribe())
+    }
+
+    /// Waits until the connection is in a connected state; for ever, if no server is reached. Compose with
+    /// `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// `Closed` when the framework is closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_connected(&self) -> Result<ConnectionStatus> {
+        let connected = self.states().until(|status| status.state.is_connected()).await;
+        connected.ok_or_else(|| Error::new(ErrorKind::Closed, "wait_connected", ""))
+    }
+
+    /// The session now, once there is one.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionInfo> {
+        self.status().session
+    }
+
+    /// The same framework with another namespace in place of its own; the empty string for none.
+    ///
+    /// # Errors
+    /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
+    pub fn using_namespace(&self, namespace: &str) -> Result<Self> {
+        let namespace = Namespace::parse("using_namespace", namespace)?;
+        Ok(Self { handle: Arc::clone(&self.handle), namespace })
+    }
+
+    /// The namespace, without a leading slash; empty for none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.namespace.name()
+    }
+
+    /// Creates a node.
+    ///
+    /// **Awaiting returns** [`Created`](crate::Created): the path, with the sequence number, and the stat.
+    /// See [`op::CreateBuilder`] for options and errors.
+    pub fn create(&self, path: impl Into<String>) -> op::CreateBuilder {
+        op::CreateBuilder::new(self.clone(), path.into())
+    }
+
+    /// Deletes a node.
+    ///
+    /// **Awaiting returns** `()`. See [`op::DeleteBuilder`] for options and errors.
+    pub fn delete(&self, path: impl Into<String>) -> op::DeleteBuilder {
+        op::DeleteBuilder::new(self.clone(), path.into())
+    }
+
+    /// Looks whether a node exists.
+    ///
+    /// **Awaiting returns** `Option<Stat>`; `None` when it does not.
+    pub fn exists(&self, path: impl Into<String>) -> op::ExistsBuilder {
+        op::ExistsBuilder::new(self.clone(), path.into())
+    }
+
+    /// Reads the data of a node.
+    ///
+    /// **Awaiting returns** `Bytes`, or with [`with_stat`](op::GetDataBuilder::with_stat) `(Bytes, Stat)`.
+    pub fn get_data(&self, path: impl Into<String>) -> op::GetDataBuilder {
+        op::GetDataBuilder::new(self.clone(), path.into())
+    }
+
+    /// Replaces the data of a node.
+    ///
+    /// **Awaiting returns** the new [`Stat`](crate::Stat).
+    pub fn set_data(&self, path: impl Into<String>, data: impl Into<bytes::Bytes>) -> op::SetDataBuilder {
+        op::SetDataBuilder::new(self.clone(), path.into(), data.into())
+    }
+
+    /// Lists the children of a node.
+    ///
+    /// **Awaiting returns** their names, in no order, or with
+    /// [`with_stat`](op::ChildrenBuilder::with_stat) `(Vec<String>, Stat)`.
+    pub fn children(&self, path: impl Into<String>) -> op::ChildrenBuilder {
+        op::ChildrenBuilder::new(self.clone(), path.into())
+    }
+
+    /// Brings the server up to date with the leader, so that later reads see everything that was committed
+    /// before.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn sync(&self, path: impl Into<String>) -> op::SyncBuilder {
+        op::SyncBuilder::new(self.clone(), path.into())
+    }
+
+    /// Begins a transaction: all of its operations are applied, or none.
+    pub fn transaction(&self) -> op::Transaction {
+        op::Transaction::new(self.clone())
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    pub(crate) const fn ns(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+impl fmt::Debug for CuratorFramework {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CuratorFramework")
+            .field("namespace", &self.namespace.name())
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    pub(crate) const fn connection_timeout(&self) -> Duration {
+        self.settings.session.connection_timeout
+    }
+
+    pub(crate) const fn close_timeout(&self) -> Duration {
+        self.settings.session.close_timeout
+    }
+
+    pub(crate) fn retry_policy(&self) -> &dyn RetryPolicy {
+        &*self.settings.retry
+    }
+
+    /// The session for an operation.
+    pub(crate) fn session(&self, operation: &'static str, path: &str) -> Result<Arc<Session>> {
+        let missing = match *self.lifecycle() {
+            Lifecycle::Latent => ErrorKind::NotStarted,
+            Lifecycle::Closed => ErrorKind::Closed,
+            Lifecycle::Started => match &*self.session.borrow() {
+                Some(session) => return Ok(Arc::clone(session)),
+                // `start` has been called in another task and has not come far.
+                None => ErrorKind::NotStarted,
+            },
+        };
+        Err(Error::new(missing, operation, path))
+    }
+
+    /// Waits for a session after the one with this epoch, for the connection timeout, else returns `error`.
+    pub(crate) async fn next_session(&self, epoch: u64, error: Error) -> Result<()> {
+        match timeout(self.connection_timeout(), self.session_after(epoch)).await {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Waits for a session after the one with this epoch; `None` once the framework is closing.
+    pub(crate) async fn session_after(&self, epoch: u64) -> Option<Arc<Session>> {
+        let mut sessions = self.session.subscribe();
+        let later =
+            sessions.wait_for(|session| session.as_ref().is_some_and(|session| session.epoch > epoch));
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => None,
+            later = later => later.ok()?.clone(),
+        }
+    }
+
+    pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
+        let raw = self.settings.factory.open(&self.settings.session).await?;
+        for (scheme, auth) in &self.settings.auth {
+            // The raw client replays it on every connection, and ends the session when it is refused.
+            drop(raw.add_auth(scheme, auth));
+        }
+        Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new() }))
+    }
+
+    pub(crate) fn install(&self, session: &Arc<Session>) {
+        self.session.send_replace(Some(Arc::clone(session)));
+    }
+
+    pub(crate) fn publish(&self, status: ConnectionStatus) {
+        self.status.send_replace(status);
+    }
+
+    pub(crate) fn stopped(&self, result: Result<(), RawError>) {
+        self.end.send_replace(Some(result));
+    }
+
+    /// Hands cleanup to the janitor. Never blocks and needs no runtime.
+    pub(crate) fn owe(&self, chore: Chore) {
+        // A failure means that the framework is closed, and the session with it.
+        drop(self.chores.send(chore));
+    }
+
+    fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
+        // A plain value: whole, whatever panicked.
+        self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("status", &*self.status.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// Checked once, when the framework is built.
+pub(crate) fn validate(factory: &dyn RawClientFactory, settings: &Settings) -> Result<()> {
+    factory.validate(&settings.session).map_err(|why| {
+        Error::new(ErrorKind::InvalidArgument, "build", "")
+            .with_source(Arc::<dyn std::error::Error + Send + Sync>::from(why))
+    })
+}

@@ -1,0 +1,43 @@
+use zk_curator_client::Stat;
+
+use super::{Target, awaits, output};
+use crate::framework::CuratorFramework;
+use crate::watch::Watched;
+
+/// Lists the children of a node. Fails with `NoNode`.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ChildrenBuilder<R = output::Plain> {
+    target: Target<R>,
+}
+
+impl ChildrenBuilder {
+    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
+        Self { target: Target::new(zk, "children", path) }
+    }
+
+    /// **Awaiting returns** `(Vec<String>, Stat)`, the stat of the parent.
+    pub fn with_stat(self) -> ChildrenBuilder<output::WithStat> {
+        ChildrenBuilder { target: self.target.into() }
+    }
+
+    /// **Awaiting returns** a [`Watched`] `(Vec<String>, Stat)`: the watch fires when a child is created or
+    /// deleted, or the node is deleted.
+    pub fn watched(self) -> ChildrenBuilder<output::Watched> {
+        ChildrenBuilder { target: self.target.into() }
+    }
+}
+
+awaits!(ChildrenBuilder => Vec<String>, |this| {
+    this.target.read(|session, path| session.raw.get_children(path)).await.map(|answer| answer.names)
+});
+
+awaits!(ChildrenBuilder<output::WithStat> => (Vec<String>, Stat), |this| {
+    let answer = this.target.read(|session, path| session.raw.get_children(path)).await?;
+    Ok((answer.names, answer.stat))
+});
+
+awaits!(ChildrenBuilder<output::Watched> => Watched<(Vec<String>, Stat)>, |this| {
+    let (answer, watch) = this.target.read(|session, path| session.raw.get_children_watched(path)).await?;
+    Ok(Watched::new((answer.names, answer.stat), watch, this.target.zk.ns()))
+});

@@ -1,0 +1,171 @@
+//! The builders of all operations, one verb a file.
+//!
+//! A builder owns a handle of the framework and everything it needs: its future is `Send + 'static` and can
+//! be spawned. **Nothing is sent until it is awaited.** Bad arguments come out of the `await`, as errors that
+//! name the operation and the path.
+//!
+//! What is tried again after a failure, within the retry policy:
+//!
+//! * reads and `sync`: always, in the next session too;
+//! * a request that was certainly not applied: always;
+//! * a write whose outcome is unknown: a protected create finds out; a `guaranteed` or `quietly` delete is
+//!   repeated; a write with a version is repeated, for it cannot be applied twice, and fails with the first
+//!   error if the repetition is refused; anything else fails, with
+//!   [`may_have_applied`](crate::Error::may_have_applied).
+
+mod children;
+mod create;
+mod delete;
+mod exists;
+mod get_data;
+pub(crate) mod protected;
+mod set_data;
+mod sync;
+mod transaction;
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tracing::Instrument;
+
+pub use children::ChildrenBuilder;
+pub use create::CreateBuilder;
+pub use delete::DeleteBuilder;
+pub use exists::ExistsBuilder;
+pub use get_data::GetDataBuilder;
+pub use set_data::SetDataBuilder;
+pub use sync::SyncBuilder;
+pub use transaction::{Transaction, TransactionResult};
+
+use crate::error::{Error, Result};
+use crate::framework::{CuratorFramework, Session};
+use crate::raw::RawFuture;
+use crate::retry::Budget;
+
+/// What a builder's future returns: a marker in its type, changed by the method that says so.
+pub mod output {
+    /// The plain value.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct Plain;
+    /// The value and its stat.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct WithStat;
+    /// The value, its stat and a watch.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct Watched;
+    /// A guard that deletes the node.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct Owned;
+    /// A guard that deletes the node, and the children of the parent.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct OwnedWithSiblings;
+}
+
+/// The future of an operation. Nothing is sent before it is first polled.
+#[must_use = "futures do nothing unless polled"]
+pub struct OpFuture<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
+
+impl<T> OpFuture<T> {
+    pub(crate) fn new(
+        operation: &'static str,
+        path: &str,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self {
+        let span = tracing::debug_span!("zookeeper", operation, path);
+        Self(Box::pin(future.instrument(span)))
+    }
+}
+
+impl<T> Future for OpFuture<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl<T> fmt::Debug for OpFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpFuture").finish_non_exhaustive()
+    }
+}
+
+/// What every builder has: a handle, a path, and the type of its output.
+pub(crate) struct Target<R = output::Plain> {
+    pub(crate) zk: CuratorFramework,
+    pub(crate) operation: &'static str,
+    pub(crate) path: String,
+    output: PhantomData<fn() -> R>,
+}
+
+impl<R> Target<R> {
+    pub(crate) const fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
+        Self { zk, operation, path, output: PhantomData }
+    }
+
+    /// The same for another output.
+    pub(crate) fn into<S>(self) -> Target<S> {
+        Target::new(self.zk, self.operation, self.path)
+    }
+
+    /// The path on the server.
+    pub(crate) fn server_path(&self) -> Result<String> {
+        match zk_curator_client::path::validate(&self.path) {
+            Ok(()) => Ok(self.zk.ns().apply(&self.path)),
+            Err(why) => Err(Error::invalid_path(self.operation, self.path.as_str(), why)),
+        }
+    }
+
+    pub(crate) fn session(&self) -> Result<Arc<Session>> {
+        self.zk.core().session(self.operation, &self.path)
+    }
+
+    pub(crate) fn error(&self, error: zk_curator_client::Error) -> Error {
+        Error::raw(self.operation, self.path.as_str(), error)
+    }
+
+    /// Sends a read, and sends it again as long as the retry policy allows.
+    pub(crate) async fn read<T>(&self, send: impl Fn(&Session, &str) -> RawFuture<T>) -> Result<T> {
+        let path = self.server_path()?;
+        let mut budget = Budget::new(self.zk.core());
+        loop {
+            let session = self.session()?;
+            match send(&session, &path).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => budget.spend(self.error(error), session.epoch).await?,
+            }
+        }
+    }
+}
+
+impl<R> fmt::Debug for Target<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.operation, self.path)
+    }
+}
+
+/// `IntoFuture` for a builder whose `run` does the work.
+macro_rules! awaits {
+    ($builder:ty => $output:ty, |$this:ident| $future:expr) => {
+        impl std::future::IntoFuture for $builder {
+            type Output = $crate::error::Result<$output>;
+            type IntoFuture = $crate::op::OpFuture<$output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let (operation, path) = (self.target.operation, self.target.path.clone());
+                let $this = self;
+                $crate::op::OpFuture::new(operation, &path, async move { $future })
+            }
+        }
+    };
+}
+pub(crate) use awaits;

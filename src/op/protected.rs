@@ -1,0 +1,115 @@
+//! Protection of creates: a name that only we can have chosen, to find the node after a lost answer.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use uuid::Uuid;
+use zk_curator_client::{Created, Error as RawError, ErrorCode};
+
+use crate::framework::{Core, Session};
+use crate::janitor::{Chore, Protection};
+use crate::path::join;
+use crate::raw::{RawClient, RawFuture};
+
+/// A new prefix, in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
+pub(crate) fn new_prefix() -> String {
+    format!("_c_{}-", Uuid::new_v4().as_hyphenated())
+}
+
+/// Looks for the node of a protected create.
+///
+/// The answer to the create was never seen, so the server we are connected to now may lag behind it: `sync`
+/// comes first (CURATOR-264), in the same flight.
+pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<String>, RawError> {
+    let synced = raw.sync(&protection.parent);
+    let children = raw.get_children(&protection.parent);
+    synced.await?;
+    let names = match children.await {
+        Ok(children) => children.names,
+        Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = names.iter().find(|name| name.starts_with(&protection.prefix));
+    Ok(found.map(|name| join(&protection.parent, name)))
+}
+
+/// What a create may have left behind. Dropped before it is settled, it owes the deletion.
+pub(crate) struct Claim<'a> {
+    core: &'a Core,
+    protection: Option<Protection>,
+    /// Whether the node ends with the session.
+    bound: bool,
+    /// Whether anything is owed at all: not for a plain create without protection.
+    owes: bool,
+    state: State,
+}
+
+enum State {
+    /// Nothing, or a guard has taken over.
+    Settled,
+    /// The create waits for its answer.
+    Creating(Arc<Session>, RawFuture<Created>),
+    /// The answer is lost.
+    Unknown(Arc<Session>),
+}
+
+impl<'a> Claim<'a> {
+    pub(crate) const fn new(core: &'a Core, protection: Option<Protection>, bound: bool, owes: bool) -> Self {
+        Self { core, protection, bound, owes, state: State::Settled }
+    }
+
+    /// The prefix and the parent, for a protected create.
+    pub(crate) const fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
+    }
+
+    /// Chooses a new prefix.
+    pub(crate) fn renew(&mut self) {
+        self.state = State::Settled;
+        if let Some(protection) = &mut self.protection {
+            protection.prefix = new_prefix();
+        }
+    }
+
+    /// A create has been queued.
+    pub(crate) fn creating(&mut self, session: &Arc<Session>, answer: RawFuture<Created>) {
+        self.state = State::Creating(Arc::clone(session), answer);
+    }
+
+    /// Waits for its answer. Settles the claim, unless the outcome is unknown.
+    pub(crate) async fn answer(&mut self) -> Result<Created, RawError> {
+        let State::Creating(session, answer) = &mut self.state else {
+            return Err(RawError::UnexpectedAnswer);
+        };
+        let result = Pin::new(answer).await;
+        self.state = match &result {
+            Err(error) if error.may_have_applied() => State::Unknown(Arc::clone(session)),
+            _ => State::Settled,
+        };
+        result
+    }
+
+    /// The outcome has become known: there is no node, or a guard has it.
+    pub(crate) fn settle(&mut self) {
+        self.state = State::Settled;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.owes {
+            return;
+        }
+        let chore = match (std::mem::replace(&mut self.state, State::Settled), self.protection.take()) {
+            (State::Creating(session, answer), protection) => {
+                Chore::AbandonedCreate { session, answer, protection, bound: self.bound }
+            }
+            (State::Unknown(session), Some(protection)) => {
+                Chore::FindAndDelete { session, protection, bound: self.bound }
+            }
+            // An unprotected node cannot be told from somebody else's.
+            (State::Unknown(_), None) | (State::Settled, _) => return,
+        };
+        self.core.owe(chore);
+    }
+}

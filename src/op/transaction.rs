@@ -1,0 +1,155 @@
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_client::{Acl, CreateMode, Created, Op, OpResult, Stat};
+
+use super::{OpFuture, Target};
+use crate::error::{Error, Result};
+use crate::framework::CuratorFramework;
+use crate::path::validate_create;
+use crate::retry::Budget;
+
+/// Operations of which all are applied, or none.
+///
+/// ```no_run
+/// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
+/// let results = zk.transaction().check("/cfg", Some(3)).set_data("/cfg", "v4").create("/log/e", "").commit().await?;
+/// # Ok(()) }
+/// ```
+///
+/// Fails with `TransactionFailed`, which names the operation at fault. After an unknown outcome it is not
+/// repeated, and fails with [`may_have_applied`](crate::Error::may_have_applied).
+///
+/// # Cancel safety
+/// Once polled, it may be applied.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is committed and awaited"]
+pub struct Transaction {
+    target: Target,
+    ops: Vec<Op>,
+}
+
+/// The result of one operation of a transaction; paths are within the namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionResult {
+    /// A node was created.
+    Created(Created),
+    /// A node was deleted.
+    Deleted,
+    /// Data were replaced.
+    DataSet(Stat),
+    /// A version was checked.
+    Checked,
+}
+
+impl Transaction {
+    pub(crate) const fn new(zk: CuratorFramework) -> Self {
+        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new() }
+    }
+
+    /// Checks that a node exists and has this version; `None` for any.
+    pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
+        self.push(Op::Check { path: path.into(), version })
+    }
+
+    /// Creates a persistent node.
+    pub fn create(self, path: impl Into<String>, data: impl Into<Bytes>) -> Self {
+        self.create_with_mode(path, data, CreateMode::Persistent)
+    }
+
+    /// Creates a node of a kind without a time to live.
+    pub fn create_with_mode(self, path: impl Into<String>, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        let acl = Acl::open_unsafe();
+        self.push(Op::Create { path: path.into(), data: data.into(), acl, mode, ttl: None })
+    }
+
+    /// Replaces the data of a node.
+    pub fn set_data(self, path: impl Into<String>, data: impl Into<Bytes>) -> Self {
+        self.push(Op::SetData { path: path.into(), data: data.into(), version: None })
+    }
+
+    /// Replaces the data of a node that must have this version.
+    pub fn set_data_if(self, path: impl Into<String>, data: impl Into<Bytes>, version: i32) -> Self {
+        self.push(Op::SetData { path: path.into(), data: data.into(), version: Some(version) })
+    }
+
+    /// Deletes a node.
+    pub fn delete(self, path: impl Into<String>) -> Self {
+        self.push(Op::Delete { path: path.into(), version: None })
+    }
+
+    /// Deletes a node that must have this version.
+    pub fn delete_if(self, path: impl Into<String>, version: i32) -> Self {
+        self.push(Op::Delete { path: path.into(), version: Some(version) })
+    }
+
+    /// Sends the transaction.
+    ///
+    /// **Awaiting returns** one [`TransactionResult`] for each operation, in order.
+    pub fn commit(self) -> OpFuture<Vec<TransactionResult>> {
+        self.into_future()
+    }
+
+    fn push(mut self, op: Op) -> Self {
+        if self.target.path.is_empty() {
+            op.path().clone_into(&mut self.target.path);
+        }
+        self.ops.push(op);
+        self
+    }
+
+    async fn run(mut self) -> Result<Vec<TransactionResult>> {
+        let operation = self.target.operation;
+        for op in &mut self.ops {
+            let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
+            let (Op::Create { path, .. }
+            | Op::Delete { path, .. }
+            | Op::SetData { path, .. }
+            | Op::Check { path, .. }) = op
+            else {
+                continue;
+            };
+            validate_create(path, sequential)
+                .map_err(|why| Error::invalid_path(operation, path.as_str(), why))?;
+            *path = self.target.zk.ns().apply(path);
+        }
+        let mut budget = Budget::new(self.target.zk.core());
+        let results = loop {
+            let session = self.target.session()?;
+            match Arc::clone(&session.raw).multi(&self.ops).await {
+                Ok(results) => break results,
+                Err(error) => {
+                    let error = self.target.error(error);
+                    if error.may_have_applied() {
+                        return Err(error);
+                    }
+                    budget.spend(error, session.epoch).await?;
+                }
+            }
+        };
+        let namespace = self.target.zk.ns();
+        let visible = |result| match result {
+            OpResult::Created(created) => TransactionResult::Created(Created::new(
+                namespace.strip(&created.path).to_owned(),
+                created.stat,
+            )),
+            OpResult::DataSet(stat) => TransactionResult::DataSet(stat),
+            OpResult::Deleted => TransactionResult::Deleted,
+            // `Checked`: there are no others, as no others were sent.
+            _ => TransactionResult::Checked,
+        };
+        Ok(results.into_iter().map(visible).collect())
+    }
+}
+
+impl IntoFuture for Transaction {
+    type Output = Result<Vec<TransactionResult>>;
+    type IntoFuture = OpFuture<Vec<TransactionResult>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let (operation, path) = (self.target.operation, self.target.path.clone());
+        OpFuture::new(operation, &path, self.run())
+    }
+}

@@ -1,0 +1,263 @@
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::{CuratorFramework, Session};
+use crate::janitor::Chore;
+use crate::op::Transaction;
+use crate::retry::Budget;
+
+/// A number that grows with every grant: the transaction that created the node of the holder.
+///
+/// It is 64 bits wide and grows over the whole ensemble. A resource that remembers the highest token it has
+/// seen, and refuses lower ones, is safe from holders that have lost a lock without knowing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(i64);
+
+impl FencingToken {
+    /// The token with this number.
+    #[must_use]
+    pub const fn new(czxid: i64) -> Self {
+        Self(czxid)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// A node that we created and that goes with this guard.
+///
+/// # Cancel safety
+/// Dropping it queues the delete at once, ahead of everything that the session sends later, and leaves the
+/// rest, such as repeating it after a lost connection, to the janitor.
+#[must_use = "dropping it deletes the node in the background"]
+pub struct OwnedNode {
+    ownership: Ownership,
+    /// The path on the server.
+    server_path: String,
+    stat: zk_curator_client::Stat,
+    ephemeral: bool,
+    armed: bool,
+}
+
+impl OwnedNode {
+    /// `created` has the path on the server.
+    pub(crate) fn new(
+        zk: &CuratorFramework,
+        created: Created,
+        session: Arc<Session>,
+        ephemeral: bool,
+    ) -> Self {
+        let ownership = Ownership {
+            zk: zk.clone(),
+            session_id: session.raw.session().map(|session| session.id),
+            session,
+            path: zk.ns().strip(&created.path).to_owned(),
+            token: FencingToken(created.stat.czxid),
+        };
+        Self { ownership, server_path: created.path, stat: created.stat, ephemeral, armed: true }
+    }
+
+    /// The path of the node, within the namespace.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.ownership.path()
+    }
+
+    /// The name of the node.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        crate::path::split(&self.server_path).1
+    }
+
+    /// The stat of the node when it was created.
+    #[must_use]
+    pub const fn stat(&self) -> &zk_curator_client::Stat {
+        &self.stat
+    }
+
+    /// Whether the node, if ephemeral, belongs to the session that is alive here and now (CURATOR-604).
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        !self.ownership.is_session_lost()
+            && (!self.ephemeral
+                || self.ownership.session_id.is_some_and(|id| id.get() == self.stat.ephemeral_owner))
+    }
+
+    /// What the node stands for, without the duty to delete it.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    /// Deletes the node and waits for the answer.
+    ///
+    /// # Errors
+    /// * `NoNode` when it was gone already: whatever it stood for had been lost.
+    /// * `ConnectionLoss` or `SessionExpired` when that cannot be known; the janitor goes on.
+    ///
+    /// # Cancel safety
+    /// The node is deleted all the same.
+    pub async fn delete(mut self) -> Result<()> {
+        const OP: &str = "delete";
+        let core = Arc::clone(self.ownership.zk.core());
+        let mut budget = Budget::new(&core);
+        let mut unknown = false;
+        loop {
+            let session = &self.ownership.session;
+            let error = match session.raw.delete(&self.server_path, None).await {
+                Ok(()) => break,
+                Err(RawError::Refused(ErrorCode::NoNode)) if unknown => break,
+                Err(error) => error,
+            };
+            unknown |= error.may_have_applied();
+            let epoch = session.epoch;
+            let error = Error::raw(OP, self.path(), error);
+            if !error.is_retryable() {
+                // Gone is gone; anything else is left to the janitor, which knows what cannot be mended.
+                self.armed = error.kind() != ErrorKind::NoNode;
+                return Err(error);
+            }
+            budget.spend(error, epoch).await?;
+        }
+        self.armed = false;
+        Ok(())
+    }
+
+    /// Gives up the duty to delete the node: it stays, or ends with its session if it is ephemeral.
+    #[must_use = "the path and stat of the node are in the answer"]
+    pub fn leak(mut self) -> Created {
+        self.armed = false;
+        Created::new(self.ownership.path.clone(), self.stat)
+    }
+}
+
+impl Drop for OwnedNode {
+    fn drop(&mut self) {
+        if !self.armed || (self.ephemeral && self.ownership.is_session_lost()) {
+            return;
+        }
+        let session = Arc::clone(&self.ownership.session);
+        let path = std::mem::take(&mut self.server_path);
+        let first = Some(session.raw.delete(&path, None));
+        let bound = self.ephemeral;
+        self.ownership.zk.core().owe(Chore::Delete { session, path, version: None, first, bound });
+    }
+}
+
+impl fmt::Debug for OwnedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedNode").field("ownership", &self.ownership).finish_non_exhaustive()
+    }
+}
+
+/// What an [`OwnedNode`] stands for: who we are while it exists. Cheap to clone; without the duty to delete it.
+#[derive(Clone)]
+pub struct Ownership {
+    zk: CuratorFramework,
+    session: Arc<Session>,
+    session_id: Option<SessionId>,
+    path: String,
+    token: FencingToken,
+}
+
+impl Ownership {
+    /// The path of the node, within the namespace.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The fencing token: the transaction that created the node.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Counts the sessions of the framework, from one: the one that the node belongs to.
+    #[must_use]
+    pub fn session_epoch(&self) -> u64 {
+        self.session.epoch
+    }
+
+    /// Whether the session of the node is known to be over.
+    #[must_use]
+    pub fn is_session_lost(&self) -> bool {
+        self.session.lost.is_cancelled()
+    }
+
+    /// Cancelled when the session of the node is over.
+    #[must_use]
+    pub fn session_lost(&self) -> CancellationToken {
+        self.session.lost.child_token()
+    }
+
+    /// A transaction that is only applied while the node exists.
+    pub fn fenced(&self) -> Transaction {
+        self.zk.transaction().check(self.path.as_str(), None)
+    }
+
+    /// Resolves when the node can no longer be assumed to exist: its session is over, or somebody has deleted
+    /// it. To learn of the latter it leaves a watch on the node, which costs one request.
+    ///
+    /// It does not resolve while the connection is merely suspended.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        tokio::select! {
+            biased;
+            () = self.session.lost.cancelled() => {}
+            () = self.deleted() => {}
+        }
+    }
+
+    async fn deleted(&self) {
+        let server_path = self.zk.ns().apply(&self.path);
+        let core = self.zk.core();
+        let mut budget = Budget::new(core);
+        loop {
+            match self.session.raw.get_data_watched(&server_path).await {
+                Ok((data, _)) if data.stat.czxid != self.token.0 => return,
+                Ok((_, watch)) => {
+                    budget = Budget::new(core);
+                    match watch.await {
+                        Ok(event) if event.event_type == EventType::NodeDeleted => return,
+                        Ok(_) => {}
+                        Err(_) => return,
+                    }
+                }
+                Err(RawError::Refused(ErrorCode::NoNode)) => return,
+                Err(error) => {
+                    let error = Error::raw("lost", self.path.as_str(), error);
+                    if budget.spend(error, self.session.epoch).await.is_err() {
+                        // Not to be learnt this way: the end of the session says it.
+                        return std::future::pending().await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Ownership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ownership")
+            .field("path", &self.path)
+            .field("token", &self.token)
+            .field("session_epoch", &self.session.epoch)
+            .finish_non_exhaustive()
+    }
+}

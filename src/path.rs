@@ -1,0 +1,186 @@
+//! Paths: parsed once, then known to be valid.
+
+use std::fmt;
+
+#[doc(no_inline)]
+pub use zk_curator_client::path::PathError;
+use zk_curator_client::path::{validate, validate_sequential};
+
+/// An absolute, valid path of a node.
+///
+/// ```
+/// use zk_curator::path::ZPath;
+///
+/// let path = ZPath::parse("/locks")?.join("orders")?;
+/// assert_eq!(path.as_str(), "/locks/orders");
+/// assert_eq!(path.parent().unwrap().as_str(), "/locks");
+/// assert_eq!(path.name(), "orders");
+/// assert!(ZPath::parse("locks/../orders").is_err());
+/// # Ok::<(), zk_curator::path::PathError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ZPath(String);
+
+impl ZPath {
+    /// Parses a path.
+    ///
+    /// # Errors
+    /// The first rule that `path` breaks.
+    pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
+        let path = path.into();
+        validate(&path)?;
+        Ok(Self(path))
+    }
+
+    /// The root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self("/".to_owned())
+    }
+
+    /// The path of a child, or of a deeper descendant (`a/b`).
+    ///
+    /// # Errors
+    /// The first rule that the joined path breaks.
+    pub fn join(&self, name: &str) -> Result<Self, PathError> {
+        if name.is_empty() {
+            return Err(PathError::Empty);
+        }
+        Self::parse(join(&self.0, name))
+    }
+
+    /// The parent; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        if self.0 == "/" { None } else { Some(Self(split(&self.0).0.to_owned())) }
+    }
+
+    /// The last component; empty for the root.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        split(&self.0).1
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ZPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for ZPath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<ZPath> for String {
+    fn from(path: ZPath) -> Self {
+        path.0
+    }
+}
+
+/// The number that the server appended to the name of a sequential node: the parent's counter, ten digits,
+/// or eleven characters when it is negative after 2^31 creates (`-2147483648`).
+///
+/// The counter wraps around, so two numbers only have an order relative to each other:
+/// [`SequenceSuffix::follows`].
+///
+/// ```
+/// use zk_curator::path::SequenceSuffix;
+///
+/// let old = SequenceSuffix::after("lock-2147483647", "lock-").unwrap();
+/// let new = SequenceSuffix::after("lock--2147483648", "lock-").unwrap();
+/// assert!(new.follows(old));
+/// assert_eq!(SequenceSuffix::after("lock-17", "lock-"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceSuffix(i32);
+
+impl SequenceSuffix {
+    /// The number after the last occurrence of `tag` in `name`, if it has the server's form.
+    #[must_use]
+    pub fn after(name: &str, tag: &str) -> Option<Self> {
+        let digits = &name[name.rfind(tag)? + tag.len()..];
+        let number: i32 = digits.parse().ok()?;
+        // Only what the server would print: no plus sign, no missing or additional zeros.
+        (format!("{number:010}") == digits).then_some(Self(number))
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+
+    /// How far `self` is behind `other`, negative if before it. Right for nodes that exist at the same time,
+    /// which are never 2^31 creates apart.
+    #[must_use]
+    pub const fn distance_from(self, other: Self) -> i32 {
+        self.0.wrapping_sub(other.0)
+    }
+
+    /// Whether the node was created after `other`.
+    #[must_use]
+    pub const fn follows(self, other: Self) -> bool {
+        self.distance_from(other) > 0
+    }
+}
+
+/// Checks the path of a create: only a sequential one may end with a slash.
+pub(crate) fn validate_create(path: &str, sequential: bool) -> Result<(), PathError> {
+    if sequential { validate_sequential(path) } else { validate(path) }
+}
+
+/// Parent and name of a valid path. The parent of a top-level node is `/`.
+pub(crate) fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some((parent, name)) => (parent, name),
+        None => ("/", path),
+    }
+}
+
+/// The path of a child.
+pub(crate) fn join(parent: &str, name: &str) -> String {
+    if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn java_prints_negative_counters_with_ten_characters_at_least() {
+        // `%010d` counts the sign: -5 is nine digits and the sign.
+        assert_eq!(SequenceSuffix::after("lock--000000005", "lock-").unwrap().get(), -5);
+        assert_eq!(SequenceSuffix::after("lock--2147483648", "lock-").unwrap().get(), i32::MIN);
+        assert_eq!(SequenceSuffix::after("lock-2147483648", "lock-"), None);
+        assert_eq!(SequenceSuffix::after("_c_x-lock-0000000007", "lock-").unwrap().get(), 7);
+        assert_eq!(SequenceSuffix::after("latch-0000000007", "lock-"), None);
+        assert_eq!(SequenceSuffix::after("lock-+000000007", "lock-"), None);
+    }
+
+    #[test]
+    fn order_survives_the_wrap_around() {
+        let at = |n: i32| SequenceSuffix(n);
+        assert!(at(i32::MIN).follows(at(i32::MAX)));
+        assert!(at(i32::MIN + 5).follows(at(i32::MAX - 5)));
+        assert!(!at(i32::MAX).follows(at(i32::MIN)));
+        assert!(at(0).follows(at(-1)));
+    }
+
+    #[test]
+    fn split_and_join_are_inverse() {
+        for path in ["/a", "/a/b", "/a/b/c"] {
+            let (parent, name) = split(path);
+            assert_eq!(join(parent, name), path);
+        }
+    }
+}

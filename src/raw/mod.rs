@@ -1,0 +1,99 @@
+//! The seam between the framework and a raw ZooKeeper client.
+//!
+//! The framework knows sessions only through [`RawClient`]: one value is one session. It opens the next one
+//! through a [`RawClientFactory`] when a session is lost. [`NativeFactory`] is the default and opens
+//! [`zk_curator_client::ZooKeeper`] sessions.
+
+mod native;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use zk_curator_client::{
+    Children, Created, Data, Error, OneshotWatch, Op, OpResult, SessionInfo, SessionState, Stat,
+};
+
+pub use native::NativeFactory;
+
+/// The answer to a request that has been queued already.
+pub type RawFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// The states of one session: all of them, in order, beginning with the present one; ends after a final one.
+pub type RawStates = Pin<Box<dyn Stream<Item = SessionState> + Send>>;
+
+/// What a session is opened with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSettings {
+    /// The servers, as the user named them.
+    pub connect_string: String,
+    /// The session timeout to ask for.
+    pub session_timeout: Duration,
+    /// How long a request waits for a connection before it fails with [`Error::NotConnected`].
+    pub connection_timeout: Duration,
+    /// How long closing tries to tell a server.
+    pub close_timeout: Duration,
+}
+
+/// Opens sessions.
+#[async_trait]
+pub trait RawClientFactory: Debug + Send + Sync + 'static {
+    /// Checks the settings, without I/O.
+    ///
+    /// # Errors
+    /// When no session can ever be opened with them, with what is wrong.
+    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Begins a new session, without waiting for a server. The client goes on trying until it is closed.
+    ///
+    /// # Errors
+    /// When the session cannot even be begun; the framework tries again later.
+    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error>;
+}
+
+/// One session.
+///
+/// Every request is queued **when its method is called**, in the order of the calls, and answered in that
+/// order; the future it returns only waits. Calls therefore neither wait nor need a runtime: `Drop`
+/// implementations use them. Errors say whether the request may have been applied.
+#[async_trait]
+pub trait RawClient: Debug + Send + Sync + 'static {
+    /// Follows the state.
+    fn states(&self) -> RawStates;
+    /// The session, once there is one.
+    fn session(&self) -> Option<SessionInfo>;
+    /// Creates a node; `op` is an [`Op::Create`].
+    fn create(&self, op: Op) -> RawFuture<Created>;
+    /// Deletes a node.
+    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()>;
+    /// Answers the stat of a node, `None` if it does not exist.
+    fn exists(&self, path: &str) -> RawFuture<Option<Stat>>;
+    /// [`RawClient::exists`] with a watch.
+    fn exists_watched(&self, path: &str) -> RawFuture<(Option<Stat>, OneshotWatch)>;
+    /// Answers data and stat of a node.
+    fn get_data(&self, path: &str) -> RawFuture<Data>;
+    /// [`RawClient::get_data`] with a watch.
+    fn get_data_watched(&self, path: &str) -> RawFuture<(Data, OneshotWatch)>;
+    /// Replaces the data of a node.
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat>;
+    /// Answers the names of a node's children.
+    fn get_children(&self, path: &str) -> RawFuture<Children>;
+    /// [`RawClient::get_children`] with a watch.
+    fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)>;
+    /// Brings the server up to date with the leader.
+    fn sync(&self, path: &str) -> RawFuture<()>;
+    /// Applies all operations or none.
+    fn multi(&self, ops: &[Op]) -> RawFuture<Vec<OpResult>>;
+    /// Adds an identity to this and every later connection.
+    fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()>;
+    /// Closes the session, after the requests that were queued before.
+    ///
+    /// # Errors
+    /// When no server could be told; the client is closed all the same.
+    async fn close(&self) -> Result<(), Error>;
+}

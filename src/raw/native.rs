@@ -1,0 +1,121 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_curator_client::{
+    Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error, OneshotWatch, Op, OpResult,
+    SessionInfo, Stat, TcpConnector, ZooKeeper,
+};
+
+use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
+
+/// Opens sessions of [`zk_curator_client::ZooKeeper`]; the default.
+#[derive(Debug, Clone)]
+pub struct NativeFactory {
+    connector: Arc<dyn Connector>,
+}
+
+impl NativeFactory {
+    /// Reaches servers through `connector`, for example an in-memory network.
+    #[must_use]
+    pub const fn new(connector: Arc<dyn Connector>) -> Self {
+        Self { connector }
+    }
+}
+
+impl Default for NativeFactory {
+    fn default() -> Self {
+        Self::new(Arc::new(TcpConnector::default()))
+    }
+}
+
+#[async_trait]
+impl RawClientFactory for NativeFactory {
+    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        settings.connect_string.parse::<ConnectString>()?;
+        let millis = settings.session_timeout.as_millis();
+        if millis == 0 || i32::try_from(millis).is_err() {
+            return Err(Box::new(zk_curator_client::ConnectError::SessionTimeout(settings.session_timeout)));
+        }
+        Ok(())
+    }
+
+    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
+        let client = ZooKeeper::builder(settings.connect_string.as_str())
+            .session_timeout(settings.session_timeout)
+            .disconnected(DisconnectedPolicy::Wait(settings.connection_timeout))
+            .close_timeout(settings.close_timeout)
+            .connector(Arc::clone(&self.connector))
+            .connect()
+            .map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
+        Ok(Arc::new(client))
+    }
+}
+
+#[async_trait]
+impl RawClient for ZooKeeper {
+    fn states(&self) -> RawStates {
+        Box::pin(Self::states(self))
+    }
+
+    fn session(&self) -> Option<SessionInfo> {
+        Self::session(self)
+    }
+
+    fn create(&self, op: Op) -> RawFuture<Created> {
+        Box::pin(match &op {
+            Op::Create { path, data, acl, mode, ttl: None } => Self::create(self, path, data, acl, *mode),
+            Op::Create { path, data, acl, mode, ttl: Some(ttl) } => {
+                self.create_with_ttl(path, data, acl, *mode, *ttl)
+            }
+            _ => return Box::pin(async { Err(Error::InvalidArgument("not a create operation")) }),
+        })
+    }
+
+    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()> {
+        Box::pin(Self::delete(self, path, version))
+    }
+
+    fn exists(&self, path: &str) -> RawFuture<Option<Stat>> {
+        Box::pin(Self::exists(self, path))
+    }
+
+    fn exists_watched(&self, path: &str) -> RawFuture<(Option<Stat>, OneshotWatch)> {
+        Box::pin(Self::exists_watched(self, path))
+    }
+
+    fn get_data(&self, path: &str) -> RawFuture<Data> {
+        Box::pin(Self::get_data(self, path))
+    }
+
+    fn get_data_watched(&self, path: &str) -> RawFuture<(Data, OneshotWatch)> {
+        Box::pin(Self::get_data_watched(self, path))
+    }
+
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat> {
+        Box::pin(Self::set_data(self, path, data, version))
+    }
+
+    fn get_children(&self, path: &str) -> RawFuture<Children> {
+        Box::pin(Self::get_children(self, path))
+    }
+
+    fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)> {
+        Box::pin(Self::get_children_watched(self, path))
+    }
+
+    fn sync(&self, path: &str) -> RawFuture<()> {
+        Box::pin(Self::sync(self, path))
+    }
+
+    fn multi(&self, ops: &[Op]) -> RawFuture<Vec<OpResult>> {
+        Box::pin(Self::multi(self, ops))
+    }
+
+    fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()> {
+        Box::pin(Self::add_auth(self, scheme, auth))
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        Self::close(self).await
+    }
+}

@@ -1,0 +1,147 @@
+use zk_curator_client::{SessionId, SessionState};
+
+use super::{ConnectionState, ConnectionStatus};
+
+/// What happens to the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The framework begins a session.
+    Opened,
+    /// The raw client of the present session changes its state.
+    Raw(SessionState),
+    /// The framework was closed.
+    Closed,
+}
+
+/// Turns the states of sessions into the states of the connection. Pure: the same inputs give the same states.
+#[derive(Debug)]
+pub(crate) struct StateMachine {
+    status: ConnectionStatus,
+    last_session: Option<SessionId>,
+}
+
+impl StateMachine {
+    pub(crate) const fn new() -> Self {
+        let status = ConnectionStatus {
+            state: ConnectionState::Connecting,
+            epoch: 0,
+            session_epoch: 0,
+            session: None,
+        };
+        Self { status, last_session: None }
+    }
+
+    pub(crate) const fn status(&self) -> ConnectionStatus {
+        self.status
+    }
+
+    /// Takes an input; whether the status has changed.
+    pub(crate) fn step(&mut self, input: Input) -> bool {
+        let before = self.status.state;
+        let state = match input {
+            Input::Opened => {
+                self.status.session_epoch += 1;
+                return false;
+            }
+            Input::Closed => {
+                self.status.session = None;
+                ConnectionState::Closed
+            }
+            Input::Raw(_) if before == ConnectionState::Closed => before,
+            Input::Raw(SessionState::Connected(session)) => {
+                let last = self.last_session.replace(session.id);
+                self.status.session = Some(session);
+                match last {
+                    _ if before.is_connected() => before,
+                    None => ConnectionState::Connected,
+                    Some(last) => ConnectionState::Reconnected { same_session: last == session.id },
+                }
+            }
+            Input::Raw(SessionState::Disconnected) if before.is_connected() => ConnectionState::Suspended,
+            Input::Raw(SessionState::Expired(_) | SessionState::AuthFailed | SessionState::Closed) => {
+                self.status.session = None;
+                // What was never there cannot be lost (CURATOR-72).
+                if before == ConnectionState::Connecting { before } else { ConnectionState::Lost }
+            }
+            // Connecting, or a raw client's additional states.
+            Input::Raw(_) => before,
+        };
+        if state == before {
+            return false;
+        }
+        self.status.state = state;
+        self.status.epoch += 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use zk_curator_client::{ExpiredBy, SessionInfo};
+
+    use super::*;
+
+    const ON: fn(i64) -> Input = |id| {
+        Input::Raw(SessionState::Connected(SessionInfo::new(SessionId::new(id), Duration::from_secs(1))))
+    };
+    const OFF: Input = Input::Raw(SessionState::Disconnected);
+    const EXPIRED: Input = Input::Raw(SessionState::Expired(ExpiredBy::Server));
+    const CONNECTING: Input = Input::Raw(SessionState::Connecting);
+
+    fn states(inputs: &[Input]) -> Vec<ConnectionState> {
+        let mut machine = StateMachine::new();
+        let mut seen = Vec::new();
+        for input in inputs {
+            let before = machine.status().epoch;
+            if machine.step(*input) {
+                assert_eq!(machine.status().epoch, before + 1);
+                seen.push(machine.status().state);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_session_is_connected_suspended_reconnected_and_lost() {
+        use ConnectionState as S;
+        let inputs =
+            [Input::Opened, CONNECTING, ON(1), OFF, ON(1), OFF, EXPIRED, Input::Opened, ON(2), Input::Closed];
+        let expected = [
+            S::Connected,
+            S::Suspended,
+            S::Reconnected { same_session: true },
+            S::Suspended,
+            S::Lost,
+            S::Reconnected { same_session: false },
+            S::Closed,
+        ];
+        assert_eq!(states(&inputs), expected);
+    }
+
+    /// CURATOR-72: LOST before the first CONNECTED.
+    #[test]
+    fn curator_72_nothing_is_lost_or_suspended_before_it_was_connected() {
+        assert_eq!(states(&[Input::Opened, CONNECTING, OFF, EXPIRED, Input::Opened, OFF]), []);
+    }
+
+    /// CURATOR-367: RECONNECTED came before LOST.
+    #[test]
+    fn curator_367_an_expiry_is_lost_before_it_is_reconnected() {
+        use ConnectionState as S;
+        assert_eq!(
+            states(&[Input::Opened, ON(1), EXPIRED, Input::Opened, ON(2)]),
+            [S::Connected, S::Lost, S::Reconnected { same_session: false }]
+        );
+    }
+
+    #[test]
+    fn lost_is_said_once_and_nothing_follows_closed() {
+        use ConnectionState as S;
+        assert_eq!(
+            states(&[Input::Opened, ON(1), EXPIRED, EXPIRED, Input::Closed, ON(2), OFF]),
+            [S::Connected, S::Lost, S::Closed]
+        );
+    }
+}
