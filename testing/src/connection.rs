@@ -148,9 +148,9 @@ impl Connection {
                 let unknown = matches!(error, DecodeError::InvalidValue { what: "opcode", .. });
                 match opcode {
                     OpCode::Auth => return Err(error.into()),
-                    OpCode::Multi => self.shared.update(|state| state.malformed(self.id, xid)),
+                    OpCode::Multi => self.shared.update(|state| state.malformed(self.id, xid, opcode)),
                     _ if unknown => self.shared.update(|state| state.unimplemented(self.id, xid)),
-                    _ => self.shared.update(|state| state.malformed(self.id, xid)),
+                    _ => self.shared.update(|state| state.malformed(self.id, xid, opcode)),
                 }
                 return Ok(());
             }

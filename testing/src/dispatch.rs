@@ -6,7 +6,7 @@ use zk_curator_proto::records::{
     AuthPacket, Children2Response, DataResponse, EventType, GetChildrenRequest, MultiOp, MultiResult,
     ReplyHeader, SetWatches2,
 };
-use zk_curator_proto::{ErrorCode, Record, Request, Response, XID_PING};
+use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, XID_PING};
 
 use crate::state::State;
 use crate::tree::Node;
@@ -45,16 +45,28 @@ impl State {
         self.answer(id, xid, Err(code));
     }
 
-    /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on.
-    pub(crate) fn malformed(&mut self, id: ConnectionId, xid: i32) {
+    /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on. A write
+    /// takes a transaction number even so.
+    pub(crate) fn malformed(&mut self, id: ConnectionId, xid: i32, opcode: OpCode) {
         self.touch(id);
+        let writes = matches!(
+            opcode,
+            OpCode::Create
+                | OpCode::Create2
+                | OpCode::CreateContainer
+                | OpCode::CreateTtl
+                | OpCode::Delete
+                | OpCode::SetData
+                | OpCode::Multi
+        );
+        self.zxid += i64::from(writes);
         self.answer(id, xid, Err(ErrorCode::MarshallingError));
     }
 
     /// Answers a request with an opcode that nobody knows, and ends the connection, as Apache ZooKeeper does.
     pub(crate) fn unimplemented(&mut self, id: ConnectionId, xid: i32) {
         self.touch(id);
-        self.answer(id, xid, Err(ErrorCode::Unimplemented));
+        self.send(id, ReplyHeader { xid, zxid: -1, err: 0 }, Err(ErrorCode::Unimplemented));
         self.seal(id);
     }
 

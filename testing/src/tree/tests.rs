@@ -1,1 +1,391 @@
+use proptest::prelude::*;
+use zk_curator_proto::records::{
+    CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
+    SetDataRequest,
+};
 
+use super::*;
+
+const SESSION: i64 = 0x77;
+
+struct Fixture {
+    tree: Tree,
+    zxid: i64,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { tree: Tree::new(), zxid: 0 }
+    }
+
+    /// Applies at the next zxid, at 1,000 times as many milliseconds.
+    fn apply(&mut self, op: MultiOp) -> Result<MultiResult, ErrorCode> {
+        self.apply_with_changes(op).map(|(result, _)| result)
+    }
+
+    fn apply_with_changes(&mut self, op: MultiOp) -> Result<(MultiResult, Vec<Change>), ErrorCode> {
+        let txn = self.next();
+        self.tree.apply(op, txn)
+    }
+
+    fn next(&mut self) -> Txn {
+        self.zxid += 1;
+        Txn { session: SESSION, zxid: self.zxid, time: self.zxid * 1000 }
+    }
+
+    fn make(&mut self, path: &str, mode: CreateMode) -> Result<String, ErrorCode> {
+        match self.apply(create(path, mode))? {
+            MultiResult::Create(path) => Ok(path),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn body(path: &str, flags: i32) -> CreateRequest {
+    CreateRequest { path: path.into(), data: Some(Bytes::from_static(b"d")), acl: Acl::open_unsafe(), flags }
+}
+
+fn create(path: &str, mode: CreateMode) -> MultiOp {
+    MultiOp::Create(body(path, mode.flags()))
+}
+
+fn create_ttl(path: &str, flags: i32, ttl: i64) -> MultiOp {
+    let CreateRequest { path, data, acl, .. } = body(path, 0);
+    MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, flags, ttl })
+}
+
+fn delete(path: &str, version: i32) -> MultiOp {
+    MultiOp::Delete(DeleteRequest { path: path.into(), version })
+}
+
+fn set(path: &str, version: i32) -> MultiOp {
+    MultiOp::SetData(SetDataRequest { path: path.into(), data: Some(Bytes::from_static(b"new")), version })
+}
+
+fn check(path: &str, version: i32) -> MultiOp {
+    MultiOp::Check(CheckVersionRequest { path: path.into(), version })
+}
+
+#[test]
+fn a_new_tree_has_the_nodes_of_every_server() {
+    let tree = Tree::new();
+    let cversion = |path| tree.get(path).map(|node| node.stat().cversion);
+    assert_eq!(cversion("/"), Some(-1));
+    assert_eq!(cversion(""), Some(-1));
+    assert_eq!(cversion("/zookeeper"), Some(-2));
+    assert_eq!(cversion("/zookeeper/quota"), Some(0));
+    assert_eq!(tree.get("/zookeeper/config").map(|node| node.stat().aversion), Some(-1));
+}
+
+#[test]
+fn the_stat_tells_who_did_what_when() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    f.make("/a/e", CreateMode::Ephemeral).unwrap();
+    f.apply(set("/a", 0)).unwrap();
+    f.apply(delete("/a/e", 0)).unwrap();
+    let stat = f.tree.get("/a").unwrap().stat();
+    assert_eq!((stat.czxid, stat.mzxid, stat.pzxid), (1, 3, 4));
+    assert_eq!((stat.ctime, stat.mtime), (1000, 3000));
+    assert_eq!((stat.version, stat.cversion, stat.aversion), (1, 2, 0));
+    assert_eq!((stat.data_length, stat.num_children, stat.ephemeral_owner), (3, 0, 0));
+}
+
+#[test]
+fn an_ephemeral_node_shows_its_owner_and_the_others_show_none() {
+    let mut f = Fixture::new();
+    f.make("/e", CreateMode::Ephemeral).unwrap();
+    f.apply(MultiOp::CreateContainer(body("/c", 4))).unwrap();
+    f.apply(create_ttl("/t", 5, 9)).unwrap();
+    let shown = |path| f.tree.get(path).unwrap().stat().ephemeral_owner;
+    assert_eq!((shown("/e"), shown("/c"), shown("/t")), (SESSION, 0, 0));
+    let owner = |path| f.tree.get(path).unwrap().owner();
+    assert_eq!(
+        (owner("/e"), owner("/c"), owner("/t")),
+        (Owner::Session(SESSION), Owner::Container, Owner::Ttl(9))
+    );
+}
+
+#[test]
+fn the_sequence_number_counts_every_created_child() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s-0000000000".into()));
+    f.make("/a/x", CreateMode::Persistent).unwrap();
+    f.apply(delete("/a/x", -1)).unwrap();
+    assert_eq!(f.make("/a/", CreateMode::EphemeralSequential), Ok("/a/0000000002".into()));
+    f.tree.set_sequence("/a", i32::MAX).unwrap();
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s-2147483647".into()));
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s--2147483648".into()));
+    f.tree.set_sequence("/a", -5).unwrap();
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s--000000005".into()));
+}
+
+#[test]
+fn a_failed_create_uses_no_number() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    assert_eq!(f.make("/a/\u{1}-", CreateMode::PersistentSequential), Err(ErrorCode::BadArguments));
+    let (results, changes) = {
+        let ops = vec![create("/a/s-", CreateMode::PersistentSequential), check("/none", -1)];
+        let txn = f.next();
+        f.tree.apply_multi(ops, txn)
+    };
+    assert_eq!(results, [MultiResult::Error(None), MultiResult::Error(Some(ErrorCode::NoNode))]);
+    assert_eq!(changes, []);
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s-0000000000".into()));
+}
+
+#[test]
+fn create_checks_in_the_order_of_apache_zookeeper() {
+    let mut f = Fixture::new();
+    f.make("/e", CreateMode::Ephemeral).unwrap();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    let no_acl = |path: &str| MultiOp::Create(CreateRequest { acl: Vec::new(), ..body(path, 0) });
+    for (op, code) in [
+        (MultiOp::Create(body("/no/parent", 7)), ErrorCode::BadArguments),
+        (MultiOp::Create(body("no-slash", 0)), ErrorCode::BadArguments),
+        (no_acl("/no/parent"), ErrorCode::InvalidAcl),
+        (no_acl("no-slash"), ErrorCode::BadArguments),
+        (MultiOp::Create(body("/no/parent", 0)), ErrorCode::NoNode),
+        (MultiOp::Create(body("/no/", 0)), ErrorCode::NoNode),
+        (MultiOp::Create(body("/a/", 0)), ErrorCode::BadArguments),
+        (MultiOp::Create(body("/a/..", 0)), ErrorCode::BadArguments),
+        (MultiOp::Create(body("/", 0)), ErrorCode::NodeExists),
+        (MultiOp::Create(body("/a", 0)), ErrorCode::NodeExists),
+        (MultiOp::Create(body("/e/c", 0)), ErrorCode::NoChildrenForEphemerals),
+        (MultiOp::Create(body("/e/c-", 3)), ErrorCode::NoChildrenForEphemerals),
+        (MultiOp::Create(body("/t", 5)), ErrorCode::BadArguments),
+        (create_ttl("/t", 0, 10), ErrorCode::BadArguments),
+        (create_ttl("/t", 5, 0), ErrorCode::BadArguments),
+        (create_ttl("/t", 5, 1 << 40), ErrorCode::BadArguments),
+    ] {
+        assert_eq!(f.apply(op.clone()), Err(code), "{op:?}");
+    }
+    assert_eq!(f.tree.get("/").unwrap().stat().num_children, 3);
+}
+
+#[test]
+fn only_its_own_opcode_makes_a_container() {
+    let mut f = Fixture::new();
+    f.make("/plain", CreateMode::Container).unwrap();
+    f.apply(MultiOp::CreateContainer(body("/container", 0))).unwrap();
+    assert_eq!(f.tree.get("/plain").unwrap().owner(), Owner::None);
+    assert_eq!(f.tree.get("/container").unwrap().owner(), Owner::Container);
+}
+
+#[test]
+fn delete_checks_in_the_order_of_apache_zookeeper() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    f.make("/a/b", CreateMode::Persistent).unwrap();
+    for (op, code) in [
+        (delete("/", -1), ErrorCode::BadArguments),
+        (delete("/zookeeper/quota", -1), ErrorCode::BadArguments),
+        (delete("a", -1), ErrorCode::BadArguments),
+        (delete("", -1), ErrorCode::BadArguments),
+        (delete("/none", 3), ErrorCode::NoNode),
+        (delete("/none/child", -1), ErrorCode::NoNode),
+        (delete("/a/", -1), ErrorCode::NoNode),
+        (delete("/a", 3), ErrorCode::BadVersion),
+        (delete("/a", 0), ErrorCode::NotEmpty),
+    ] {
+        assert_eq!(f.apply(op.clone()), Err(code), "{op:?}");
+    }
+    assert_eq!(f.apply(delete("/a/b", 0)), Ok(MultiResult::Delete));
+}
+
+#[test]
+fn versions_are_compared_unless_any_will_do() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    assert_eq!(f.apply(set("/a", 1)), Err(ErrorCode::BadVersion));
+    assert!(f.apply(set("/a", 0)).is_ok());
+    assert!(f.apply(set("/a", -1)).is_ok());
+    assert_eq!(f.apply(check("/a", 2)), Ok(MultiResult::Check));
+    assert_eq!(f.apply(check("/a", 1)), Err(ErrorCode::BadVersion));
+    assert_eq!(f.apply(check("/a/", 1)), Err(ErrorCode::BadArguments));
+    f.tree.nodes.get_mut("/a").unwrap().version = i32::MAX;
+    f.apply(set("/a", i32::MAX)).unwrap();
+    assert_eq!(f.tree.get("/a").unwrap().stat().version, i32::MIN);
+    f.tree.nodes.get_mut("/a").unwrap().version = -2;
+    f.apply(set("/a", -2)).unwrap();
+    assert_eq!(f.tree.get("/a").unwrap().stat().version, 0);
+}
+
+#[test]
+fn operations_of_a_multi_see_those_before_them() {
+    let mut f = Fixture::new();
+    let ops = vec![
+        create("/a", CreateMode::Persistent),
+        create("/a/s-", CreateMode::PersistentSequential),
+        set("/a", 0),
+        check("/a", 1),
+        delete("/a/s-0000000000", 0),
+        delete("/a", 1),
+    ];
+    let txn = f.next();
+    let (results, changes) = f.tree.apply_multi(ops, txn);
+    assert!(results.iter().all(|result| !matches!(result, MultiResult::Error(_))), "{results:?}");
+    assert_eq!(
+        changes,
+        [
+            Change::Created("/a".into()),
+            Change::Created("/a/s-0000000000".into()),
+            Change::DataChanged("/a".into()),
+            Change::Deleted("/a/s-0000000000".into()),
+            Change::Deleted("/a".into()),
+        ]
+    );
+}
+
+#[test]
+fn the_end_of_a_session_deletes_what_it_owns_in_one_transaction() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    f.make("/a/2", CreateMode::Ephemeral).unwrap();
+    f.make("/a/1", CreateMode::Ephemeral).unwrap();
+    assert_eq!(f.tree.close_session(SESSION + 1, 9), []);
+    assert_eq!(
+        f.tree.close_session(SESSION, 9),
+        [Change::Deleted("/a/1".into()), Change::Deleted("/a/2".into())]
+    );
+    assert_eq!(f.tree.get("/a").unwrap().stat().pzxid, 9);
+    assert_eq!(f.tree.ephemerals(SESSION).count(), 0);
+}
+
+#[test]
+fn containers_are_reaped_after_their_last_child_and_others_after_their_time() {
+    let mut f = Fixture::new();
+    f.apply(MultiOp::CreateContainer(body("/used", 4))).unwrap();
+    f.apply(MultiOp::CreateContainer(body("/unused", 4))).unwrap();
+    f.apply(create_ttl("/ttl", 5, 500)).unwrap();
+    f.make("/used/c", CreateMode::Persistent).unwrap();
+    assert_eq!(f.tree.reapable(3500, 0), []);
+    f.apply(delete("/used/c", -1)).unwrap();
+    assert_eq!(f.tree.reapable(3500, 0), ["/used".into()]);
+    assert_eq!(f.tree.reapable(3501, 0), ["/ttl".into(), "/used".into()]);
+    assert_eq!(f.tree.reapable(3500, 1499), ["/unused".into(), "/used".into()]);
+    assert_eq!(f.tree.reap(&"/used".into(), 9), Ok(vec![Change::Deleted("/used".into())]));
+    assert_eq!(f.tree.reap(&"/used".into(), 10), Err(ErrorCode::NoNode));
+    f.apply(set("/ttl", -1)).unwrap();
+    assert_eq!(f.tree.reapable(6500, 0), []);
+    assert_eq!(f.tree.reapable(6501, 0), ["/ttl".into()]);
+}
+
+/// Everything there is to know about a tree, in order.
+fn contents(tree: &Tree) -> Vec<String> {
+    let mut nodes: Vec<_> = tree
+        .iter()
+        .map(|(path, node)| {
+            let mut children: Vec<_> = node.child_names().collect();
+            children.sort_unstable();
+            format!("{path} {:?} {:?} {:?} {children:?}", node.data(), node.stat(), node.owner())
+        })
+        .collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+fn assert_consistent(tree: &Tree) {
+    for (path, node) in tree.iter() {
+        if path.as_ref() != "/" {
+            let (_, name) = path::split(path).unwrap();
+            assert!(tree.get(parent(path)).unwrap().children.contains(name), "{path} is not in its parent");
+        }
+        let prefix = if path.as_ref() == "/" { "/".to_owned() } else { format!("{path}/") };
+        for name in node.child_names() {
+            assert!(tree.get(&format!("{prefix}{name}")).is_some(), "{prefix}{name} is not there");
+        }
+        let (mut ephemeral, mut container, mut ttl) = (false, false, false);
+        match node.owner {
+            Owner::None => {}
+            Owner::Session(_) => ephemeral = true,
+            Owner::Container => container = true,
+            Owner::Ttl(_) => ttl = true,
+        }
+        assert_eq!(tree.ephemerals.values().any(|paths| paths.contains(path)), ephemeral);
+        assert_eq!(tree.containers.contains(path), container);
+        assert_eq!(tree.ttls.contains(path), ttl);
+    }
+    let owned = tree.ephemerals.values().flatten().chain(&tree.containers).chain(&tree.ttls);
+    assert!(owned.into_iter().all(|path| tree.get(path).is_some()));
+    assert!(tree.ephemerals.values().all(|paths| !paths.is_empty()));
+}
+
+fn any_path() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(vec!["a", "b", "c-"]), 1..4)
+        .prop_map(|names| format!("/{}", names.join("/")))
+}
+
+fn any_op() -> impl Strategy<Value = MultiOp> {
+    let version = prop::sample::select(vec![-1, -1, 0, 1]);
+    prop_oneof![
+        4 => (any_path(), 0..5).prop_map(|(path, flags)| MultiOp::Create(body(&path, flags))),
+        1 => any_path().prop_map(|path| MultiOp::CreateContainer(body(&path, 4))),
+        1 => (any_path(), 1..5_i64).prop_map(|(path, ttl)| create_ttl(&path, 5, ttl)),
+        3 => (any_path(), version.clone()).prop_map(|(path, version)| delete(&path, version)),
+        2 => (any_path(), version.clone()).prop_map(|(path, version)| set(&path, version)),
+        1 => (any_path(), version).prop_map(|(path, version)| check(&path, version)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_tree_stays_consistent(ops in prop::collection::vec(any_op(), 1..60)) {
+        let mut f = Fixture::new();
+        for op in ops {
+            let before = contents(&f.tree);
+            if f.apply(op).is_err() {
+                prop_assert_eq!(before, contents(&f.tree));
+            }
+            assert_consistent(&f.tree);
+        }
+        f.tree.close_session(SESSION, 1000);
+        prop_assert!(f.tree.ephemerals.is_empty());
+        assert_consistent(&f.tree);
+    }
+
+    #[test]
+    fn a_multi_does_what_its_operations_do_one_by_one_or_nothing(
+        setup in prop::collection::vec(any_op(), 0..20),
+        ops in prop::collection::vec(any_op(), 1..8),
+    ) {
+        let mut f = Fixture::new();
+        for op in setup {
+            let _ = f.apply(op).ok();
+        }
+        let before = contents(&f.tree);
+        let txn = f.next();
+        let mut single = f.tree.clone();
+        let mut expected = Vec::new();
+        let failure = ops.iter().position(|op| match single.apply(op.clone(), txn) {
+            Ok((result, _)) => {
+                expected.push(result);
+                false
+            }
+            Err(_) => true,
+        });
+        let (results, changes) = f.tree.apply_multi(ops.clone(), txn);
+        prop_assert_eq!(results.len(), ops.len());
+        assert_consistent(&f.tree);
+        match failure {
+            None => {
+                prop_assert_eq!(results, expected);
+                prop_assert_eq!(contents(&f.tree), contents(&single));
+            }
+            Some(at) => {
+                prop_assert_eq!(contents(&f.tree), before);
+                prop_assert!(changes.is_empty());
+                for (index, result) in results.iter().enumerate() {
+                    let code = match index.cmp(&at) {
+                        std::cmp::Ordering::Less => None,
+                        std::cmp::Ordering::Equal => single.apply(ops[at].clone(), txn).err(),
+                        std::cmp::Ordering::Greater => Some(ErrorCode::RuntimeInconsistency),
+                    };
+                    prop_assert_eq!(result, &MultiResult::Error(code));
+                }
+            }
+        }
+    }
+}

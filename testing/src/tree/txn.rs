@@ -71,7 +71,7 @@ impl Tree {
         let mut results = Vec::with_capacity(ops.len());
         let count = ops.len();
         for op in ops {
-            match self.step(op, txn, &mut journal) {
+            match self.step(as_in_multi(op), txn, &mut journal) {
                 Ok(result) => results.push(result),
                 Err(code) => {
                     for undo in journal.undo.into_iter().rev() {
@@ -321,6 +321,23 @@ impl Tree {
                 self.ttls.remove(path);
             }
         }
+    }
+}
+
+/// In a multi the flags say what a create is and its opcode does not: released servers read all of them into
+/// one record, answer `create2` as `create`, and make a container of any that has the container flag.
+fn as_in_multi(op: MultiOp) -> MultiOp {
+    let body = match op {
+        MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => body,
+        MultiOp::CreateTtl(body) if !mode(body.flags).is_ok_and(CreateMode::is_ttl) => {
+            CreateRequest { path: body.path, data: body.data, acl: body.acl, flags: body.flags }
+        }
+        other => return other,
+    };
+    if body.flags == CreateMode::Container.flags() {
+        MultiOp::CreateContainer(body)
+    } else {
+        MultiOp::Create(body)
     }
 }
 

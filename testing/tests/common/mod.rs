@@ -1,5 +1,10 @@
 //! A client that does nothing by itself: every frame is written and read by the test.
-#![allow(dead_code, clippy::allow_attributes, reason = "every test binary uses another part of it")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "every test binary uses another part of it, and all of it is for tests"
+)]
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,0 +1,216 @@
+//! Fault rules: what each verdict does to a request, its connection and everybody else.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{LONG, Message, RawClient, create, create_body, set_data};
+use tokio::time::Instant;
+use zk_curator_proto::records::{CreateMode, EventType, MultiOp};
+use zk_curator_proto::{ErrorCode, OpCode, Request};
+use zk_curator_testing::{RuleRequest, TestServer, Verdict};
+
+fn on_create(verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static {
+    move |request| if request.is_create() { verdict } else { Verdict::Pass }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_is_not_applied_and_earlier_answers_arrive() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let rule = server.rule(on_create(Verdict::LoseRequest));
+    zk.send(Request::Ping).await;
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    zk.send(Request::Ping).await;
+    assert!(zk.reply().await.is_some());
+    zk.closed().await;
+    rule.fired().await;
+    let probe = server.probe();
+    assert_eq!(probe.paths(), [""; 0]);
+    assert_eq!((probe.requests(OpCode::Create), probe.requests(OpCode::Ping)), (0, 1));
+    assert!(!probe.session(zk.id()).unwrap().connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_belongs_to_a_request_that_was_applied() {
+    let server = TestServer::in_memory().await;
+    let mut watcher = RawClient::new(&server).await;
+    watcher.exists("/a", true).await.unwrap_err();
+    let mut zk = RawClient::new(&server).await;
+    zk.exists("/a", true).await.unwrap_err();
+    let rule = server.rule(on_create(Verdict::LoseReply)).times(1);
+    zk.send(Request::Ping).await;
+    zk.send(create("/a", CreateMode::Ephemeral)).await;
+    assert!(zk.reply().await.is_some());
+    zk.closed().await;
+    assert_eq!(watcher.event().await, (EventType::NodeCreated, "/a".into()));
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(server.probe().ephemerals(zk.id()), ["/a"]);
+    assert_eq!(server.probe().notifications(), 1);
+    let mut zk = zk.reattach(&server).await.unwrap();
+    assert_eq!(zk.create("/a", CreateMode::Ephemeral).await, Err(ErrorCode::NodeExists));
+}
+
+#[tokio::test]
+async fn answers_before_a_lost_one_arrive_over_tcp_too() {
+    let server = TestServer::start().await;
+    for _ in 0..20 {
+        let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+        let _rule = server.rule(on_create(Verdict::LoseRequest));
+        for _ in 0..10 {
+            zk.send(Request::Ping).await;
+        }
+        zk.send(create("/a", CreateMode::Persistent)).await;
+        for _ in 0..10 {
+            assert!(zk.reply().await.is_some());
+        }
+        zk.closed().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disconnected_client_loses_what_was_on_its_way() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let rule = server.rule(on_create(Verdict::Disconnect));
+    zk.send(Request::Ping).await;
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    zk.closed().await;
+    assert_eq!(rule.hits(), 1);
+    assert_eq!(server.probe().paths(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_is_answered_with_the_error() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let rule = server.rule(on_create(Verdict::Refuse(ErrorCode::OperationTimeout)));
+    assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::OperationTimeout));
+    let ops = vec![MultiOp::Create(create_body("/a", CreateMode::Persistent))];
+    assert_eq!(zk.call(Request::Multi(ops)).await, Err(ErrorCode::OperationTimeout));
+    drop(rule);
+    assert_eq!(zk.create("/a", CreateMode::Persistent).await, Ok("/a".into()));
+    assert_eq!(server.probe().requests(OpCode::Create), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_request_delays_those_behind_it_and_nobody_else() {
+    let server = TestServer::in_memory().await;
+    let mut other = RawClient::new(&server).await;
+    let mut zk = RawClient::new(&server).await;
+    zk.exists("/b", true).await.unwrap_err();
+    let delay = Duration::from_secs(3);
+    let rule = server.rule(
+        move |request| {
+            if request.is_about("/a") { Verdict::Delay(delay) } else { Verdict::Pass }
+        },
+    );
+    let start = Instant::now();
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    zk.send(Request::Ping).await;
+    rule.fired().await;
+    other.create("/b", CreateMode::Persistent).await.unwrap();
+    assert_eq!(zk.message().await, Some(Message::Event(EventType::NodeCreated, "/b".into())));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(!server.probe().exists("/a"));
+    assert!(zk.reply().await.unwrap().is_ok());
+    assert!((delay..delay * 2).contains(&start.elapsed()));
+    assert!(zk.reply().await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_request_of_a_session_that_moved_is_not_applied() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let rule = server.rule(on_create(Verdict::Delay(Duration::from_secs(3))));
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    rule.fired().await;
+    let mut moved = zk.reattach(&server).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    moved.ping().await;
+    assert!(!server.probe().exists("/a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_rule_with_an_opinion_wins_until_it_is_used_up() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let indifferent = server.rule(|_| Verdict::Pass);
+    let first = server.rule(on_create(Verdict::Refuse(ErrorCode::NoAuth))).times(2);
+    let second = server.rule(on_create(Verdict::Refuse(ErrorCode::QuotaExceeded)));
+    for code in [ErrorCode::NoAuth, ErrorCode::NoAuth, ErrorCode::QuotaExceeded] {
+        assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(code));
+    }
+    tokio::time::timeout(LONG, first.fired()).await.unwrap();
+    assert_eq!((indifferent.hits(), first.hits(), second.hits()), (0, 2, 1));
+    second.forget();
+    assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::QuotaExceeded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_see_who_asks_for_what() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let mut other = RawClient::new(&server).await;
+    zk.create("/p", CreateMode::Persistent).await.unwrap();
+    let id = zk.id();
+    let rule = server.rule(move |request| {
+        if request.session_id() == id && request.is_create_under("/p") {
+            Verdict::Refuse(ErrorCode::NoAuth)
+        } else {
+            Verdict::Pass
+        }
+    });
+    assert!(other.create("/p/x", CreateMode::Persistent).await.is_ok());
+    assert!(zk.create("/q", CreateMode::Persistent).await.is_ok());
+    assert!(zk.call(set_data("/p/x", b"", -1)).await.is_ok());
+    assert_eq!(zk.create("/p/y", CreateMode::Persistent).await, Err(ErrorCode::NoAuth));
+    let ops = |paths: &[&str]| {
+        paths.iter().map(|path| MultiOp::Create(create_body(path, CreateMode::Persistent))).collect()
+    };
+    assert_eq!(zk.call(Request::Multi(ops(&["/r", "/p/y"]))).await, Err(ErrorCode::NoAuth));
+    assert!(zk.call(Request::Multi(ops(&["/r", "/q/y"]))).await.is_ok());
+    assert_eq!(rule.hits(), 2);
+    let seen = server.rule(|request| {
+        assert!(request.is(OpCode::Ping) && request.path().is_none() && !request.is_delete());
+        Verdict::Pass
+    });
+    zk.ping().await;
+    drop(seen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_panics_ends_one_connection() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let mut other = RawClient::new(&server).await;
+    let rule = server.rule(|request| {
+        assert!(!request.is_create(), "the panic this test is about");
+        Verdict::Pass
+    });
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    zk.closed().await;
+    other.ping().await;
+    drop(rule);
+    assert!(!server.probe().session(zk.id()).unwrap().connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_is_waited_for_without_polling() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let waiting = tokio::spawn({
+        let server = server.clone();
+        async move { server.until(|probe| probe.children("/a").len() == 2).await }
+    });
+    zk.create("/a", CreateMode::Persistent).await.unwrap();
+    zk.create("/a/1", CreateMode::Ephemeral).await.unwrap();
+    assert!(!waiting.is_finished());
+    zk.create("/a/2", CreateMode::Ephemeral).await.unwrap();
+    let probe = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap();
+    assert_eq!(probe.children("/a"), ["1", "2"]);
+    assert_eq!(probe.data("/a"), Some(&"data".into()));
+    let text = probe.to_string();
+    assert!(text.contains(&format!("/a/1 = \"data\" ephemeral of {:#x}", zk.id())), "{text}");
+    assert!(text.contains("3 Create"), "{text}");
+}
