@@ -44,6 +44,8 @@ pub enum ErrorKind {
     // Begin anew in the next session.
     /// The session has expired, and with it what belonged to it.
     SessionExpired,
+    /// What a [fenced transaction](crate::Ownership::fenced) was bound to is gone; nothing was applied.
+    OwnershipLost,
 
     // Somebody else was there.
     /// The node does not exist.
@@ -183,7 +185,8 @@ impl Error {
             ErrorKind::AuthFailed => ErrorCode::AuthFailed,
             ErrorKind::ReadOnly => ErrorCode::NotReadOnly,
             ErrorKind::TransactionFailed { code, .. } | ErrorKind::Server(code) => code,
-            ErrorKind::InvalidPath
+            ErrorKind::OwnershipLost
+            | ErrorKind::InvalidPath
             | ErrorKind::InvalidArgument
             | ErrorKind::TooLarge
             | ErrorKind::Overloaded
@@ -236,6 +239,7 @@ impl fmt::Display for ErrorKind {
             Self::OperationTimeout => "operation timeout",
             Self::SessionMoved => "session moved to another server",
             Self::SessionExpired => "session expired",
+            Self::OwnershipLost => "ownership lost",
             Self::NoNode => "no node",
             Self::NodeExists => "node exists",
             Self::BadVersion => "bad version",

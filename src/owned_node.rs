@@ -204,9 +204,9 @@ impl Ownership {
         self.session.lost.child_token()
     }
 
-    /// A transaction that is only applied while the node exists.
+    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`.
     pub fn fenced(&self) -> Transaction {
-        self.zk.transaction().check(self.path.as_str(), None)
+        Transaction::fenced(self.zk.clone(), self.clone())
     }
 
     /// Resolves when the node can no longer be assumed to exist: its session is over, or somebody has deleted

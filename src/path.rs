@@ -6,6 +6,8 @@ use std::fmt;
 pub use zk_curator_client::path::PathError;
 use zk_curator_client::path::{validate, validate_sequential};
 
+use crate::error::Error;
+
 /// An absolute, valid path of a node.
 ///
 /// ```
@@ -30,6 +32,18 @@ impl ZPath {
         let path = path.into();
         validate(&path)?;
         Ok(Self(path))
+    }
+
+    /// Parses a path on behalf of an operation, which the error names.
+    ///
+    /// # Errors
+    /// `InvalidPath`, with the [`PathError`] as its source.
+    pub fn for_operation(operation: &'static str, path: impl Into<String>) -> Result<Self, Error> {
+        let path = path.into();
+        match validate(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(why) => Err(Error::invalid_path(operation, path, why)),
+        }
     }
 
     /// The root.

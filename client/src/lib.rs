@@ -14,7 +14,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = zk_curator_testing::TestServer::start().await?;
+//! # let server = zk_curator_testing::TestServer::start().await;
 //! # let connect_string = server.connect_string();
 //! use zk_curator_client::{Acl, CreateMode, ZooKeeper};
 //!

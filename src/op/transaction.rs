@@ -2,11 +2,12 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Created, Op, OpResult, Stat};
+use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, Op, OpResult, Stat};
 
 use super::{OpFuture, Target};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
+use crate::owned_node::Ownership;
 use crate::path::validate_create;
 use crate::retry::Budget;
 
@@ -18,7 +19,8 @@ use crate::retry::Budget;
 /// # Ok(()) }
 /// ```
 ///
-/// Fails with `TransactionFailed`, which names the operation at fault. After an unknown outcome it is not
+/// Fails with `TransactionFailed`, which names the operation at fault, and if it is
+/// [fenced](crate::Ownership::fenced) with `OwnershipLost`. After an unknown outcome it is not
 /// repeated, and fails with [`may_have_applied`](crate::Error::may_have_applied).
 ///
 /// # Cancel safety
@@ -28,6 +30,7 @@ use crate::retry::Budget;
 pub struct Transaction {
     target: Target,
     ops: Vec<Op>,
+    fence: Option<Ownership>,
 }
 
 /// The result of one operation of a transaction; paths are within the namespace.
@@ -46,7 +49,12 @@ pub enum TransactionResult {
 
 impl Transaction {
     pub(crate) const fn new(zk: CuratorFramework) -> Self {
-        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new() }
+        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new(), fence: None }
+    }
+
+    /// A transaction that is applied only while the owned node exists.
+    pub(crate) fn fenced(zk: CuratorFramework, fence: Ownership) -> Self {
+        Self { fence: Some(fence), ..Self::new(zk) }
     }
 
     /// Checks that a node exists and has this version; `None` for any.
@@ -115,11 +123,27 @@ impl Transaction {
                 .map_err(|why| Error::invalid_path(operation, path.as_str(), why))?;
             *path = self.target.zk.ns().apply(path);
         }
+        if let Some(fence) = &self.fence {
+            if fence.is_session_lost() {
+                return Err(Error::new(ErrorKind::OwnershipLost, operation, fence.path()));
+            }
+            // The first operation, which the caller does not see.
+            self.ops.insert(0, Op::Check { path: self.target.zk.ns().apply(fence.path()), version: None });
+        }
+        let fenced = usize::from(self.fence.is_some());
         let mut budget = Budget::new(self.target.zk.core());
         let results = loop {
             let session = self.target.session()?;
             match Arc::clone(&session.raw).multi(&self.ops).await {
                 Ok(results) => break results,
+                Err(RawError::TransactionFailed { index, code }) if index >= fenced => {
+                    let index = index - fenced;
+                    return Err(self.target.error(RawError::TransactionFailed { index, code }));
+                }
+                Err(RawError::TransactionFailed { .. }) => {
+                    let path = self.fence.as_ref().map_or("", Ownership::path);
+                    return Err(Error::new(ErrorKind::OwnershipLost, operation, path));
+                }
                 Err(error) => {
                     let error = self.target.error(error);
                     if error.may_have_applied() {
@@ -140,7 +164,7 @@ impl Transaction {
             // `Checked`: there are no others, as no others were sent.
             _ => TransactionResult::Checked,
         };
-        Ok(results.into_iter().map(visible).collect())
+        Ok(results.into_iter().skip(fenced).map(visible).collect())
     }
 }
 
