@@ -7,6 +7,7 @@
 //! ```text
 //! ZK_CONNECT=127.0.0.1:2181 cargo test -p zk-curator-testing --test parity_real
 //! ```
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 

@@ -214,6 +214,26 @@ fn versions_are_compared_unless_any_will_do() {
 }
 
 #[test]
+fn in_a_multi_the_flags_say_what_a_create_is() {
+    let mut f = Fixture::new();
+    let ops = vec![
+        MultiOp::Create2(body("/a", 0)),
+        MultiOp::Create(body("/c", 4)),
+        MultiOp::CreateContainer(body("/p", 0)),
+        create_ttl("/t", 5, 7),
+    ];
+    let txn = f.next();
+    let (results, _) = f.tree.apply_multi(ops, txn);
+    assert_eq!(
+        (&results[0], &results[2]),
+        (&MultiResult::Create("/a".into()), &MultiResult::Create("/p".into()))
+    );
+    assert!(matches!((&results[1], &results[3]), (MultiResult::Create2(_), MultiResult::Create2(_))));
+    let owner = |path| f.tree.get(path).unwrap().owner();
+    assert_eq!([owner("/c"), owner("/p"), owner("/t")], [Owner::Container, Owner::None, Owner::Ttl(7)]);
+}
+
+#[test]
 fn operations_of_a_multi_see_those_before_them() {
     let mut f = Fixture::new();
     let ops = vec![
@@ -359,7 +379,7 @@ proptest! {
         let txn = f.next();
         let mut single = f.tree.clone();
         let mut expected = Vec::new();
-        let failure = ops.iter().position(|op| match single.apply(op.clone(), txn) {
+        let failure = ops.iter().position(|op| match single.apply(txn::as_in_multi(op.clone()), txn) {
             Ok((result, _)) => {
                 expected.push(result);
                 false
@@ -380,7 +400,7 @@ proptest! {
                 for (index, result) in results.iter().enumerate() {
                     let code = match index.cmp(&at) {
                         std::cmp::Ordering::Less => None,
-                        std::cmp::Ordering::Equal => single.apply(ops[at].clone(), txn).err(),
+                        std::cmp::Ordering::Equal => single.apply(txn::as_in_multi(ops[at].clone()), txn).err(),
                         std::cmp::Ordering::Greater => Some(ErrorCode::RuntimeInconsistency),
                     };
                     prop_assert_eq!(result, &MultiResult::Error(code));

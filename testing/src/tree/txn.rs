@@ -326,7 +326,7 @@ impl Tree {
 
 /// In a multi the flags say what a create is and its opcode does not: released servers read all of them into
 /// one record, answer `create2` as `create`, and make a container of any that has the container flag.
-fn as_in_multi(op: MultiOp) -> MultiOp {
+pub(super) fn as_in_multi(op: MultiOp) -> MultiOp {
     let body = match op {
         MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => body,
         MultiOp::CreateTtl(body) if !mode(body.flags).is_ok_and(CreateMode::is_ttl) => {
