@@ -166,7 +166,12 @@ impl Op {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpResult {
     /// Of [`Op::Create`].
-    Created(Created),
+    Created {
+        /// The path, with the sequence number.
+        path: String,
+        /// The stat, if the server tells: ZooKeeper 3.8 does not, inside a transaction.
+        stat: Option<Stat>,
+    },
     /// Of [`Op::Delete`].
     Deleted,
     /// Of [`Op::SetData`].

@@ -429,11 +429,15 @@ fn children(response: Response, _: &str) -> Option<Children> {
 }
 
 fn created(body: Create2Response, chroot: &str) -> Created {
-    let path = match body.path.strip_prefix(chroot) {
-        Some(visible) => visible.to_owned(),
-        None => body.path,
-    };
-    Created { path, stat: body.stat }
+    Created { path: below(chroot, body.path), stat: body.stat }
+}
+
+/// The path without the chroot.
+fn below(chroot: &str, path: String) -> String {
+    match path.strip_prefix(chroot) {
+        Some(visible) if !chroot.is_empty() => visible.to_owned(),
+        _ => path,
+    }
 }
 
 fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {
@@ -441,7 +445,10 @@ fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {
         return None;
     };
     let convert = |result| match result {
-        MultiResult::Create2(body) => Some(OpResult::Created(created(body, chroot))),
+        MultiResult::Create(path) => Some(OpResult::Created { path: below(chroot, path), stat: None }),
+        MultiResult::Create2(body) => {
+            Some(OpResult::Created { path: below(chroot, body.path), stat: Some(body.stat) })
+        }
         MultiResult::Delete => Some(OpResult::Deleted),
         MultiResult::SetData(stat) => Some(OpResult::DataSet(stat)),
         MultiResult::Check => Some(OpResult::Checked),

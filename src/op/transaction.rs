@@ -2,7 +2,7 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, Op, OpResult, Stat};
+use zk_curator_client::{Acl, CreateMode, Error as RawError, Op, OpResult, Stat};
 
 use super::{OpFuture, Target};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +38,12 @@ pub struct Transaction {
 #[non_exhaustive]
 pub enum TransactionResult {
     /// A node was created.
-    Created(Created),
+    Created {
+        /// Its path, with the sequence number.
+        path: String,
+        /// Its stat, if the server tells: ZooKeeper 3.8 does not, inside a transaction.
+        stat: Option<Stat>,
+    },
     /// A node was deleted.
     Deleted,
     /// Data were replaced.
@@ -155,10 +160,9 @@ impl Transaction {
         };
         let namespace = self.target.zk.ns();
         let visible = |result| match result {
-            OpResult::Created(created) => TransactionResult::Created(Created::new(
-                namespace.strip(&created.path).to_owned(),
-                created.stat,
-            )),
+            OpResult::Created { path, stat } => {
+                TransactionResult::Created { path: namespace.strip(&path).to_owned(), stat }
+            }
             OpResult::DataSet(stat) => TransactionResult::DataSet(stat),
             OpResult::Deleted => TransactionResult::Deleted,
             // `Checked`: there are no others, as no others were sent.

@@ -10,7 +10,8 @@ use crate::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record};
 pub enum MultiOp {
     /// Creates a node, answers its path.
     Create(CreateRequest),
-    /// Creates a node, answers its path and stat.
+    /// Creates a node, answers its path and stat; ZooKeeper 3.8 looks at the flags alone and answers only
+    /// the path, as to [`MultiOp::Create`].
     Create2(CreateRequest),
     /// Creates a container.
     CreateContainer(CreateRequest),
