@@ -1,0 +1,118 @@
+//! What the tests of the framework and of the recipes share.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "every test binary uses another part of it, and all of it is for tests"
+)]
+
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_curator::retry::ExponentialBackoffRetry;
+use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, SessionId};
+use zk_curator_testing::{Probe, TestServer};
+
+/// Longer than any test needs, in real time.
+const LONG: Duration = Duration::from_secs(60);
+/// The same in simulated time, in which nothing takes long.
+const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
+
+/// What frameworks of these tests ask for.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// What frameworks of these tests have.
+pub(crate) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs a test in simulated time: one thread, the clock runs ahead whenever everybody waits. Servers must be
+/// in memory.
+pub(crate) fn simulated<F: Future>(test: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs")
+}
+
+/// Runs a test in real time, on two threads.
+pub(crate) fn real_time<F: Future>(test: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { timeout(LONG, test).await }).expect("the test hangs")
+}
+
+/// Settings for a framework on this server, over TCP if it has an address and else through memory.
+pub(crate) fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
+    let builder = CuratorFramework::builder()
+        .connect_string(server.connect_string())
+        .session_timeout(SESSION_TIMEOUT)
+        .connection_timeout(CONNECTION_TIMEOUT)
+        .retry(ExponentialBackoffRetry::new(Duration::from_millis(10), 5).seed(7));
+    match server.addr() {
+        Some(_) => builder,
+        None => builder.connector(std::sync::Arc::new(server.connector())),
+    }
+}
+
+/// A framework that is connected to this server.
+pub(crate) async fn connected(server: &TestServer) -> CuratorFramework {
+    let zk = builder(server).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// A server in memory and a framework that is connected to it.
+pub(crate) async fn in_memory() -> (TestServer, CuratorFramework) {
+    let server = TestServer::in_memory().await;
+    let zk = connected(&server).await;
+    (server, zk)
+}
+
+/// The session of a connected framework.
+pub(crate) fn session_id(zk: &CuratorFramework) -> SessionId {
+    zk.session().expect("a session").id
+}
+
+/// Expires the session of a framework at the server.
+pub(crate) async fn expire(server: &TestServer, zk: &CuratorFramework) {
+    assert!(server.expire(session_id(zk).get()).await, "no such session\n{}", server.probe());
+}
+
+/// Polls a future some times and drops it; its output if it was ready before.
+///
+/// Even steps drop it right after `step / 2` polls, in the middle of whatever it waits for. Odd steps wait
+/// until it is woken for one poll more and drop it then, with an answer that it has not seen. So
+/// `for step in 0.. { if poll_then_drop(future(), step).await.is_some() { break } }` cancels it everywhere.
+pub(crate) async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let (mut polls, at_once) = (step / 2, step.is_multiple_of(2));
+    poll_fn(move |cx| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 && at_once => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Nothing of any client is left: no session, no watch, no node. Containers do not count, for the server
+/// removes them.
+pub(crate) fn assert_clean_after_close(server: &TestServer) {
+    let probe = server.probe();
+    let nodes: Vec<_> = probe.paths().into_iter().filter(|path| !probe.is_container(path)).collect();
+    assert!(nodes.is_empty(), "nodes are left: {nodes:?}\n{probe}");
+    assert!(probe.sessions().is_empty(), "sessions are left\n{probe}");
+    assert!(probe.watches().is_empty(), "watches are left\n{probe}");
+}
+
+/// Waits for the server; the failure shows what it knows.
+pub(crate) async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -> Probe {
+    match timeout(LONG / 2, server.until(condition)).await {
+        Ok(probe) => probe,
+        Err(_) => panic!("this never became true of the server\n{}", server.probe()),
+    }
+}
