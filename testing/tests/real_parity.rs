@@ -1,12 +1,7 @@
 //! The embedded server answers as Apache ZooKeeper does, byte for byte; zxids are compared relative to the
 //! beginning, times not at all.
 //!
-//! Skipped unless `ZK_CONNECT` names an Apache ZooKeeper that nobody else uses meanwhile, started with
-//! `-Dzookeeper.extendedTypesEnabled=true`:
-//!
-//! ```text
-//! ZK_CONNECT=127.0.0.1:2181 cargo test -p zk-curator-testing --test parity_real
-//! ```
+//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_testing::real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
@@ -23,17 +18,15 @@ use zk_curator_proto::{
     Decoder, Encoder, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
     XID_SET_WATCHES,
 };
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, real};
 
 /// Everything happens below this node.
 const ROOT: &str = "/zk-curator-parity";
 
 #[tokio::test]
 async fn answers_are_those_of_apache_zookeeper() {
-    let Ok(real) = std::env::var("ZK_CONNECT") else {
-        println!("skipped: ZK_CONNECT does not name an Apache ZooKeeper");
-        return;
-    };
+    let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else { return };
+    let real = zookeeper.connect_string();
     let embedded = TestServer::start().await;
     for (name, steps) in scenarios() {
         let expected = transcript(&real, &steps).await;

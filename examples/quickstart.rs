@@ -1,0 +1,165 @@
+//! Several services contend for one lock, one of them is killed while it holds the lock, the next takes over.
+//!
+//! `cargo run --release --example quickstart` runs it on the embedded server; with `ZK_CONNECT=host:port` it
+//! runs on Apache ZooKeeper. Every service is a process of its own, so that one can really be killed. It ends
+//! with exit code 0 only if never two held the lock at once, and every service but the killed one had its turn.
+#![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+
+use std::error::Error;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::TestServer;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Comes first, works for long, and is killed while it holds the lock.
+const VICTIM: &str = "ada";
+const OTHERS: [&str; 3] = ["ben", "cleo", "dan"];
+/// Servers with their default settings take up to 6 s to notice a killed service; the embedded one takes 1 s.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [servers, root, name] => service(servers, root, name).await,
+        _ => tokio::time::timeout(PATIENCE, stage()).await?,
+    }
+}
+
+async fn connect(servers: &str) -> Result<CuratorFramework> {
+    let zk = CuratorFramework::builder()
+        .connect_string(servers)
+        .session_timeout(Duration::from_secs(1)) // how long a dead holder keeps the lock; servers may ask for more
+        .build()?;
+    zk.start().await?;
+    Ok(zk)
+}
+
+/// One service: acquires the lock, works, releases it. The other half of this file only watches.
+async fn service(servers: &str, root: &str, name: &str) -> Result<ExitCode> {
+    let zk = connect(servers).await?;
+    let lock = InterProcessMutex::new(&zk, format!("{root}/lock")).label(name.to_owned());
+    let began = Instant::now();
+    println!("waits for the lock");
+    let guard = lock.acquire().await?;
+
+    // A second opinion, which owes nothing to the lock: never may two be here.
+    let witness = format!("{root}/holder");
+    match zk.create(&witness).mode(CreateMode::Ephemeral).data(name.to_owned()).await {
+        Err(error) if error.kind() == ErrorKind::NodeExists => {
+            println!("VIOLATION: somebody else holds the lock as well");
+            return Ok(ExitCode::from(3));
+        }
+        other => other?,
+    };
+    println!("HOLDS the lock after {} ms, token {}", began.elapsed().as_millis(), guard.fencing_token());
+
+    // The work. Its result is written only if the lock is still held.
+    tokio::time::sleep(Duration::from_millis(if name == VICTIM { 60_000 } else { 300 })).await;
+    guard
+        .fenced()
+        .create(format!("{root}/done/{name}"), guard.fencing_token().to_string())
+        .delete(&witness)
+        .commit()
+        .await?;
+    guard.release().await?;
+    println!("released the lock");
+    zk.close().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a server if there is none, then the services; shows what they say, and kills one.
+async fn stage() -> Result<ExitCode> {
+    let (embedded, servers) = match std::env::var("ZK_CONNECT") {
+        Ok(servers) => (None, servers),
+        Err(_) => {
+            let server = TestServer::start().await;
+            let servers = server.connect_string();
+            (Some(server), servers)
+        }
+    };
+    let kind = if embedded.is_some() { "embedded server" } else { "Apache ZooKeeper" };
+    println!("{} services contend for one lock on the {kind} at {servers}\n", OTHERS.len() + 1);
+
+    let zk = connect(&servers).await?;
+    let root = zk.create("/quickstart-").mode(CreateMode::PersistentSequential).await?.path;
+    zk.create(format!("{root}/done")).await?;
+    let lock = InterProcessMutex::new(&zk, format!("{root}/lock"));
+    let began = Instant::now();
+    let (lines, mut heard) = mpsc::unbounded_channel();
+    let mut victim = start(&servers, &root, VICTIM, lines.clone())?;
+    let mut others = Vec::new();
+    let mut lines = Some(lines);
+    let (mut waiting, mut violation) = (0, false);
+    while let Some((name, line)) = heard.recv().await {
+        println!("{:5.2} s  {name:<5} {line}", began.elapsed().as_secs_f64());
+        violation |= line.contains("VIOLATION");
+        if name == VICTIM
+            && line.contains("HOLDS")
+            && let Some(lines) = lines.take()
+        {
+            for name in OTHERS {
+                others.push(start(&servers, &root, name, lines.clone())?);
+            }
+        }
+        waiting += usize::from(name != VICTIM && line.contains("waits"));
+        if waiting == OTHERS.len() && victim.id().is_some() {
+            victim.kill().await?;
+            println!(
+                "{:5.2} s  {VICTIM:<5} is KILLED while it holds the lock",
+                began.elapsed().as_secs_f64()
+            );
+            for (place, member) in lock.participants().await?.iter().enumerate() {
+                let role = if place == 0 { "its node is still there:" } else { "next in line:" };
+                println!("               {role} {}", String::from_utf8_lossy(&member.label));
+            }
+        }
+    }
+
+    let mut failed = false;
+    for process in &mut others {
+        failed |= !process.wait().await?.success();
+    }
+    let mut done = zk.children(format!("{root}/done")).await?;
+    done.sort();
+    zk.delete(&root).deleting_children().await?;
+    zk.close().await?;
+    let good = !violation && !failed && done == OTHERS;
+    println!(
+        "\n{}: done by {}; never two at once: {}",
+        if good { "OK" } else { "FAILED" },
+        done.join(", "),
+        !violation
+    );
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Starts a service as a process and forwards what it prints.
+fn start(
+    servers: &str,
+    root: &str,
+    name: &'static str,
+    lines: mpsc::UnboundedSender<(&'static str, String)>,
+) -> Result<Child> {
+    let mut process = Command::new(std::env::current_exe()?)
+        .args([servers, root, name])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut output = BufReader::new(process.stdout.take().ok_or("no output")?).lines();
+    tokio::spawn(async move {
+        while let Ok(Some(line)) = output.next_line().await {
+            if lines.send((name, line)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(process)
+}
