@@ -1,5 +1,4 @@
 //! [`InterProcessMutex`] when all is well: layout, order, cost, contention.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 
@@ -31,7 +30,10 @@ fn the_layout_is_curators() {
         let [name] = probe.children(LOCK)[..] else { panic!("{probe}") };
         let (protection, sequence) = name.split_at(40);
         assert!(protection.starts_with("_c_") && protection.ends_with('-'), "{name}");
-        assert_eq!(protection[3..39].parse::<uuid::Uuid>().unwrap().as_hyphenated().to_string(), protection[3..39]);
+        assert_eq!(
+            protection[3..39].parse::<uuid::Uuid>().unwrap().as_hyphenated().to_string(),
+            protection[3..39]
+        );
         assert_eq!(sequence, "lock-0000000000");
         assert_eq!(guard.path(), format!("{LOCK}/{name}"));
         assert_eq!(probe.data(guard.path()).unwrap(), "me");
@@ -96,7 +98,7 @@ fn with_releases_after_the_body_and_after_its_panic() {
         assert_eq!(server.probe().children(LOCK), [""; 0]);
 
         let panics = lock.clone();
-        let task = tokio::spawn(async move { panics.with(|_| async { panic!("on purpose") }).await.map(|()| ()) });
+        let task = tokio::spawn(async move { panics.with(|_| async { panic!("on purpose") }).await });
         assert!(task.await.unwrap_err().is_panic());
         drop(lock.acquire().await.unwrap());
     });
@@ -195,7 +197,10 @@ fn a_bad_path_is_refused_by_name_before_anything_is_sent() {
         for path in ["", "locks", "/a//b", "/a/./b", "/a/..", "/a\0", "/a/"] {
             let error = InterProcessMutex::new(&zk, path).acquire().await.unwrap_err();
             let Error::Framework(error) = error else { panic!("{error}") };
-            assert_eq!((error.kind(), error.operation(), error.path()), (ErrorKind::InvalidPath, "acquire", path));
+            assert_eq!(
+                (error.kind(), error.operation(), error.path()),
+                (ErrorKind::InvalidPath, "acquire", path)
+            );
         }
         assert_eq!(server.probe().total_requests(), before);
     });
@@ -249,7 +254,11 @@ impl Connector for Counting {
 }
 
 impl AsyncRead for CountingTransport {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let result = std::task::ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
         self.reading.store(true, Ordering::Relaxed);
         Poll::Ready(result)
@@ -357,7 +366,7 @@ fn a_thousand_tasks_over_fifty_sessions_get_the_lock_once_in_order_without_a_her
         }
         let after = server.probe();
 
-        let tokens = tokens.lock().unwrap();
+        let tokens = std::mem::take(&mut *tokens.lock().unwrap());
         assert_eq!(tokens.len(), TASKS);
         assert!(tokens.is_sorted_by(|a, b| a.0 < b.0), "not in the order of arrival");
         assert_eq!(tokens.iter().map(|(_, path)| path).collect::<BTreeSet<_>>().len(), TASKS);

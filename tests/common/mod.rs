@@ -40,13 +40,18 @@ pub(crate) fn real_time<F: Future>(test: F) -> F::Output {
     runtime.block_on(async { timeout(LONG, test).await }).expect("the test hangs")
 }
 
-/// Settings for a framework on this server, over TCP if it has an address and else through memory.
-pub(crate) fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
-    let builder = CuratorFramework::builder()
-        .connect_string(server.connect_string())
+/// Settings for a framework on these servers.
+pub(crate) fn builder_for(connect_string: &str) -> CuratorFrameworkBuilder {
+    CuratorFramework::builder()
+        .connect_string(connect_string)
         .session_timeout(SESSION_TIMEOUT)
         .connection_timeout(CONNECTION_TIMEOUT)
-        .retry(ExponentialBackoffRetry::new(Duration::from_millis(10), 5).seed(7));
+        .retry(ExponentialBackoffRetry::new(Duration::from_millis(10), 5).seed(7))
+}
+
+/// Settings for a framework on this server, over TCP if it has an address and else through memory.
+pub(crate) fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
+    let builder = builder_for(&server.connect_string());
     match server.addr() {
         Some(_) => builder,
         None => builder.connector(std::sync::Arc::new(server.connector())),
