@@ -104,13 +104,13 @@ impl Error {
         Self { kind, operation, path: path.into(), may_have_applied: false, source: None }
     }
 
-    pub(crate) fn with_source(mut self, source: impl Into<Arc<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into().into());
         self
     }
 
     pub(crate) fn invalid_path(operation: &'static str, path: impl Into<String>, why: PathError) -> Self {
-        Self::new(ErrorKind::InvalidPath, operation, path).with_source(Arc::new(why) as Arc<_>)
+        Self::new(ErrorKind::InvalidPath, operation, path).with_source(why)
     }
 
     pub(crate) fn raw(operation: &'static str, path: impl Into<String>, error: RawError) -> Self {
@@ -121,7 +121,7 @@ impl Error {
             RawError::Refused(_) | RawError::TransactionFailed { .. } | RawError::SessionExpired { .. } => {
                 wrapped
             }
-            error => wrapped.with_source(Arc::new(error) as Arc<_>),
+            error => wrapped.with_source(error),
         }
     }
 

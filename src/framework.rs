@@ -13,8 +13,8 @@ use crate::janitor::Chore;
 use crate::namespace::Namespace;
 use crate::op;
 use crate::raw::{RawClient, RawClientFactory};
-use crate::retry::RetryPolicy;
-use crate::state::{ConnectionState, ConnectionStatus, StateMachine, StateWatch, supervise};
+use crate::retry::{Budget, RetryPolicy};
+use crate::state::{ConnectionState, ConnectionStatus, Input, StateMachine, StateWatch, supervise};
 
 /// A handle to ZooKeeper: sessions, retries, connection state, and a builder for every operation.
 ///
@@ -60,8 +60,6 @@ pub(crate) struct Core {
     pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<Chore>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
-    /// Tells the janitor that nothing new will come.
-    pub(crate) drain: CancellationToken,
     /// The end of the shutdown, with the result of closing the session.
     end: watch::Sender<Option<Result<(), RawError>>>,
 }
@@ -89,7 +87,6 @@ impl CuratorFramework {
             chores,
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
-            drain: CancellationToken::new(),
             end: watch::Sender::new(None),
         };
         Self { handle: Arc::new(Handle { core: Arc::new(core) }), namespace }
@@ -112,44 +109,36 @@ impl CuratorFramework {
             let mut lifecycle = core.lifecycle();
             match *lifecycle {
                 Lifecycle::Latent => *lifecycle = Lifecycle::Started,
-                Lifecycle::Started => return Err(Error::new(ErrorKind::InvalidArgument, OP, "")),
+                Lifecycle::Started => {
+                    return Err(Error::new(ErrorKind::InvalidArgument, OP, "").with_source("started before"));
+                }
                 Lifecycle::Closed => return Err(Error::new(ErrorKind::Closed, OP, "")),
             }
         }
-        let starting = Arc::clone(core);
-        // In a task of its own, so that a dropped `start` leaves no framework half started.
-        let session = tokio::spawn(async move {
-            let session = match starting.open_session(1).await {
-                Ok(session) => session,
-                Err(error) => {
-                    *starting.lifecycle() = Lifecycle::Closed;
-                    starting.stopped(Ok(()));
-                    return Err(error);
-                }
-            };
-            starting.install(&session);
-            tokio::spawn(supervise(starting, StateMachine::new(), Arc::clone(&session)));
-            Ok(session)
-        });
-        let session = session
-            .await
-            .map_err(|error| Error::new(ErrorKind::Closed, OP, "").with_source(Arc::new(error) as Arc<_>))?
-            .map_err(|error| Error::raw(OP, "", error))?;
-        let mut states = self.states();
-        let reached = async {
-            tokio::select! {
-                biased;
-                status = states.until(|status| status.state.is_connected()) => match status {
-                    Some(_) => Ok(()),
-                    None => Err(Error::new(ErrorKind::Closed, OP, "")),
-                },
-                // The first session is over before it began: only bad credentials do that.
-                () = session.lost.cancelled() => Err(Error::new(ErrorKind::AuthFailed, OP, "")),
-            }
-        };
-        timeout(core.connection_timeout(), reached)
+        // A task of its own: a dropped `start` leaves no framework half started.
+        tokio::spawn(supervise(Arc::clone(core)));
+        timeout(core.connection_timeout(), self.reach(OP))
             .await
             .unwrap_or_else(|_| Err(Error::raw(OP, "", RawError::NotConnected)))
+    }
+
+    /// Waits until a server is reached that accepts the credentials.
+    async fn reach(&self, operation: &'static str) -> Result<()> {
+        let core = &self.handle.core;
+        let mut budget = Budget::new(core);
+        loop {
+            let connected = self.states().until(|status| status.state.is_connected()).await;
+            connected.ok_or_else(|| Error::new(ErrorKind::Closed, operation, ""))?;
+            if core.settings.auth.is_empty() {
+                return Ok(());
+            }
+            // Servers answer in order, so the credentials have been judged when this is answered.
+            let session = core.session(operation, "")?;
+            match session.raw.exists("/").await {
+                Ok(_) => return Ok(()),
+                Err(error) => budget.spend(Error::raw(operation, "", error), session.epoch).await?,
+            }
+        }
     }
 
     /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, within
@@ -163,15 +152,12 @@ impl CuratorFramework {
     /// Once polled, the framework is closed in the background all the same.
     pub async fn close(&self) -> Result<()> {
         let core = &self.handle.core;
-        {
-            let mut lifecycle = core.lifecycle();
-            let before = std::mem::replace(&mut *lifecycle, Lifecycle::Closed);
-            if before == Lifecycle::Latent {
-                let mut machine = StateMachine::new();
-                machine.step(crate::state::Input::Closed);
-                core.publish(machine.status());
-                core.stopped(Ok(()));
-            }
+        let before = std::mem::replace(&mut *core.lifecycle(), Lifecycle::Closed);
+        if before == Lifecycle::Latent {
+            let mut machine = StateMachine::new();
+            machine.step(Input::Closed);
+            core.publish(machine.status());
+            core.stopped(Ok(()));
         }
         core.shutdown.cancel();
         let mut end = core.end.subscribe();
@@ -337,24 +323,12 @@ impl Core {
         Err(Error::new(missing, operation, path))
     }
 
-    /// Waits for a session after the one with this epoch, for the connection timeout, else returns `error`.
-    pub(crate) async fn next_session(&self, epoch: u64, error: Error) -> Result<()> {
-        match timeout(self.connection_timeout(), self.session_after(epoch)).await {
-            Ok(Some(_)) => Ok(()),
-            _ => Err(error),
-        }
-    }
-
-    /// Waits for a session after the one with this epoch; `None` once the framework is closing.
+    /// Waits for a session after the one with this epoch. Only janitors wait without a limit.
     pub(crate) async fn session_after(&self, epoch: u64) -> Option<Arc<Session>> {
         let mut sessions = self.session.subscribe();
         let later =
             sessions.wait_for(|session| session.as_ref().is_some_and(|session| session.epoch > epoch));
-        tokio::select! {
-            biased;
-            () = self.shutdown.cancelled() => None,
-            later = later => later.ok()?.clone(),
-        }
+        later.await.ok()?.clone()
     }
 
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
@@ -374,7 +348,10 @@ impl Core {
         self.status.send_replace(status);
     }
 
+    /// The framework is closed, by whatever.
     pub(crate) fn stopped(&self, result: Result<(), RawError>) {
+        *self.lifecycle() = Lifecycle::Closed;
+        self.shutdown.cancel();
         self.end.send_replace(Some(result));
     }
 
@@ -398,8 +375,7 @@ impl fmt::Debug for Core {
 
 /// Checked once, when the framework is built.
 pub(crate) fn validate(factory: &dyn RawClientFactory, settings: &Settings) -> Result<()> {
-    factory.validate(&settings.session).map_err(|why| {
-        Error::new(ErrorKind::InvalidArgument, "build", "")
-            .with_source(Arc::<dyn std::error::Error + Send + Sync>::from(why))
-    })
+    factory
+        .validate(&settings.session)
+        .map_err(|why| Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why))
 }

@@ -1,4 +1,4 @@
-//! Cleanup that `Drop` owes: one task per framework, across reconnects, drained by `close`.
+//! Cleanup that `Drop` owes: performed by the framework's task, across reconnects, drained by `close`.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -9,24 +9,16 @@ use tracing::{debug, warn};
 use zk_curator_client::{Created, Error as RawError, ErrorCode};
 
 use crate::framework::{Core, Session};
-use crate::op::protected;
+use crate::op::{RACE_ROUNDS, delete_children, protected};
 use crate::raw::RawFuture;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
-/// A debt. Paths are the server's.
+/// A debt. Paths are the server's. What is `bound` ends with its session.
 pub(crate) enum Chore {
     /// A node must go.
-    Delete {
-        session: Arc<Session>,
-        path: String,
-        version: Option<i32>,
-        /// The request that the drop has queued already.
-        first: Option<RawFuture<()>>,
-        /// Whether the node ends with the session.
-        bound: bool,
-    },
+    Delete(Deletion),
     /// A create was abandoned before its answer: the node, if there is one, must go.
     AbandonedCreate {
         session: Arc<Session>,
@@ -39,6 +31,24 @@ pub(crate) enum Chore {
     FindAndDelete { session: Arc<Session>, protection: Protection, bound: bool },
 }
 
+pub(crate) struct Deletion {
+    pub(crate) session: Arc<Session>,
+    pub(crate) path: String,
+    pub(crate) version: Option<i32>,
+    /// The request that has been queued already.
+    pub(crate) first: Option<RawFuture<()>>,
+    pub(crate) bound: bool,
+    /// Whether its descendants go first.
+    pub(crate) with_children: bool,
+}
+
+impl Deletion {
+    /// Of a node alone, at any version.
+    pub(crate) const fn of(session: Arc<Session>, path: String, bound: bool) -> Self {
+        Self { session, path, version: None, first: None, bound, with_children: false }
+    }
+}
+
 /// Where a protected node is, and how its name begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Protection {
@@ -46,24 +56,24 @@ pub(crate) struct Protection {
     pub(crate) prefix: String,
 }
 
-/// Performs chores, concurrently, until told to drain and done.
-pub(crate) async fn run(core: Arc<Core>) {
+/// Performs chores, concurrently, until the framework is closing and none is left.
+pub(crate) async fn run(core: &Core) {
     let queue = core.chore_queue.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut queue) = queue else {
         return;
     };
     let mut running = FuturesUnordered::new();
     let mut open = true;
-    let mut draining = false;
+    let mut closing = false;
     while open || !running.is_empty() {
         tokio::select! {
             biased;
-            () = core.drain.cancelled(), if !draining => {
-                draining = true;
+            () = core.shutdown.cancelled(), if !closing => {
+                closing = true;
                 queue.close();
             }
             chore = queue.recv(), if open => match chore {
-                Some(chore) => running.push(perform(&core, chore)),
+                Some(chore) => running.push(perform(core, chore)),
                 None => open = false,
             },
             Some(()) = running.next(), if !running.is_empty() => {}
@@ -73,11 +83,9 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 async fn perform(core: &Core, chore: Chore) {
     match chore {
-        Chore::Delete { session, path, version, first, bound } => {
-            delete(core, session, &path, version, first, bound).await;
-        }
+        Chore::Delete(deletion) => delete(core, deletion).await,
         Chore::AbandonedCreate { session, answer, protection, bound } => match (answer.await, protection) {
-            (Ok(created), _) => delete(core, session, &created.path, None, None, bound).await,
+            (Ok(created), _) => delete(core, Deletion::of(session, created.path, bound)).await,
             (Err(error), Some(protection)) if error.may_have_applied() => {
                 find_and_delete(core, session, &protection, bound).await;
             }
@@ -89,18 +97,23 @@ async fn perform(core: &Core, chore: Chore) {
     }
 }
 
-async fn delete(
-    core: &Core,
-    session: Arc<Session>,
-    path: &str,
-    version: Option<i32>,
-    first: Option<RawFuture<()>>,
-    bound: bool,
-) {
-    let mut debt = Debt::new(core, session, path, bound);
-    let mut first = first;
+async fn delete(core: &Core, deletion: Deletion) {
+    let Deletion { session, path, version, mut first, bound, with_children } = deletion;
+    let mut debt = Debt::new(core, session, &path, bound);
+    let mut sweeps = 0;
     loop {
-        let answer = first.take().unwrap_or_else(|| debt.session.raw.delete(path, version)).await;
+        let request = first.take().unwrap_or_else(|| debt.session.raw.delete(&path, version));
+        let mut answer = request.await;
+        if matches!(answer, Err(RawError::Refused(ErrorCode::NotEmpty)))
+            && with_children
+            && sweeps < RACE_ROUNDS
+        {
+            sweeps += 1;
+            answer = delete_children(&*debt.session.raw, &path).await;
+            if answer.is_ok() {
+                continue;
+            }
+        }
         match answer {
             Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return,
             Err(error) => {
@@ -119,7 +132,7 @@ async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protec
             Ok(None) => return,
             Ok(Some(path)) => {
                 debug!(path, "deleting a node whose creator has gone");
-                return delete(core, debt.session, &path, None, None, bound).await;
+                return delete(core, Deletion::of(debt.session, path, bound)).await;
             }
             Err(error) => {
                 if !debt.try_again(&error).await {

@@ -39,6 +39,11 @@ impl Namespace {
         }
     }
 
+    /// The path on the server of a node to create: the name of a sequential one may be empty.
+    pub(crate) fn apply_create(&self, path: &str, sequential: bool) -> String {
+        if sequential && path == "/" { format!("{}/", self.prefix) } else { self.apply(path) }
+    }
+
     /// The path within the namespace; a path outside of it is answered as it is.
     pub(crate) fn strip<'a>(&self, path: &'a str) -> &'a str {
         match path.strip_prefix(&self.prefix) {

@@ -1,14 +1,18 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::Chore;
+use crate::janitor::{Chore, Deletion};
 use crate::op::Transaction;
 use crate::retry::Budget;
+
+/// The pause of [`Ownership::lost`] after a failed look.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A number that grows with every grant: the transaction that created the node of the holder.
 ///
@@ -114,23 +118,23 @@ impl OwnedNode {
         const OP: &str = "delete";
         let core = Arc::clone(self.ownership.zk.core());
         let mut budget = Budget::new(&core);
-        let mut unknown = false;
+        let mut unknown = None;
         loop {
             let session = &self.ownership.session;
             let error = match session.raw.delete(&self.server_path, None).await {
                 Ok(()) => break,
-                Err(RawError::Refused(ErrorCode::NoNode)) if unknown => break,
-                Err(error) => error,
+                Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() => break,
+                Err(error) => Error::raw(OP, self.path(), error),
             };
-            unknown |= error.may_have_applied();
-            let epoch = session.epoch;
-            let error = Error::raw(OP, self.path(), error);
+            if error.may_have_applied() {
+                unknown.get_or_insert_with(|| error.clone());
+            }
             if !error.is_retryable() {
                 // Gone is gone; anything else is left to the janitor, which knows what cannot be mended.
                 self.armed = error.kind() != ErrorKind::NoNode;
-                return Err(error);
+                return Err(unknown.unwrap_or(error));
             }
-            budget.spend(error, epoch).await?;
+            budget.spend(error, session.epoch).await.map_err(|last| unknown.take().unwrap_or(last))?;
         }
         self.armed = false;
         Ok(())
@@ -152,8 +156,8 @@ impl Drop for OwnedNode {
         let session = Arc::clone(&self.ownership.session);
         let path = std::mem::take(&mut self.server_path);
         let first = Some(session.raw.delete(&path, None));
-        let bound = self.ephemeral;
-        self.ownership.zk.core().owe(Chore::Delete { session, path, version: None, first, bound });
+        let deletion = Deletion { first, ..Deletion::of(session, path, self.ephemeral) };
+        self.ownership.zk.core().owe(Chore::Delete(deletion));
     }
 }
 
@@ -226,27 +230,20 @@ impl Ownership {
 
     async fn deleted(&self) {
         let server_path = self.zk.ns().apply(&self.path);
-        let core = self.zk.core();
-        let mut budget = Budget::new(core);
         loop {
             match self.session.raw.get_data_watched(&server_path).await {
                 Ok((data, _)) if data.stat.czxid != self.token.0 => return,
-                Ok((_, watch)) => {
-                    budget = Budget::new(core);
-                    match watch.await {
-                        Ok(event) if event.event_type == EventType::NodeDeleted => return,
-                        Ok(_) => {}
-                        Err(_) => return,
-                    }
-                }
+                Ok((_, watch)) => match watch.await {
+                    Ok(event) if event.event_type != EventType::NodeDeleted => {}
+                    Ok(_) | Err(_) => return,
+                },
                 Err(RawError::Refused(ErrorCode::NoNode)) => return,
-                Err(error) => {
-                    let error = Error::raw("lost", self.path.as_str(), error);
-                    if budget.spend(error, self.session.epoch).await.is_err() {
-                        // Not to be learnt this way: the end of the session says it.
-                        return std::future::pending().await;
-                    }
+                // However long the outage: it is the session that decides.
+                Err(error) if Error::raw("lost", "", error.clone()).is_retryable() => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
                 }
+                // Not to be learnt this way: the end of the session says it.
+                Err(_) => std::future::pending().await,
             }
         }
     }

@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    SESSION_TIMEOUT, assert_clean_after_close, connected, expire, in_memory, session_id, simulated, until,
+    SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory, session_id, simulated,
+    until,
 };
 use tokio::task::JoinHandle;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
@@ -300,7 +301,10 @@ fn a_waiter_whose_session_expires_enters_the_queue_anew_in_the_next_one() {
 #[test]
 fn curator_604_the_node_of_an_earlier_session_is_no_grant() {
     simulated(async {
-        let (server, zk) = in_memory().await;
+        let server = TestServer::in_memory().await;
+        // Longer than the session: the acquire outlives it.
+        let zk = builder(&server).connection_timeout(2 * SESSION_TIMEOUT).build().unwrap();
+        zk.start().await.unwrap();
         drop(lock(&zk).acquire().await.unwrap());
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
         let old = session_id(&zk).get();

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
 use super::protected::{Claim, find, new_prefix};
-use super::{Target, awaits, output};
+use super::{RACE_ROUNDS, Target, awaits, output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::janitor::Protection;
@@ -14,10 +14,6 @@ use crate::path::{join, split, validate_create};
 use crate::raw::RawFuture;
 use crate::retry::Budget;
 
-/// How often missing parents are created anew before the create fails with `NoNode`: a container may be
-/// removed again between its creation and that of the child, but hardly so often.
-const PARENT_ROUNDS: u32 = 50;
-
 /// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`,
 /// `TooLarge`.
 ///
@@ -25,8 +21,9 @@ const PARENT_ROUNDS: u32 = 50;
 /// [`may_have_applied`](crate::Error::may_have_applied).
 ///
 /// # Cancel safety
-/// Once polled, a plain create may leave the node behind. A protected or [`owned`](Self::owned) one does not:
-/// the janitor deletes what the abandoned request has created.
+/// Once polled, a plain create may leave the node behind. A [protected](Self::protected) one does not: the
+/// janitor deletes what the abandoned request has created. Nor does an [`owned`](CreateBuilder::owned) one, unless
+/// its answer is lost: without a protection nobody can tell whose node it is.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateBuilder<R = output::Plain> {
@@ -137,7 +134,7 @@ impl<R> CreateBuilder<R> {
         let target = &self.target;
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
         validate_create(&target.path, self.mode.is_sequential()).map_err(invalid)?;
-        let server_path = target.zk.ns().apply(&target.path);
+        let server_path = target.zk.ns().apply_create(&target.path, self.mode.is_sequential());
         let (parent, name) = split(&server_path);
         let protection =
             self.protected.then(|| Protection { parent: parent.to_owned(), prefix: new_prefix() });
@@ -162,7 +159,7 @@ impl<R> CreateBuilder<R> {
                     };
                     return Ok((node, names));
                 }
-                Err(RawError::Refused(ErrorCode::NoNode)) if parent_rounds < PARENT_ROUNDS => {
+                Err(RawError::Refused(ErrorCode::NoNode)) if parent_rounds < RACE_ROUNDS => {
                     parent_rounds += 1;
                     self.create_parents(&mut budget, parent).await?;
                 }
@@ -172,9 +169,8 @@ impl<R> CreateBuilder<R> {
                         if !self.protected {
                             return Err(error);
                         }
-                        if let Some(node) =
-                            self.recover(&mut claim, &mut budget, error, session.epoch).await?
-                        {
+                        let found = self.recover(&mut claim, &mut budget, error, session.epoch).await?;
+                        if let Some(node) = found {
                             let names =
                                 if siblings { self.siblings(parent, None).await? } else { Vec::new() };
                             return Ok((node, names));
@@ -195,36 +191,22 @@ impl<R> CreateBuilder<R> {
         Op::Create { path, data: self.data.clone(), acl: self.acl.clone(), mode: self.mode, ttl: self.ttl }
     }
 
-    /// After a lost answer: the node, if the create was applied in the present session. `None` if it has to be
-    /// created anew.
+    /// After a lost answer, which is `lost`: the node, if the create was applied in the present session. `None`
+    /// if it has to be created anew. Giving up leaves the search to the janitor, because the claim stays.
     async fn recover(
         &self,
         claim: &mut Claim<'_>,
         budget: &mut Budget<'_>,
-        mut error: Error,
+        lost: Error,
         mut epoch: u64,
     ) -> Result<Option<OwnedNode>> {
+        let mut error = lost.clone();
         loop {
-            // The claim stays, so that giving up leaves the search to the janitor.
-            budget.spend(error.clone(), epoch).await.map_err(|_| error.clone())?;
-            let session = self.target.session()?;
-            epoch = session.epoch;
+            budget.spend(error, epoch).await.map_err(|_| lost.clone())?;
+            let session = self.target.session().map_err(|_| lost.clone())?;
             match self.look(claim, &session).await {
                 Ok(node) => return Ok(node),
-                Err(failed) => {
-                    let failed = self.target.error(failed);
-                    if !failed.is_retryable() && !failed.is_session_lost() {
-                        return Err(error);
-                    }
-                    // The outcome of the create remains the one to report.
-                    if failed.is_session_lost() {
-                        error = Error::raw(
-                            self.target.operation,
-                            self.target.path.as_str(),
-                            RawError::SessionExpired { sent: true },
-                        );
-                    }
-                }
+                Err(failed) => (error, epoch) = (self.target.error(failed), session.epoch),
             }
         }
     }
@@ -254,7 +236,7 @@ impl<R> CreateBuilder<R> {
                 claim.settle();
                 return Ok(Some(node));
             }
-            Some(stat) => match session.raw.delete(&path, Some(stat.version)).await {
+            Some(_) => match session.raw.delete(&path, None).await {
                 Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => {}
                 Err(error) => return Err(error),
             },
@@ -290,7 +272,8 @@ impl<R> CreateBuilder<R> {
                 Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                     missing.pop();
                 }
-                Err(RawError::Refused(ErrorCode::NoNode)) if path != "/" && missing.len() < 1000 => {
+                // The root is there, unless it is a chroot, which is not ours to create.
+                Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
                     missing.push(split(path).0);
                 }
                 Err(error) => budget.spend(self.target.error(error), session.epoch).await?,
@@ -310,6 +293,8 @@ impl<R> CreateBuilder<R> {
             let session = self.target.session()?;
             match in_flight.take().unwrap_or_else(|| session.raw.get_children(parent)).await {
                 Ok(children) => return Ok(children.names),
+                // The parent is gone, and the node with it.
+                Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(Vec::new()),
                 Err(error) => budget.spend(self.target.error(error), session.epoch).await?,
             }
         }

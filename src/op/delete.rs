@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use zk_curator_client::{Error as RawError, ErrorCode};
 
-use super::{Target, awaits};
+use super::{RACE_ROUNDS, Target, awaits};
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::Chore;
+use crate::janitor::{Chore, Deletion};
 use crate::path::join;
+use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
 
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
@@ -59,7 +60,7 @@ impl DeleteBuilder {
         self
     }
 
-    /// Deletes all descendants first.
+    /// Deletes all descendants first. Fails with `NotEmpty` when somebody creates new ones for ever.
     pub const fn deleting_children(mut self) -> Self {
         self.with_children = true;
         self
@@ -68,68 +69,53 @@ impl DeleteBuilder {
     async fn run(self) -> Result<()> {
         let path = self.target.server_path()?;
         let mut budget = Budget::new(self.target.zk.core());
+        let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
         let mut unknown: Option<Error> = None;
-        let mut guarantee = Guarantee { builder: &self, path: &path, session: None };
+        let mut sweeps = 0;
         loop {
-            let session = self.target.session()?;
-            if self.guaranteed {
-                guarantee.session = Some(Arc::clone(&session));
-            }
-            let answer = match session.raw.delete(&path, self.version).await {
-                Err(RawError::Refused(ErrorCode::NotEmpty)) if self.with_children => {
-                    delete_children(&session, &path).await
-                }
-                Ok(()) => {
-                    guarantee.session = None;
+            let session = self.target.session().map_err(|closed| unknown.clone().unwrap_or(closed))?;
+            let mut error = match guarantee.delete(&session).await {
+                Ok(()) => return Ok(()),
+                Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
+                // Gone, which is all that was asked for.
+                Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() && self.version.is_none() => {
                     return Ok(());
                 }
-                refused => refused,
-            };
-            let error = match answer {
-                // The children are gone: once more.
-                Ok(()) => continue,
                 Err(error) => error,
             };
-            match error {
-                RawError::Refused(ErrorCode::NoNode) if self.quietly => {
-                    guarantee.session = None;
-                    return Ok(());
+            if error == RawError::Refused(ErrorCode::NotEmpty) && self.with_children && sweeps < RACE_ROUNDS {
+                sweeps += 1;
+                error = match delete_children(&*session.raw, &path).await {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                };
+            } else if error.may_have_applied() {
+                let error = self.target.error(error.clone());
+                if self.version.is_none() && !self.quietly && !self.guaranteed {
+                    return self.resolve(error).await;
                 }
-                RawError::Refused(code @ (ErrorCode::NoNode | ErrorCode::BadVersion))
-                    if unknown.is_some() =>
-                {
-                    guarantee.session = None;
-                    return match (code, self.version, unknown) {
-                        // Gone, which is all that was asked for.
-                        (ErrorCode::NoNode, None, _) => Ok(()),
-                        // Refused the second time: the first may be why.
-                        (_, _, Some(unknown)) => Err(unknown),
-                        (code, _, None) => Err(self.target.error(RawError::Refused(code))),
-                    };
-                }
-                error => {
-                    let error = self.target.error(error);
-                    if !error.is_retryable() && !error.is_session_lost() {
-                        guarantee.session = None;
-                    }
-                    if error.may_have_applied() {
-                        if self.version.is_none() && !self.quietly && !self.guaranteed {
-                            return self.resolve(error).await;
-                        }
-                        unknown.get_or_insert_with(|| error.clone());
-                    }
-                    budget
-                        .spend(error, session.epoch)
-                        .await
-                        .map_err(|last| unknown.take().unwrap_or(last))?;
-                }
+                unknown.get_or_insert(error);
             }
+            let error = self.target.error(error);
+            if !error.is_retryable() && !error.is_session_lost() {
+                guarantee.session = None;
+            }
+            // What is refused the second time may be so because of the first.
+            budget.spend(error, session.epoch).await.map_err(|last| unknown.take().unwrap_or(last))?;
         }
     }
 
     /// After an unknown outcome: the node is gone, or `error` stands.
     async fn resolve(&self, error: Error) -> Result<()> {
-        match self.target.read(|session, path| session.raw.exists(path)).await {
+        // The server that answers now may lag behind the one that did not.
+        let look = |session: &Session, path: &str| -> RawFuture<_> {
+            let (synced, stat) = (session.raw.sync(path), session.raw.exists(path));
+            Box::pin(async move {
+                synced.await?;
+                stat.await
+            })
+        };
+        match self.target.read(look).await {
             Ok(None) => Ok(()),
             _ => Err(error),
         }
@@ -138,48 +124,64 @@ impl DeleteBuilder {
 
 awaits!(DeleteBuilder => (), |this| this.run().await);
 
-/// Owes the delete as long as it is armed with a session.
+/// Owes the delete, if it is guaranteed, as long as it has a session.
 struct Guarantee<'a> {
     builder: &'a DeleteBuilder,
     path: &'a str,
     session: Option<Arc<Session>>,
+    request: Option<RawFuture<()>>,
+}
+
+impl Guarantee<'_> {
+    async fn delete(&mut self, session: &Arc<Session>) -> Result<(), RawError> {
+        self.session = Some(Arc::clone(session));
+        let answer = self.request.insert(session.raw.delete(self.path, self.builder.version)).await;
+        self.request = None;
+        if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
+            self.session = None;
+        }
+        answer
+    }
 }
 
 impl Drop for Guarantee<'_> {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            self.builder.target.zk.core().owe(Chore::Delete {
-                session,
-                path: self.path.to_owned(),
-                version: self.builder.version,
-                first: None,
-                bound: false,
-            });
-        }
+        let Some(session) = self.session.take().filter(|_| self.builder.guaranteed) else {
+            return;
+        };
+        self.builder.target.zk.core().owe(Chore::Delete(Deletion {
+            session,
+            path: self.path.to_owned(),
+            version: self.builder.version,
+            first: self.request.take(),
+            bound: false,
+            with_children: self.builder.with_children,
+        }));
     }
 }
 
 /// Deletes everything below `root`, deepest first, without recursion. Children that come or go meanwhile are
 /// no error; the caller looks again.
-async fn delete_children(session: &Session, root: &str) -> Result<(), RawError> {
+pub(crate) async fn delete_children(raw: &dyn RawClient, root: &str) -> Result<(), RawError> {
     let mut stack = vec![(root.to_owned(), false)];
     while let Some((path, emptied)) = stack.pop() {
         if emptied {
-            match session.raw.delete(&path, None).await {
+            match raw.delete(&path, None).await {
                 Ok(()) | Err(RawError::Refused(ErrorCode::NoNode | ErrorCode::NotEmpty)) => {}
                 Err(error) => return Err(error),
             }
             continue;
         }
-        let names = match session.raw.get_children(&path).await {
+        let names = match raw.get_children(&path).await {
             Ok(children) => children.names,
             Err(RawError::Refused(ErrorCode::NoNode)) => continue,
             Err(error) => return Err(error),
         };
+        let children: Vec<_> = names.iter().map(|name| (join(&path, name), false)).collect();
         if path != root {
-            stack.push((path.clone(), true));
+            stack.push((path, true));
         }
-        stack.extend(names.iter().map(|name| (join(&path, name), false)));
+        stack.extend(children);
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ use tracing::Instrument;
 pub use children::ChildrenBuilder;
 pub use create::CreateBuilder;
 pub use delete::DeleteBuilder;
+pub(crate) use delete::delete_children;
 pub use exists::ExistsBuilder;
 pub use get_data::GetDataBuilder;
 pub use set_data::SetDataBuilder;
@@ -45,6 +46,10 @@ use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::raw::RawFuture;
 use crate::retry::Budget;
+
+/// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
+/// it has created, or creates children where it deletes them. Somebody who does it more often does not stop.
+pub(crate) const RACE_ROUNDS: u32 = 50;
 
 /// What a builder's future returns: a marker in its type, changed by the method that says so.
 pub mod output {

@@ -2,11 +2,11 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Error as RawError, Op, OpResult, Stat};
+use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op, OpResult, Stat};
 
 use super::{OpFuture, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::CuratorFramework;
+use crate::framework::{CuratorFramework, Session};
 use crate::owned_node::Ownership;
 use crate::path::validate_create;
 use crate::retry::Budget;
@@ -114,7 +114,6 @@ impl Transaction {
     }
 
     async fn run(mut self) -> Result<Vec<TransactionResult>> {
-        let operation = self.target.operation;
         for op in &mut self.ops {
             let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
             let (Op::Create { path, .. }
@@ -125,32 +124,21 @@ impl Transaction {
                 continue;
             };
             validate_create(path, sequential)
-                .map_err(|why| Error::invalid_path(operation, path.as_str(), why))?;
-            *path = self.target.zk.ns().apply(path);
+                .map_err(|why| Error::invalid_path(self.target.operation, path.as_str(), why))?;
+            *path = self.target.zk.ns().apply_create(path, sequential);
         }
         if let Some(fence) = &self.fence {
-            if fence.is_session_lost() {
-                return Err(Error::new(ErrorKind::OwnershipLost, operation, fence.path()));
-            }
             // The first operation, which the caller does not see.
             self.ops.insert(0, Op::Check { path: self.target.zk.ns().apply(fence.path()), version: None });
         }
         let fenced = usize::from(self.fence.is_some());
         let mut budget = Budget::new(self.target.zk.core());
         let results = loop {
-            let session = self.target.session()?;
-            match Arc::clone(&session.raw).multi(&self.ops).await {
+            let session = self.session()?;
+            match session.raw.multi(&self.ops).await {
                 Ok(results) => break results,
-                Err(RawError::TransactionFailed { index, code }) if index >= fenced => {
-                    let index = index - fenced;
-                    return Err(self.target.error(RawError::TransactionFailed { index, code }));
-                }
-                Err(RawError::TransactionFailed { .. }) => {
-                    let path = self.fence.as_ref().map_or("", Ownership::path);
-                    return Err(Error::new(ErrorKind::OwnershipLost, operation, path));
-                }
                 Err(error) => {
-                    let error = self.target.error(error);
+                    let error = self.error(error);
                     if error.may_have_applied() {
                         return Err(error);
                     }
@@ -169,6 +157,41 @@ impl Transaction {
             _ => TransactionResult::Checked,
         };
         Ok(results.into_iter().skip(fenced).map(visible).collect())
+    }
+
+    /// The session to send it in: what is fenced has to be applied in the session of the owned node.
+    fn session(&self) -> Result<Arc<Session>> {
+        let session = self.target.session()?;
+        match &self.fence {
+            Some(fence) if fence.session_epoch() != session.epoch || fence.is_session_lost() => {
+                Err(self.ownership_lost(fence))
+            }
+            _ => Ok(session),
+        }
+    }
+
+    /// The error as the caller is to see it, who does not know of the fence.
+    fn error(&self, error: RawError) -> Error {
+        match (&self.fence, error) {
+            (Some(fence), RawError::TransactionFailed { index: 0, code: ErrorCode::NoNode }) => {
+                self.ownership_lost(fence)
+            }
+            (Some(_), RawError::TransactionFailed { index: 0, code }) => {
+                self.target.error(RawError::Refused(code))
+            }
+            (fence, RawError::TransactionFailed { index, code }) => {
+                let path = self.ops.get(index).map_or(self.target.path.as_str(), Op::path);
+                let index = index - usize::from(fence.is_some());
+                let path = self.target.zk.ns().strip(path);
+                Error::raw(self.target.operation, path, RawError::TransactionFailed { index, code })
+            }
+            (Some(fence), RawError::SessionExpired { sent: false }) => self.ownership_lost(fence),
+            (_, error) => self.target.error(error),
+        }
+    }
+
+    fn ownership_lost(&self, fence: &Ownership) -> Error {
+        Error::new(ErrorKind::OwnershipLost, self.target.operation, fence.path())
     }
 }
 

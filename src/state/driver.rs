@@ -1,76 +1,92 @@
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
+use zk_curator_client::{Error as RawError, SessionState};
 
 use super::{Input, StateMachine};
 use crate::framework::{Core, Session};
 use crate::janitor;
 use crate::raw::RawStates;
 
-/// The pause after a session that could not be opened, or whose credentials were refused.
+/// The pause after a session that could not be opened, or that was refused and not merely expired.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// How much longer than the close timeout a raw client may take to close.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// The one task that owns the session: publishes its states, opens the next one when it is lost, and closes
-/// the last one.
-pub(crate) async fn supervise(core: Arc<Core>, mut machine: StateMachine, first: Arc<Session>) {
-    let janitor = tokio::spawn(janitor::run(Arc::clone(&core)));
-    let mut session = first;
-    loop {
-        machine.step(Input::Opened);
-        core.install(&session);
-        tokio::select! {
+/// The one task of a framework: opens a session whenever there is none, publishes its states, performs the
+/// janitor's chores, and closes the last session when these are done.
+pub(crate) async fn supervise(core: Arc<Core>) {
+    let mut end = End { core: &core, machine: StateMachine::new(), session: None, result: Ok(()) };
+    let mut drained = pin!(drained(&core));
+    let mut pause = false;
+    for epoch in 1.. {
+        let session = tokio::select! {
             biased;
-            () = core.shutdown.cancelled() => break,
-            () = follow(&core, &mut machine, session.raw.states()) => {}
-        }
+            () = &mut drained => break,
+            session = open(&core, epoch, pause) => end.session.insert(session),
+        };
+        end.machine.step(Input::Opened);
+        core.install(session);
+        let over = tokio::select! {
+            biased;
+            () = &mut drained => break,
+            over = follow(&core, &mut end.machine, session.raw.states()) => over,
+        };
         // Guards learn of it no later than listeners.
         session.lost.cancel();
-        let refused = session.raw.session().is_none();
-        core.publish(machine.status());
-        tokio::select! {
-            biased;
-            () = core.shutdown.cancelled() => break,
-            next = open_next(&core, session.epoch + 1, refused) => session = next,
+        pause = !matches!(over, SessionState::Expired(_));
+        core.publish(end.machine.status());
+    }
+
+    if let Some(session) = &end.session {
+        // Nobody else may hold what a guard stands for while the guard does not know.
+        session.lost.cancel();
+        let unanswered = Err(RawError::ConnectionLoss { sent: true });
+        end.result =
+            timeout(core.close_timeout() + CLOSE_GRACE, session.raw.close()).await.unwrap_or(unanswered);
+        if let Err(error) = &end.result {
+            warn!(%error, "the session could not be closed; it will expire");
         }
     }
-
-    // What is still owed needs the session; whatever cannot be done in time ends with it, or stays.
-    core.drain.cancel();
-    if timeout(core.close_timeout(), janitor).await.is_err() {
-        warn!("closing with cleanup still owed");
-    }
-    let result = session.raw.close().await;
-    if let Err(error) = &result {
-        warn!(%error, "the session could not be closed; it will expire");
-    }
-    session.lost.cancel();
-    machine.step(Input::Closed);
-    core.publish(machine.status());
-    core.stopped(result);
 }
 
-/// Publishes the states of a session until it is over.
-async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) {
-    while let Some(state) = poll_fn(|cx| states.as_mut().poll_next(cx)).await {
-        let over = state.end().is_some();
-        if machine.step(Input::Raw(state)) && !over {
+/// Performs chores until the framework is closing and none is left, or the close timeout has passed.
+async fn drained(core: &Core) {
+    let deadline = async {
+        core.shutdown.cancelled().await;
+        sleep(core.close_timeout()).await;
+    };
+    tokio::select! {
+        biased;
+        () = janitor::run(core) => {}
+        () = deadline => warn!("closing with cleanup still owed"),
+    }
+}
+
+/// Publishes the states of a session until it is over, and answers its last one.
+async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) -> SessionState {
+    loop {
+        let state = poll_fn(|cx| states.as_mut().poll_next(cx)).await.unwrap_or(SessionState::Closed);
+        let changed = machine.step(Input::Raw(state));
+        if state.end().is_some() {
+            info!(?state, "session over");
+            return state;
+        }
+        if changed {
             info!(state = ?machine.status().state, "connection state");
             core.publish(machine.status());
         }
-        if over {
-            info!(?state, "session over");
-            return;
-        }
     }
 }
 
-async fn open_next(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
+async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
     loop {
         if pause {
-            tokio::time::sleep(REOPEN_PAUSE).await;
+            sleep(REOPEN_PAUSE).await;
         }
         match core.open_session(epoch).await {
             Ok(session) => return session,
@@ -79,5 +95,24 @@ async fn open_next(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
                 pause = true;
             }
         }
+    }
+}
+
+/// The end of the task, also when its runtime ends or a raw client panics: nobody waits for it any longer.
+struct End<'a> {
+    core: &'a Core,
+    machine: StateMachine,
+    session: Option<Arc<Session>>,
+    result: Result<(), RawError>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.lost.cancel();
+        }
+        self.machine.step(Input::Closed);
+        self.core.publish(self.machine.status());
+        self.core.stopped(self.result.clone());
     }
 }

@@ -60,8 +60,9 @@ pub struct ConnectionStatus {
 /// Follows the [`ConnectionStatus`], beginning with the present one. [`StateWatch::into_stream`] makes it a
 /// [`Stream`].
 ///
-/// A slow reader may miss intermediate states, never the latest; [`ConnectionStatus::epoch`] shows it. Ends
-/// after [`ConnectionState::Closed`].
+/// A slow reader may miss intermediate states, never the latest. [`ConnectionStatus::epoch`] shows that it has
+/// missed some, and [`ConnectionStatus::session_epoch`] that a session was lost among them. Ends after
+/// [`ConnectionState::Closed`].
 #[derive(Debug)]
 pub struct StateWatch {
     receiver: watch::Receiver<ConnectionStatus>,
@@ -102,15 +103,19 @@ impl StateWatch {
         status
     }
 
-    /// Waits until `wanted` holds for the status; `None` if the framework is closed before.
+    /// The first status for which `wanted` holds, beginning with the present one; `None` if the framework is
+    /// closed before.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn until(&mut self, wanted: impl Fn(&ConnectionStatus) -> bool) -> Option<ConnectionStatus> {
         loop {
-            let status = self.next().await?;
+            let status = self.take();
             if wanted(&status) {
                 return Some(status);
+            }
+            if self.ended || self.receiver.changed().await.is_err() {
+                return None;
             }
         }
     }
