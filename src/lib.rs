@@ -61,3 +61,8 @@ pub use zk_curator_client::{
     Acl, CreateMode, Created, ErrorCode, EventType, Permissions, SessionId, SessionInfo, Stat, WatchEnded,
     WatchedEvent,
 };
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -101,17 +101,16 @@ impl From<ZPath> for String {
 }
 
 /// The number that the server appended to the name of a sequential node: the parent's counter, ten digits,
-/// or eleven characters when it is negative after 2^31 creates (`-2147483648`).
+/// or eleven characters when it is negative (`-2147483648`).
 ///
-/// The counter wraps around, so two numbers only have an order relative to each other:
-/// [`SequenceSuffix::follows`].
+/// Numbers from 0 to 2^31 - 2 are given in ascending order. After that a server repeats 2147483647, gives
+/// negative numbers, or both by turns: then only the `czxid` of the nodes tells which came first. That is why
+/// numbers have no order here.
 ///
 /// ```
 /// use zk_curator::path::SequenceSuffix;
 ///
-/// let old = SequenceSuffix::after("lock-2147483647", "lock-").unwrap();
-/// let new = SequenceSuffix::after("lock--2147483648", "lock-").unwrap();
-/// assert!(new.follows(old));
+/// assert_eq!(SequenceSuffix::after("lock-0000000017", "lock-").unwrap().get(), 17);
 /// assert_eq!(SequenceSuffix::after("lock-17", "lock-"), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,19 +130,6 @@ impl SequenceSuffix {
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
-    }
-
-    /// How far `self` is behind `other`, negative if before it. Right for nodes that exist at the same time,
-    /// which are never 2^31 creates apart.
-    #[must_use]
-    pub const fn distance_from(self, other: Self) -> i32 {
-        self.0.wrapping_sub(other.0)
-    }
-
-    /// Whether the node was created after `other`.
-    #[must_use]
-    pub const fn follows(self, other: Self) -> bool {
-        self.distance_from(other) > 0
     }
 }
 
@@ -179,15 +165,6 @@ mod tests {
         assert_eq!(SequenceSuffix::after("_c_x-lock-0000000007", "lock-").unwrap().get(), 7);
         assert_eq!(SequenceSuffix::after("latch-0000000007", "lock-"), None);
         assert_eq!(SequenceSuffix::after("lock-+000000007", "lock-"), None);
-    }
-
-    #[test]
-    fn order_survives_the_wrap_around() {
-        let at = |n: i32| SequenceSuffix(n);
-        assert!(at(i32::MIN).follows(at(i32::MAX)));
-        assert!(at(i32::MIN + 5).follows(at(i32::MAX - 5)));
-        assert!(!at(i32::MAX).follows(at(i32::MIN)));
-        assert!(at(0).follows(at(-1)));
     }
 
     #[test]

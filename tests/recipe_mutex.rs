@@ -157,20 +157,20 @@ fn an_unprotected_lock_node_is_a_contender() {
     });
 }
 
-/// ZOOKEEPER-4372, kazoo #606: the counter turns negative after 2^31 - 1.
-#[test]
-fn the_order_survives_the_wrap_around_of_the_counter() {
+/// Waiters, one after the other, with the numbers that `prepare` makes the server give: they get the lock in the
+/// order of arrival.
+fn in_the_order_of_arrival_after(prepare: impl Fn(&TestServer), ending: &str) {
     simulated(async {
         let (server, zk) = in_memory().await;
         let lock = InterProcessMutex::new(&zk, LOCK);
-        drop(lock.acquire().await.unwrap());
-        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+        lock.acquire().await.unwrap().release().await.unwrap();
         server.set_sequence(LOCK, i32::MAX - 1).unwrap();
 
         let order = Arc::new(Mutex::new(Vec::new()));
         let holder = lock.acquire().await.unwrap();
         let mut waiters = tokio::task::JoinSet::new();
-        for number in 0..4_usize {
+        for number in 0..6_usize {
+            prepare(&server);
             let (lock, order) = (lock.clone(), Arc::clone(&order));
             waiters.spawn(async move {
                 let guard = lock.acquire().await.unwrap();
@@ -180,13 +180,28 @@ fn the_order_survives_the_wrap_around_of_the_counter() {
             until(&server, |probe| probe.watches().len() == number + 1).await;
         }
         let names = server.probe();
-        assert!(names.children(LOCK).iter().any(|name| name.ends_with("lock--2147483648")), "{names}");
+        assert!(names.children(LOCK).iter().any(|name| name.ends_with(ending)), "{names}");
+        let participants = lock.participants().await.unwrap();
+        assert!(participants.is_sorted_by_key(|participant| participant.fencing_token));
+        assert_eq!((participants.len(), participants[0].path.as_str()), (7, holder.path()));
         holder.release().await.unwrap();
         while let Some(done) = waiters.join_next().await {
             done.unwrap();
         }
-        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
     });
+}
+
+/// ZOOKEEPER-4372, kazoo #606: the counter turns negative after 2^31 - 1.
+#[test]
+fn the_order_survives_a_counter_that_wraps_around() {
+    in_the_order_of_arrival_after(|_| {}, "lock--2147483648");
+}
+
+/// ZooKeeper 3.8 gives the last number again and again.
+#[test]
+fn the_order_survives_a_counter_that_sticks() {
+    in_the_order_of_arrival_after(|server| server.set_sequence(LOCK, i32::MAX).unwrap(), "lock-2147483647");
 }
 
 #[test]

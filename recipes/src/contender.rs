@@ -5,6 +5,8 @@ use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode};
 
+use crate::order::{self, Order, Placed};
+
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
 pub(crate) struct Contender<'a> {
     zk: &'a CuratorFramework,
@@ -56,9 +58,20 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// The queue as last listed: the names of all children of the parent.
-    pub(crate) fn siblings(&self) -> &[String] {
-        &self.siblings
+    /// The queue as last listed, with everybody's place.
+    pub(crate) async fn queue(&self) -> Result<Vec<Placed<'_>>, Error> {
+        let names = match order::contenders(&self.siblings, self.tag) {
+            Order::BySequence(queue) => return Ok(queue),
+            Order::ByCreation(names) => names,
+        };
+        let mut queue = Vec::with_capacity(names.len());
+        for name in names {
+            // Whoever is gone since the listing does not count.
+            if let Some(stat) = self.zk.exists(child(self.parent, name)).await? {
+                queue.push((stat.czxid, name));
+            }
+        }
+        Ok(queue)
     }
 
     /// The name of our node.
@@ -85,8 +98,7 @@ impl<'a> Contender<'a> {
     }
 
     async fn watch(&self, sibling: &str) -> Result<Gone, Error> {
-        let path = format!("{}/{sibling}", self.parent.as_str().trim_end_matches('/'));
-        let watched = match self.zk.get_data(path).watched().await {
+        let watched = match self.zk.get_data(child(self.parent, sibling)).watched().await {
             Ok(watched) => watched,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Gone::Deleted),
             Err(error) => return Err(error),
@@ -110,11 +122,16 @@ async fn create(
     tag: &str,
     data: &Bytes,
 ) -> Result<(OwnedNode, Vec<String>), Error> {
-    zk.create(format!("{}/{tag}", parent.as_str().trim_end_matches('/')))
+    zk.create(child(parent, tag))
         .mode(CreateMode::EphemeralSequential)
         .creating_parents_as_containers()
         .protected()
         .data(data.clone())
         .owned_with_siblings()
         .await
+}
+
+/// The path of a child.
+pub(crate) fn child(parent: &ZPath, name: &str) -> String {
+    format!("{}/{name}", parent.as_str().trim_end_matches('/'))
 }

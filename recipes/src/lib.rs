@@ -9,3 +9,4 @@
 
 mod contender;
 pub mod lock;
+mod order;

@@ -9,7 +9,6 @@
 //! resource that you protect.
 
 mod mutex;
-mod order;
 
 pub use mutex::{InterProcessMutex, MutexGuard, Participant};
 

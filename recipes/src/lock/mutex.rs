@@ -3,12 +3,12 @@ use std::future::Future;
 use bytes::Bytes;
 use tracing::debug;
 use zk_curator::op::Transaction;
-use zk_curator::path::ZPath;
+use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::order::{self, Verdict};
 use super::{Error, tag};
-use crate::contender::{Contender, Gone};
+use crate::contender::{Contender, Gone, child};
+use crate::order::{self, Verdict};
 
 /// A lock with one holder at a time, granted in the order of arrival.
 ///
@@ -36,8 +36,8 @@ use crate::contender::{Contender, Gone};
 ///   succeeds, nobody else holds the lock.
 /// * [Fencing tokens](MutexGuard::fencing_token) grow from holder to holder.
 /// * A grant needs a node that belongs to the present session (CURATOR-604).
-/// * The order is that of the creates, also when the counter wraps around after 2^31 of them. Curator's order
-///   breaks there.
+/// * The order is that of the creates, also after 2^31 of them, when the numbers repeat or turn negative.
+///   Curator's order breaks there.
 ///
 /// # Assumptions
 /// Only locks write here. The holder stops when [`lost`](MutexGuard::lost) resolves, or fences its writes.
@@ -111,7 +111,8 @@ impl InterProcessMutex {
         let path = ZPath::for_operation("acquire", self.path.as_str())?;
         let mut me = Contender::enter(&self.zk, &path, tag::LOCK, &self.label).await?; // steps 1 and 2
         loop {
-            match order::verdict(me.siblings(), tag::LOCK, me.name(), 1) {
+            let queue = me.queue().await?;
+            match order::verdict(&queue, me.name(), 1) {
                 Verdict::Granted if me.is_ours() => return Ok(MutexGuard::new(me.into_node())), // 3
                 Verdict::Granted | Verdict::Vanished => me.reenter().await?,
                 Verdict::Wait { on, next } => match me.gone(on).await? {
@@ -134,8 +135,7 @@ impl InterProcessMutex {
     pub async fn try_acquire(&self) -> Result<Option<MutexGuard>, Error> {
         let path = ZPath::for_operation("try_acquire", self.path.as_str())?;
         let me = Contender::enter(&self.zk, &path, tag::LOCK, &self.label).await?;
-        let granted =
-            order::verdict(me.siblings(), tag::LOCK, me.name(), 1) == Verdict::Granted && me.is_ours();
+        let granted = order::verdict(&me.queue().await?, me.name(), 1) == Verdict::Granted && me.is_ours();
         // Otherwise dropping it takes the node away.
         Ok(granted.then(|| MutexGuard::new(me.into_node())))
     }
@@ -191,20 +191,23 @@ impl InterProcessMutex {
             Err(error) => return Err(error.into()),
         };
         let mut participants = Vec::new();
-        for name in order::sorted(&children, tag::LOCK) {
-            let node =
-                ZPath::for_operation("participants", format!("{}/{name}", self.path.trim_end_matches('/')))?;
+        for name in children.iter().filter(|name| SequenceSuffix::after(name, tag::LOCK).is_some()) {
+            let node = child(&path, name);
             match self.zk.get_data(node.as_str()).with_stat().await {
-                Ok((label, stat)) => participants.push(Participant {
-                    path: node.into(),
-                    label,
-                    fencing_token: FencingToken::new(stat.czxid),
-                }),
+                Ok((label, stat)) => {
+                    participants.push(Participant {
+                        path: node,
+                        label,
+                        fencing_token: FencingToken::new(stat.czxid),
+                    });
+                }
                 // Gone since it was listed.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        // The order of the creates, which is that of the numbers as long as those are in order.
+        participants.sort_unstable_by_key(|participant| participant.fencing_token);
         Ok(participants)
     }
 }
