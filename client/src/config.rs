@@ -4,7 +4,7 @@ use std::time::Duration;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use crate::connector::{Connector, TcpConnector};
-use crate::session::Machine;
+use crate::session::{Machine, StateHub};
 use crate::{ConnectString, ConnectStringError, ZooKeeper};
 
 /// What happens to a request issued while there is no connection.
@@ -64,8 +64,9 @@ impl ZooKeeperBuilder {
 
     /// The session timeout to ask for; the server may grant another one. Default 30 s.
     ///
-    /// A connection that is silent for two thirds of it is given up; the session is given up when it has
-    /// passed without an answer.
+    /// A connection without an answer for two thirds of it is given up, and so is an attempt to connect after its
+    /// share by the number of hosts. The session is given up when all of it has passed without an answer, see
+    /// [`crate::ExpiredBy::Clock`].
     pub const fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
@@ -123,7 +124,8 @@ impl ZooKeeperBuilder {
             return Err(ConnectError::SessionTimeout(self.session_timeout));
         }
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
-        let machine = Machine::new(&self, &target, tokio::time::Instant::now());
-        Ok(ZooKeeper::spawn(&runtime, &self, target.chroot, machine))
+        let states = Arc::new(StateHub::new());
+        let machine = Machine::new(&self, &target, Arc::clone(&states), tokio::time::Instant::now());
+        Ok(ZooKeeper::spawn(&runtime, &self, target.chroot, machine, states))
     }
 }

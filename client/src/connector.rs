@@ -24,7 +24,7 @@ pub trait Connector: Debug + Send + Sync + 'static {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>>;
 }
 
-/// TCP with `TCP_NODELAY`. Names are resolved at every attempt.
+/// TCP with `TCP_NODELAY`. Names are resolved at every attempt; their addresses are tried in random order.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpConnector;
@@ -32,7 +32,10 @@ pub struct TcpConnector;
 #[async_trait]
 impl Connector for TcpConnector {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
-        let stream = TcpStream::connect((host, port)).await?;
+        let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+        // One that swallows the attempt must not stand in front of the others every time.
+        fastrand::shuffle(&mut addresses);
+        let stream = TcpStream::connect(&addresses[..]).await?;
         stream.set_nodelay(true)?;
         Ok(Box::new(stream))
     }

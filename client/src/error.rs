@@ -4,8 +4,9 @@ use crate::path::PathError;
 
 /// Why a request failed.
 ///
-/// `sent` tells whether the request had left the client: one that was sent without an answer may have been
-/// applied, one that was never sent has not.
+/// `sent` tells whether the request may have left the client: one that was sent without an answer may have been
+/// applied, one that was never sent has not. A request counts as sent from when it is handed to a connection,
+/// even if that is lost before its bytes are written.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -23,7 +24,7 @@ pub enum Error {
     /// The connection was lost before the answer.
     #[error("connection loss{}", unanswered(*.sent))]
     ConnectionLoss {
-        /// Whether the request had left the client.
+        /// Whether the request may have left the client.
         sent: bool,
     },
     /// There was no connection, for as long as [`crate::DisconnectedPolicy`] says. Never sent.
@@ -32,19 +33,19 @@ pub enum Error {
     /// The session has expired. This handle is of no more use.
     #[error("session expired{}", unanswered(*.sent))]
     SessionExpired {
-        /// Whether the request had left the client.
+        /// Whether the request may have left the client.
         sent: bool,
     },
     /// The server refused the credentials of the connection. This handle is of no more use.
     #[error("authentication failed{}", unanswered(*.sent))]
     AuthFailed {
-        /// Whether the request had left the client.
+        /// Whether the request may have left the client.
         sent: bool,
     },
     /// The client was closed.
     #[error("client closed{}", unanswered(*.sent))]
     Closed {
-        /// Whether the request had left the client.
+        /// Whether the request may have left the client.
         sent: bool,
     },
     /// Too much waits for an answer already. Never sent.

@@ -27,6 +27,7 @@
 //! # Ok(()) }
 //! ```
 
+mod answer;
 mod config;
 mod connect_string;
 mod connector;
@@ -37,6 +38,7 @@ mod types;
 mod watch;
 mod zookeeper;
 
+pub use answer::{Pending, PendingWatched};
 pub use config::{ConnectError, DisconnectedPolicy, ZooKeeperBuilder};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{Connector, TcpConnector, Transport};
@@ -44,7 +46,7 @@ pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates};
 pub use types::{Children, Created, Data, Op, OpResult, SessionId, SessionInfo};
 pub use watch::{OneshotWatch, WatchEnded, WatchNotifier, WatchedEvent};
-pub use zookeeper::{Pending, PendingWatched, ZooKeeper};
+pub use zookeeper::ZooKeeper;
 
 pub use zk_curator_proto::records::{Acl, CreateMode, EventType, Permissions, Stat};
 pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode};

@@ -19,8 +19,8 @@ pub enum PathError {
     /// Has the component `.` or `..`.
     #[error("path has a relative component")]
     RelativeComponent,
-    /// Has a character that ZooKeeper does not allow: NUL, a control character, a surrogate's private
-    /// range or a non-character.
+    /// Has a character that ZooKeeper does not allow: NUL, another control character, one for private use, or
+    /// one above U+FFEF, emoji among them.
     #[error("path has the invalid character {0:?}")]
     InvalidCharacter(char),
 }
@@ -69,7 +69,7 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
 }
 
 const fn is_forbidden(c: char) -> bool {
-    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{f000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 #[cfg(test)]
@@ -90,6 +90,9 @@ mod tests {
             ("/a\0", Err(PathError::InvalidCharacter('\0'))),
             ("/a/.b/..c/d..", Ok(())),
             ("/ünïcode/日本", Ok(())),
+            ("/\u{e000}", Err(PathError::InvalidCharacter('\u{e000}'))),
+            ("/\u{f900}", Ok(())),
+            ("/\u{1f512}", Err(PathError::InvalidCharacter('\u{1f512}'))),
         ];
         for (path, expected) in cases {
             assert_eq!(validate(path), expected, "{path:?}");

@@ -1,19 +1,16 @@
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use zk_curator_proto::records::{
-    Acl, AuthPacket, Create2Response, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, SetDataRequest, Stat,
-    SyncRequest,
+    Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, MultiOp, SetDataRequest, Stat, SyncRequest,
 };
-use zk_curator_proto::{Encoder, ErrorCode, Request, Response};
+use zk_curator_proto::{Encoder, Request, Response};
 
+use crate::answer::{self, Decode, Pending, PendingWatched, children, data, stat, stat_of_answer};
 use crate::config::ZooKeeperBuilder;
 use crate::path::{validate, validate_sequential};
 use crate::session::{
@@ -22,7 +19,8 @@ use crate::session::{
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
 
-/// A handle to one ZooKeeper session. Cheap to clone; the session closes with the last clone.
+/// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
+/// and the last [`Pending`]. Watches and [`SessionStates`] do not keep it open.
 ///
 /// Every method queues its request before it returns, so that requests are sent and answered in the order of
 /// the calls; the [`Pending`] it returns only waits. Errors of the arguments come out of the `Pending` too.
@@ -33,11 +31,12 @@ pub struct ZooKeeper {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+/// What keeps the session open: every handle, and every answer that is waited for.
+pub(crate) struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     states: Arc<StateHub>,
     gate: Arc<Gate>,
-    chroot: Arc<str>,
+    pub(crate) chroot: Arc<str>,
     max_frame: usize,
 }
 
@@ -52,9 +51,9 @@ impl ZooKeeper {
         config: &ZooKeeperBuilder,
         chroot: String,
         machine: Machine,
+        states: Arc<StateHub>,
     ) -> Self {
         let (commands, receiver) = mpsc::unbounded_channel();
-        let states = Arc::new(StateHub::new());
         runtime.spawn(run_driver(machine, Arc::clone(&config.connector), receiver, Arc::clone(&states)));
         let shared = Shared {
             commands,
@@ -153,7 +152,7 @@ impl ZooKeeper {
             Err(error) => return Pending::failed(error),
         };
         self.submit(&request, |response, chroot| match response {
-            Response::Created(body) => Some(created(body, chroot)),
+            Response::Created(body) => Some(answer::created(body, chroot)),
             _ => None,
         })
     }
@@ -262,16 +261,23 @@ impl ZooKeeper {
     /// Fails with [`Error::TransactionFailed`], which names the operation at fault.
     pub fn multi(&self, ops: &[Op]) -> Pending<Vec<OpResult>> {
         match ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>() {
-            Ok(ops) => self.submit(&Request::Multi(ops), multi_results),
+            Ok(ops) => self.submit(&Request::Multi(ops), answer::multi_results),
             Err(error) => Pending::failed(error),
         }
     }
 
     /// Adds an identity to this connection and, in the order of the calls, to every later one.
     ///
-    /// A server that refuses it ends the client in [`SessionState::AuthFailed`].
+    /// The answer comes when a server has accepted it, however long there is no connection: an identity is not
+    /// subject to [`crate::DisconnectedPolicy`], and dropping the answer does not take it back. A server that
+    /// refuses it ends the client in [`SessionState::AuthFailed`].
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Pending<()> {
         let packet = AuthPacket { scheme: scheme.to_owned(), auth: Some(Bytes::copy_from_slice(auth)) };
+        // Both headers, the type and the lengths of both fields count too.
+        let length = scheme.len() + auth.len() + 20;
+        if length > self.shared.max_frame {
+            return Pending::failed(Error::TooLarge { length, limit: self.shared.max_frame });
+        }
         let (reply, receiver) = oneshot::channel();
         if self.shared.commands.send(Command::AddAuth { packet, reply }).is_err() {
             return Pending::failed(self.ended());
@@ -287,7 +293,7 @@ impl ZooKeeper {
     /// then stay until the session expires. The client is closed all the same.
     ///
     /// # Cancel safety
-    /// The session is closed in the background all the same.
+    /// Once polled, the session is closed in the background all the same.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
         if self.shared.commands.send(Command::Close { done }).is_err() {
@@ -365,7 +371,11 @@ impl ZooKeeper {
                 } else {
                     validate(path)?;
                 }
-                let path = self.below_chroot(path);
+                let path = match path.as_str() {
+                    // A child of the chroot, not a node beside it whose name begins like that of the chroot.
+                    "/" if mode.is_sequential() => format!("{}/", self.shared.chroot),
+                    path => self.below_chroot(path),
+                };
                 let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());
                 match (mode, ttl) {
                     (mode, Some(ttl)) if mode.is_ttl() => {
@@ -400,176 +410,5 @@ impl ZooKeeper {
 impl fmt::Debug for ZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZooKeeper").field("state", &self.state()).finish_non_exhaustive()
-    }
-}
-
-/// Reads an answer; `None` when it is of another kind.
-type Decode<T> = fn(Response, &str) -> Option<T>;
-
-fn stat_of_answer(response: Response, _: &str) -> Option<Stat> {
-    if let Response::Stat(stat) = response { Some(stat) } else { None }
-}
-
-fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
-    stat_of_answer(response, chroot).map(Some)
-}
-
-fn data(response: Response, _: &str) -> Option<Data> {
-    match response {
-        Response::Data(body) => Some(Data { data: body.data.unwrap_or_default(), stat: body.stat }),
-        _ => None,
-    }
-}
-
-fn children(response: Response, _: &str) -> Option<Children> {
-    match response {
-        Response::Children2(body) => Some(Children { names: body.children, stat: body.stat }),
-        _ => None,
-    }
-}
-
-fn created(body: Create2Response, chroot: &str) -> Created {
-    Created { path: below(chroot, body.path), stat: body.stat }
-}
-
-/// The path without the chroot.
-fn below(chroot: &str, path: String) -> String {
-    match path.strip_prefix(chroot) {
-        Some(visible) if !chroot.is_empty() => visible.to_owned(),
-        _ => path,
-    }
-}
-
-fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {
-    let Response::Multi(results) = response else {
-        return None;
-    };
-    let convert = |result| match result {
-        MultiResult::Create(path) => Some(OpResult::Created { path: below(chroot, path), stat: None }),
-        MultiResult::Create2(body) => {
-            Some(OpResult::Created { path: below(chroot, body.path), stat: Some(body.stat) })
-        }
-        MultiResult::Delete => Some(OpResult::Deleted),
-        MultiResult::SetData(stat) => Some(OpResult::DataSet(stat)),
-        MultiResult::Check => Some(OpResult::Checked),
-        _ => None,
-    };
-    results.into_iter().map(convert).collect()
-}
-
-/// Waits for the answer to a request that has been queued already.
-///
-/// # Cancel safety
-/// Dropping it does not take the request back once it has been sent: it may still be applied. A request that
-/// waits for a connection is not sent any more.
-#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
-pub struct Pending<T> {
-    state: PendingState,
-    decode: Decode<T>,
-    on_absent: Option<fn() -> T>,
-}
-
-enum PendingState {
-    Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
-    Failed(Option<Error>),
-}
-
-impl<T> Pending<T> {
-    fn failed(error: Error) -> Self {
-        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, on_absent: None }
-    }
-
-    const fn waiting(
-        reply: oneshot::Receiver<Result<Response, Error>>,
-        shared: Arc<Shared>,
-        decode: Decode<T>,
-    ) -> Self {
-        Self { state: PendingState::Waiting { reply, shared }, decode, on_absent: None }
-    }
-}
-
-impl<T> Pending<Option<T>> {
-    fn absent_is_none(mut self) -> Self {
-        self.on_absent = Some(|| None);
-        self
-    }
-}
-
-impl<T> Future for Pending<T> {
-    type Output = Result<T, Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let (reply, shared) = match &mut this.state {
-            PendingState::Waiting { reply, shared } => (reply, shared),
-            PendingState::Failed(error) => {
-                return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
-            }
-        };
-        let answer = std::task::ready!(Pin::new(reply).poll(cx));
-        Poll::Ready(match answer {
-            Ok(Ok(Response::Multi(results))) if transaction_error(&results).is_some() => {
-                Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
-            }
-            Ok(Ok(response)) => (this.decode)(response, &shared.chroot).ok_or(Error::UnexpectedAnswer),
-            Ok(Err(Error::Refused(ErrorCode::NoNode))) if this.on_absent.is_some() => {
-                this.on_absent.map(|absent| absent()).ok_or(Error::UnexpectedAnswer)
-            }
-            Ok(Err(error)) => Err(error),
-            // The client's task is gone, with its runtime: nobody knows whether the request was sent.
-            Err(_) => Err(Error::Closed { sent: true }),
-        })
-    }
-}
-
-/// The operation at fault is the one with a real error; those around it carry fillers.
-fn transaction_error(results: &[MultiResult]) -> Option<Error> {
-    let failed = |result: &MultiResult| match result {
-        MultiResult::Error(Some(code)) if *code != ErrorCode::RuntimeInconsistency => Some(*code),
-        _ => None,
-    };
-    let at_fault = results.iter().enumerate().find_map(|(index, result)| Some((index, failed(result)?)));
-    if let Some((index, code)) = at_fault {
-        return Some(Error::TransactionFailed { index, code });
-    }
-    let index = results.iter().position(|result| matches!(result, MultiResult::Error(_)))?;
-    Some(Error::TransactionFailed { index, code: ErrorCode::RuntimeInconsistency })
-}
-
-impl<T> fmt::Debug for Pending<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending").finish_non_exhaustive()
-    }
-}
-
-/// [`Pending`] for a read that also leaves a watch.
-///
-/// # Cancel safety
-/// As [`Pending`]; the watch is forgotten.
-#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
-pub struct PendingWatched<T> {
-    answer: Pending<T>,
-    watch: Option<OneshotWatch>,
-}
-
-impl<T> PendingWatched<T> {
-    fn failed(error: Error) -> Self {
-        Self { answer: Pending::failed(error), watch: None }
-    }
-}
-
-impl<T> Future for PendingWatched<T> {
-    type Output = Result<(T, OneshotWatch), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
-        let watch = self.watch.take();
-        Poll::Ready(answer.and_then(|answer| Ok((answer, watch.ok_or(Error::UnexpectedAnswer)?))))
-    }
-}
-
-impl<T> fmt::Debug for PendingWatched<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingWatched").finish_non_exhaustive()
     }
 }

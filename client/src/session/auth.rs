@@ -4,54 +4,65 @@ use zk_curator_proto::{Request, Response};
 use super::Reply;
 use crate::Error;
 
-/// The identities of the session, in order: replayed on every connection.
+/// The identities of the session, each once, in order: replayed on every connection.
 #[derive(Debug, Default)]
 pub(super) struct AuthBook {
-    entries: Vec<(AuthPacket, Option<Reply>)>,
-    /// How many of them were sent on this connection, and how many of those were answered.
+    entries: Vec<Entry>,
+    /// How many of them were sent on this connection, and how many of those were accepted.
     sent: usize,
-    answered: usize,
+    accepted: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    packet: AuthPacket,
+    waiting: Vec<Reply>,
 }
 
 impl AuthBook {
+    /// Notes an identity. One that this connection has already is answered at once.
     pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply) {
-        self.entries.push((packet, Some(reply)));
+        match self.entries.iter().position(|entry| entry.packet == packet) {
+            // A failure means that the caller no longer waits.
+            Some(index) if index < self.accepted => drop(reply.send(Ok(Response::Empty))),
+            Some(index) => self.entries[index].waiting.push(reply),
+            None => self.entries.push(Entry { packet, waiting: vec![reply] }),
+        }
     }
 
     /// Forgets what the last connection was told.
     pub(super) const fn reset(&mut self) {
         self.sent = 0;
-        self.answered = 0;
+        self.accepted = 0;
     }
 
     /// The packets that this connection has not been told yet.
     pub(super) fn unsent(&mut self) -> Vec<Request> {
-        let packets =
-            self.entries[self.sent..].iter().map(|(packet, _)| Request::Auth(packet.clone())).collect();
+        let unsent = &self.entries[self.sent..];
+        let packets = unsent.iter().map(|entry| Request::Auth(entry.packet.clone())).collect();
         self.sent = self.entries.len();
         packets
     }
 
-    /// The server accepted the next one. `false` when none was outstanding.
-    pub(super) fn accepted(&mut self) -> bool {
-        if self.answered >= self.sent {
-            return false;
-        }
-        if let Some(reply) = self.entries[self.answered].1.take() {
+    /// Whether the server owes an answer.
+    pub(super) const fn is_outstanding(&self) -> bool {
+        self.accepted < self.sent
+    }
+
+    /// The server accepted the next one; answers come in order.
+    pub(super) fn accepted(&mut self) {
+        for reply in self.entries[self.accepted].waiting.drain(..) {
             // A failure means that the caller no longer waits.
             drop(reply.send(Ok(Response::Empty)));
         }
-        self.answered += 1;
-        true
+        self.accepted += 1;
     }
 
     /// The client ends: everybody who waits is told why.
     pub(super) fn end(&mut self, error: &Error) {
-        for (_, reply) in &mut self.entries {
-            if let Some(reply) = reply.take() {
-                // A failure means that the caller no longer waits.
-                drop(reply.send(Err(error.clone())));
-            }
+        for reply in self.entries.iter_mut().flat_map(|entry| entry.waiting.drain(..)) {
+            // A failure means that the caller no longer waits.
+            drop(reply.send(Err(error.clone())));
         }
     }
 }

@@ -6,16 +6,18 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::{Effect, Machine};
-use super::{Command, StateHub};
+use super::{Command, SessionState, StateHub};
 use crate::HostPort;
 use crate::connector::{Connector, Transport};
 
 /// How much is read at once, in bytes.
 const READ_CHUNK: usize = 64 * 1024;
+/// The largest buffer that is kept when it is empty, in bytes.
+const KEPT_BUFFER: usize = 4 * READ_CHUNK;
 /// How many commands are taken at once, so that they leave in one write.
 const COMMAND_BATCH: usize = 256;
 
@@ -28,9 +30,11 @@ pub(crate) async fn run_driver(
     mut commands: mpsc::UnboundedReceiver<Command>,
     states: Arc<StateHub>,
 ) {
+    // Locals are dropped before arguments: the state is published before the machine lets go of the requests.
+    let _ended = EndedOnDrop(states);
     let mut link = Link::None;
-    let mut input = BytesMut::new();
-    let mut batch = Vec::with_capacity(COMMAND_BATCH);
+    let mut input = Buffer::default();
+    let mut large_output = false;
     let mut handles_left = true;
     loop {
         while let Some(effect) = machine.next_effect() {
@@ -38,54 +42,94 @@ pub(crate) async fn run_driver(
                 Effect::Connect(host) => link = Link::Connecting(open(Arc::clone(&connector), host)),
                 Effect::Disconnect => {
                     link = Link::None;
-                    input = BytesMut::new();
+                    input = Buffer::default();
                 }
-                Effect::State(state) => states.publish(state),
                 Effect::Done => {
                     commands.close();
-                    while let Ok(command) = commands.try_recv() {
+                    while let Some(command) = commands.recv().await {
                         machine.on_command(command, Instant::now());
                     }
                     return;
                 }
             }
         }
+        shrink(machine.output(), &mut large_output);
         let timer = machine.next_timer();
         // In a fixed order: what the server says is heard before time is judged.
-        tokio::select! {
+        let wake = tokio::select! {
             biased;
-            event = poll_fn(|cx| link.poll(machine.output(), &mut input, cx)) => {
-                let now = Instant::now();
-                match event {
-                    LinkEvent::Open => machine.on_connected(now),
-                    LinkEvent::Read => machine.on_read(&mut input, now),
-                    LinkEvent::Written => {}
-                    LinkEvent::Failed(error) => machine.on_io_error(now, &error.to_string()),
-                }
-                // A server that never stops talking must starve neither the handles nor the timer.
-                for _ in 0..COMMAND_BATCH {
-                    let Ok(command) = commands.try_recv() else { break };
-                    machine.on_command(command, now);
-                }
-                if machine.next_timer().is_some_and(|timer| timer <= now) {
-                    machine.on_timer(now);
-                }
+            event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
+            command = commands.recv(), if handles_left => Wake::Command(command),
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Wake::Timer,
+        };
+        let now = Instant::now();
+        match wake {
+            Wake::Link(LinkEvent::Open) => machine.on_connected(now),
+            Wake::Link(LinkEvent::Read) => {
+                machine.on_read(&mut input.bytes, now);
+                input.shrink();
             }
-            count = commands.recv_many(&mut batch, COMMAND_BATCH), if handles_left => {
-                let now = Instant::now();
-                for command in batch.drain(..) {
-                    machine.on_command(command, now);
-                }
-                if count == 0 {
-                    handles_left = false;
-                    machine.on_close(None, now);
-                }
-            }
-            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {
-                machine.on_timer(Instant::now());
+            Wake::Link(LinkEvent::Written) | Wake::Timer => {}
+            Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, &error.to_string()),
+            Wake::Command(Some(command)) => machine.on_command(command, now),
+            Wake::Command(None) => handles_left = close(&mut machine, now),
+        }
+        // Whatever woke the loop, so that none of the three can starve another.
+        for _ in 0..COMMAND_BATCH {
+            match commands.try_recv() {
+                Ok(command) => machine.on_command(command, now),
+                Err(TryRecvError::Disconnected) if handles_left => handles_left = close(&mut machine, now),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
+        if machine.next_timer().is_some_and(|timer| timer <= now) {
+            machine.on_timer(now);
+        }
     }
+}
+
+/// The last handle is gone. Returns that none is left.
+fn close(machine: &mut Machine, now: Instant) -> bool {
+    machine.on_close(None, now);
+    false
+}
+
+/// Publishes the end when the task ends without one: its runtime was shut down, or a connector panicked.
+struct EndedOnDrop(Arc<StateHub>);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        if self.0.current().end().is_none() {
+            self.0.publish(SessionState::Closed);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Buffer {
+    bytes: BytesMut,
+    large: bool,
+}
+
+impl Buffer {
+    fn shrink(&mut self) {
+        shrink(&mut self.bytes, &mut self.large);
+    }
+}
+
+/// Lets go of a buffer that was needed once for something large: it would never become smaller by itself.
+fn shrink(buffer: &mut BytesMut, large: &mut bool) {
+    *large |= buffer.len() > KEPT_BUFFER;
+    if *large && buffer.is_empty() {
+        *buffer = BytesMut::new();
+        *large = false;
+    }
+}
+
+enum Wake {
+    Link(LinkEvent),
+    Command(Option<Command>),
+    Timer,
 }
 
 fn open(connector: Arc<dyn Connector>, host: HostPort) -> Connecting {
@@ -106,7 +150,7 @@ enum LinkEvent {
 }
 
 impl Link {
-    /// Makes progress on whatever the connection can do: opening, else writing, else reading.
+    /// Makes progress on whatever the connection can do: opening, or else reading and writing.
     fn poll(&mut self, output: &mut BytesMut, input: &mut BytesMut, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         let result = match self {
             Self::None => return Poll::Pending,
@@ -115,43 +159,59 @@ impl Link {
                 LinkEvent::Open
             }),
             Self::Open { transport, unflushed } => {
-                std::task::ready!(poll_open(transport, unflushed, output, input, cx))
+                let read = poll_read(transport, input, cx);
+                let written = poll_write(transport, unflushed, output, cx);
+                match (read, written) {
+                    // Before the failure of a write is heeded, what the server said last is read: why it closed
+                    // the connection, perhaps. The next write fails again.
+                    (Poll::Ready(read), _) => read,
+                    (Poll::Pending, Poll::Ready(written)) => written,
+                    (Poll::Pending, Poll::Pending) => return Poll::Pending,
+                }
             }
         };
         Poll::Ready(result.unwrap_or_else(LinkEvent::Failed))
     }
 }
 
-fn poll_open(
+fn poll_read(
     transport: &mut Box<dyn Transport>,
-    unflushed: &mut bool,
-    output: &mut BytesMut,
     input: &mut BytesMut,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<LinkEvent>> {
+    if input.capacity() - input.len() < READ_CHUNK / 4 {
+        input.reserve(READ_CHUNK);
+    }
+    // The future holds no state of its own, so it may be made anew at every poll.
+    Poll::Ready(match std::task::ready!(pin!(transport.read_buf(input)).poll(cx)) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(LinkEvent::Read),
+        Err(error) => Err(error),
+    })
+}
+
+/// Ready when bytes were written, or the connection failed.
+fn poll_write(
+    transport: &mut Box<dyn Transport>,
+    unflushed: &mut bool,
+    output: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<LinkEvent>> {
     if !output.is_empty() {
-        // The future holds no state of its own, so it may be made anew at every poll.
-        if let Poll::Ready(written) = pin!(transport.write_buf(output)).poll(cx) {
-            *unflushed = true;
-            return Poll::Ready(match written {
-                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => Ok(LinkEvent::Written),
-                Err(error) => Err(error),
-            });
-        }
-    } else if *unflushed && let Poll::Ready(flushed) = Pin::new(&mut *transport).poll_flush(cx) {
+        let written = std::task::ready!(pin!(transport.write_buf(output)).poll(cx));
+        *unflushed = true;
+        return Poll::Ready(match written {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Ok(_) => Ok(LinkEvent::Written),
+            Err(error) => Err(error),
+        });
+    }
+    if *unflushed {
+        let flushed = std::task::ready!(Pin::new(transport).poll_flush(cx));
         *unflushed = false;
         if let Err(error) = flushed {
             return Poll::Ready(Err(error));
         }
     }
-    if input.capacity() - input.len() < READ_CHUNK / 4 {
-        input.reserve(READ_CHUNK);
-    }
-    let read = std::task::ready!(pin!(transport.read_buf(input)).poll(cx));
-    Poll::Ready(match read {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(_) => Ok(LinkEvent::Read),
-        Err(error) => Err(error),
-    })
+    Poll::Pending
 }

@@ -32,8 +32,13 @@ pub enum SessionState {
 pub enum ExpiredBy {
     /// The server said so.
     Server,
-    /// The negotiated timeout passed since the last request that was answered, counted from when it was
-    /// sent: no earlier does the server expire it, and no later is it safe to assume that it lives.
+    /// There is no connection, and the negotiated timeout has passed since the last request that was answered,
+    /// counted from when it was sent. The server counts from when it received that request, or a later one, so
+    /// it expires the session no earlier.
+    ///
+    /// One exception: a follower tells the leader only every half tick which sessions it has heard of. If it
+    /// dies in between, the leader counts from up to half a tick earlier. What must not happen twice needs a
+    /// fencing token as well.
     Clock,
 }
 

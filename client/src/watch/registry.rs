@@ -17,6 +17,8 @@ pub(crate) enum WatchKind {
 
 /// The most bytes of paths in one `setWatches` frame, well under 128 KiB with the rest of the frame.
 const CHUNK_BYTES: usize = 96 * 1024;
+/// Bytes of a `setWatches` frame that are not paths: header, zxid and three counts.
+const FRAME_OVERHEAD: usize = 28;
 
 type Table = HashMap<String, Vec<WatchSender>>;
 
@@ -81,8 +83,10 @@ impl Registry {
         }
     }
 
-    /// The requests that re-arm everything after a reconnect, each of bounded size.
-    pub(crate) fn rearm(&self, relative_zxid: i64) -> Vec<SetWatches> {
+    /// The requests that re-arm everything after a reconnect, each of bounded size, and of at most `max_frame`
+    /// bytes unless a single path is longer.
+    pub(crate) fn rearm(&self, relative_zxid: i64, max_frame: usize) -> Vec<SetWatches> {
+        let limit = CHUNK_BYTES.min(max_frame.saturating_sub(FRAME_OVERHEAD));
         let mut chunks = Vec::new();
         let mut chunk = SetWatches { relative_zxid, ..SetWatches::default() };
         let mut bytes = 0;
@@ -90,7 +94,7 @@ impl Registry {
             [(WatchKind::Data, &self.data), (WatchKind::Exist, &self.exist), (WatchKind::Child, &self.child)];
         for (kind, table) in kinds {
             for path in sorted_paths(table) {
-                if bytes > 0 && bytes + path.len() + 4 > CHUNK_BYTES {
+                if bytes > 0 && bytes + path.len() + 4 > limit {
                     let empty = SetWatches { relative_zxid, ..SetWatches::default() };
                     chunks.push(std::mem::replace(&mut chunk, empty));
                     bytes = 0;
@@ -133,7 +137,7 @@ mod tests {
             registry.arm(WatchKind::Data, format!("/{}/{n:04}", "x".repeat(63)), sender);
             receivers.push(receiver);
         }
-        let chunks = registry.rearm(7);
+        let chunks = registry.rearm(7, usize::MAX);
         assert!(chunks.len() > 1);
         assert_eq!(chunks.iter().map(|chunk| chunk.data_watches.len()).sum::<usize>(), 4000);
         for chunk in chunks {
@@ -156,7 +160,7 @@ mod tests {
         assert!(child.try_recv().is_err());
         registry.fire(EventType::NodeDeleted, "/a", "/a");
         assert_eq!(child.try_recv().unwrap().unwrap().event_type, EventType::NodeDeleted);
-        assert!(registry.rearm(0).is_empty());
+        assert!(registry.rearm(0, usize::MAX).is_empty());
     }
 
     #[test]
@@ -166,6 +170,6 @@ mod tests {
         registry.arm(WatchKind::Child, "/a".to_owned(), sender);
         drop(receiver);
         registry.forget("/a");
-        assert!(registry.rearm(0).is_empty());
+        assert!(registry.rearm(0, usize::MAX).is_empty());
     }
 }

@@ -1,0 +1,197 @@
+//! Answers: how they are read, and the futures that wait for them.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
+use zk_curator_proto::{ErrorCode, Response};
+
+use crate::watch::OneshotWatch;
+use crate::zookeeper::Shared;
+use crate::{Children, Created, Data, Error, OpResult};
+
+/// Data below this length, in bytes, are copied out of what was read with them: a slice would keep all of that,
+/// up to 64 KiB, for as long as it lives itself.
+const COPIED_BELOW: usize = 16 * 1024;
+
+/// Reads an answer; `None` when it is of another kind.
+pub(crate) type Decode<T> = fn(Response, &str) -> Option<T>;
+
+pub(crate) fn stat_of_answer(response: Response, _: &str) -> Option<Stat> {
+    if let Response::Stat(stat) = response { Some(stat) } else { None }
+}
+
+pub(crate) fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
+    stat_of_answer(response, chroot).map(Some)
+}
+
+pub(crate) fn data(response: Response, _: &str) -> Option<Data> {
+    match response {
+        Response::Data(body) => {
+            let mut data = body.data.unwrap_or_default();
+            if data.len() < COPIED_BELOW {
+                data = Bytes::copy_from_slice(&data);
+            }
+            Some(Data { data, stat: body.stat })
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn children(response: Response, _: &str) -> Option<Children> {
+    match response {
+        Response::Children2(body) => Some(Children { names: body.children, stat: body.stat }),
+        _ => None,
+    }
+}
+
+pub(crate) fn created(body: Create2Response, chroot: &str) -> Created {
+    Created { path: below(chroot, body.path), stat: body.stat }
+}
+
+/// The path without the chroot.
+fn below(chroot: &str, path: String) -> String {
+    match path.strip_prefix(chroot) {
+        Some(visible) if !chroot.is_empty() => visible.to_owned(),
+        _ => path,
+    }
+}
+
+pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {
+    let Response::Multi(results) = response else {
+        return None;
+    };
+    let convert = |result| match result {
+        MultiResult::Create(path) => Some(OpResult::Created { path: below(chroot, path), stat: None }),
+        MultiResult::Create2(body) => {
+            Some(OpResult::Created { path: below(chroot, body.path), stat: Some(body.stat) })
+        }
+        MultiResult::Delete => Some(OpResult::Deleted),
+        MultiResult::SetData(stat) => Some(OpResult::DataSet(stat)),
+        MultiResult::Check => Some(OpResult::Checked),
+        _ => None,
+    };
+    results.into_iter().map(convert).collect()
+}
+
+/// Waits for the answer to a request that has been queued already.
+///
+/// # Cancel safety
+/// Dropping it does not take the request back once it has been sent: it may still be applied. A request that
+/// waits for a connection is not sent any more.
+#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+pub struct Pending<T> {
+    state: PendingState,
+    decode: Decode<T>,
+    on_absent: Option<fn() -> T>,
+}
+
+enum PendingState {
+    Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
+    Failed(Option<Error>),
+}
+
+impl<T> Pending<T> {
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, on_absent: None }
+    }
+
+    pub(crate) const fn waiting(
+        reply: oneshot::Receiver<Result<Response, Error>>,
+        shared: Arc<Shared>,
+        decode: Decode<T>,
+    ) -> Self {
+        Self { state: PendingState::Waiting { reply, shared }, decode, on_absent: None }
+    }
+}
+
+impl<T> Pending<Option<T>> {
+    pub(crate) fn absent_is_none(mut self) -> Self {
+        self.on_absent = Some(|| None);
+        self
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let (reply, shared) = match &mut this.state {
+            PendingState::Waiting { reply, shared } => (reply, shared),
+            PendingState::Failed(error) => {
+                return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
+            }
+        };
+        let answer = std::task::ready!(Pin::new(reply).poll(cx));
+        Poll::Ready(match answer {
+            Ok(Ok(Response::Multi(results))) if transaction_error(&results).is_some() => {
+                Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
+            }
+            Ok(Ok(response)) => (this.decode)(response, &shared.chroot).ok_or(Error::UnexpectedAnswer),
+            Ok(Err(Error::Refused(ErrorCode::NoNode))) if this.on_absent.is_some() => {
+                this.on_absent.map(|absent| absent()).ok_or(Error::UnexpectedAnswer)
+            }
+            Ok(Err(error)) => Err(error),
+            // The client's task is gone, with its runtime: nobody knows whether the request was sent.
+            Err(_) => Err(Error::Closed { sent: true }),
+        })
+    }
+}
+
+/// The operation at fault is the one with a real error; those around it carry fillers.
+fn transaction_error(results: &[MultiResult]) -> Option<Error> {
+    let failed = |result: &MultiResult| match result {
+        MultiResult::Error(Some(code)) if *code != ErrorCode::RuntimeInconsistency => Some(*code),
+        _ => None,
+    };
+    let at_fault = results.iter().enumerate().find_map(|(index, result)| Some((index, failed(result)?)));
+    if let Some((index, code)) = at_fault {
+        return Some(Error::TransactionFailed { index, code });
+    }
+    let index = results.iter().position(|result| matches!(result, MultiResult::Error(_)))?;
+    Some(Error::TransactionFailed { index, code: ErrorCode::RuntimeInconsistency })
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}
+
+/// [`Pending`] for a read that also leaves a watch.
+///
+/// # Cancel safety
+/// As [`Pending`]; the watch is forgotten.
+#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+pub struct PendingWatched<T> {
+    pub(crate) answer: Pending<T>,
+    pub(crate) watch: Option<OneshotWatch>,
+}
+
+impl<T> PendingWatched<T> {
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { answer: Pending::failed(error), watch: None }
+    }
+}
+
+impl<T> Future for PendingWatched<T> {
+    type Output = Result<(T, OneshotWatch), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
+        let watch = self.watch.take();
+        Poll::Ready(answer.and_then(|answer| Ok((answer, watch.ok_or(Error::UnexpectedAnswer)?))))
+    }
+}
+
+impl<T> fmt::Debug for PendingWatched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingWatched").finish_non_exhaustive()
+    }
+}

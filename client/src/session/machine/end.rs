@@ -1,0 +1,125 @@
+//! Closing, losing a connection, and the end of the session.
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::{Closing, Effect, Machine, Phase, after};
+use crate::session::{ExpiredBy, SessionState, Submission};
+use crate::watch::WatchEnded;
+use crate::{DisconnectedPolicy, Error};
+
+impl Machine {
+    /// The last handle is gone, or [`crate::session::Command::Close`].
+    pub(in crate::session) fn on_close(
+        &mut self,
+        done: Option<oneshot::Sender<Result<(), Error>>>,
+        now: Instant,
+    ) {
+        if let Phase::Ended(_) = self.phase {
+            if let Some(done) = done {
+                // A failure means that the caller no longer waits.
+                drop(done.send(Ok(())));
+            }
+            return;
+        }
+        if let Some(closing) = &mut self.closing {
+            closing.waiters.extend(done);
+            return;
+        }
+        self.closing = Some(Closing {
+            deadline: after(now, self.close_timeout),
+            sent: false,
+            acknowledged: false,
+            waiters: done.into_iter().collect(),
+        });
+        if self.phase == Phase::Connected {
+            self.send_close(now);
+        } else if self.has_nothing_to_tell() {
+            self.end(SessionState::Closed);
+        }
+    }
+
+    /// Whether closing needs no server: there is no session, none about to be opened, and no request waits.
+    fn has_nothing_to_tell(&self) -> bool {
+        self.session.is_none()
+            && !matches!(self.phase, Phase::Handshaking { .. })
+            && self.queued.iter().all(|(_, submission)| submission.reply.is_closed())
+    }
+
+    pub(super) fn disconnect(&mut self, now: Instant, why: &str) {
+        let was_connected = self.phase == Phase::Connected;
+        self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
+        if was_connected {
+            info!(why, "connection lost");
+            self.states.publish(SessionState::Disconnected);
+        } else {
+            debug!(why, "connection attempt failed");
+        }
+        self.forget_connection(&Error::ConnectionLoss { sent: true });
+        if self.disconnected == DisconnectedPolicy::FailFast {
+            self.fail_queued(&Error::NotConnected);
+        }
+        if self.closing.is_some() && self.has_nothing_to_tell() {
+            self.end(SessionState::Closed);
+        }
+    }
+
+    /// The end of the session and of this client. A client that is closing ends closed, whatever happens;
+    /// `close` failed if it ended before a server knew.
+    pub(super) fn end(&mut self, mut state: SessionState) {
+        let closing = self.closing.take();
+        let close_result = closing.as_ref().map_or(Ok(()), |closing| {
+            let server_knows = closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
+            if server_knows || self.session.is_none() {
+                Ok(())
+            } else {
+                Err(Error::ConnectionLoss { sent: closing.sent })
+            }
+        });
+        if closing.is_some() {
+            state = SessionState::Closed;
+        }
+        self.phase = Phase::Ended(state);
+        self.states.publish(state);
+        let (unanswered, unsent, watches) = match state {
+            SessionState::Expired(_) => (
+                Error::SessionExpired { sent: true },
+                Error::SessionExpired { sent: false },
+                WatchEnded::SessionLost,
+            ),
+            SessionState::AuthFailed => {
+                (Error::AuthFailed { sent: true }, Error::AuthFailed { sent: false }, WatchEnded::SessionLost)
+            }
+            _ => (Error::Closed { sent: true }, Error::Closed { sent: false }, WatchEnded::Closed),
+        };
+        self.forget_connection(&unanswered);
+        self.fail_queued(&unsent);
+        self.auth.end(&unsent);
+        self.watches.end(watches);
+        for waiter in closing.into_iter().flat_map(|closing| closing.waiters) {
+            // A failure means that the caller no longer waits.
+            drop(waiter.send(close_result.clone()));
+        }
+        self.effects.push_back(Effect::Done);
+    }
+
+    /// What was sent counts as unanswered, even what the driver had not written yet: nobody knows how much of
+    /// it has left.
+    fn forget_connection(&mut self, unanswered: &Error) {
+        self.effects.push_back(Effect::Disconnect);
+        self.out.clear();
+        self.pings.clear();
+        self.rearming = 0;
+        self.auth.reset();
+        for request in std::mem::take(&mut self.in_flight) {
+            request.submission.into_iter().for_each(|submission| submission.finish(Err(unanswered.clone())));
+        }
+    }
+
+    fn fail_queued(&mut self, error: &Error) {
+        for (_, submission) in std::mem::take(&mut self.queued) {
+            Submission::finish(submission, Err(error.clone()));
+        }
+    }
+}

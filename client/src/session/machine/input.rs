@@ -1,0 +1,177 @@
+//! Bytes in: the handshake, answers and watch events.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
+use zk_curator_proto::{
+    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
+    XID_SET_WATCHES, frame,
+};
+
+use super::{InFlight, Machine, Phase, Session};
+use crate::session::{ExpiredBy, SessionState, WatchPlan};
+use crate::watch::WatchKind;
+use crate::{Error, SessionId, SessionInfo};
+
+impl Machine {
+    /// Bytes have arrived. Takes all complete frames.
+    pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
+        loop {
+            let result = match (frame::take(buf, self.max_answer), self.phase) {
+                (Ok(None), _) | (_, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) => {
+                    return;
+                }
+                (Ok(Some(body)), Phase::Handshaking { sent_at, .. }) => self.on_handshake(body, sent_at, now),
+                (Ok(Some(body)), Phase::Connected) => self.on_message(body, now),
+                (Err(error), _) => Err(error),
+            };
+            if let Err(error) = result {
+                warn!(%error, "malformed frame");
+                return self.disconnect(now, "the server sent a malformed frame");
+            }
+        }
+    }
+
+    fn on_handshake(&mut self, body: Bytes, sent_at: Instant, now: Instant) -> Result<(), DecodeError> {
+        let response = ConnectResponse::decode(&mut Decoder::new(body), "connect response")?;
+        let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0) else {
+            if self.session.is_some() {
+                info!("the server says that the session has expired");
+                self.end(SessionState::Expired(ExpiredBy::Server));
+            } else {
+                self.disconnect(now, "the server refuses to open a session");
+            }
+            return Ok(());
+        };
+        let id = SessionId::new(response.session_id);
+        // Zero is how a client asks for a new session: one with that number could not be taken up again.
+        if id.get() == 0 || self.session.as_ref().is_some_and(|session| session.info.id != id) {
+            self.disconnect(now, "the server answered with another session");
+            return Ok(());
+        }
+        let info = SessionInfo::new(id, Duration::from_millis(timeout));
+        // A copy: a slice would keep everything that was read with it.
+        let password = Bytes::copy_from_slice(&response.password.unwrap_or_default());
+        self.session = Some(Session { info, password });
+        self.seen_alive = sent_at;
+        self.last_answer = now;
+        self.phase = Phase::Connected;
+        debug!(session = %id, timeout, "connected");
+        self.states.publish(SessionState::Connected(info));
+
+        // The order matters: identities first, for the watches may need them, and watches before requests,
+        // for an event must not come after an answer that already shows the change.
+        self.send_auth(now);
+        let chunks = self.watches.rearm(self.last_zxid, self.max_request);
+        self.rearming = chunks.len();
+        for chunk in chunks {
+            self.put_request(XID_SET_WATCHES, &Request::SetWatches(chunk), now);
+        }
+        for (_, submission) in std::mem::take(&mut self.queued) {
+            // A caller that no longer waits does not want it sent, and it never was.
+            if !submission.reply.is_closed() {
+                self.send(submission, now);
+            }
+        }
+        if self.closing.is_some() {
+            self.send_close(now);
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, body: Bytes, now: Instant) -> Result<(), DecodeError> {
+        let mut input = Decoder::new(body);
+        let header = ReplyHeader::decode(&mut input, "header")?;
+        if header.xid == XID_NOTIFICATION {
+            return self.on_event(&mut input);
+        }
+        match self.on_answer(header, &mut input) {
+            Ok(()) => {
+                // Only answers show that the server hears us. Events do not: a network that is cut in one
+                // direction lets them through while the server counts down to the end of the session.
+                self.last_answer = now;
+                self.hosts.succeeded();
+            }
+            Err(why) => self.disconnect(now, why),
+        }
+        Ok(())
+    }
+
+    /// Fails with what is wrong with an answer that was not asked for.
+    fn on_answer(&mut self, header: ReplyHeader, input: &mut Decoder) -> Result<(), &'static str> {
+        let error = ErrorCode::from_code(header.err);
+        match header.xid {
+            XID_PING => {
+                let sent_at = self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
+                self.seen_alive = self.seen_alive.max(sent_at);
+            }
+            XID_AUTH => match (self.auth.is_outstanding(), error) {
+                (false, _) => return Err("the server answered an authentication that was not asked for"),
+                (true, None) => self.auth.accepted(),
+                (true, Some(_)) => self.end(SessionState::AuthFailed),
+            },
+            XID_SET_WATCHES => match (error, self.rearming.checked_sub(1)) {
+                // Its zxid is not taken: should the connection be lost before the chunks behind it are
+                // re-armed, they have to be asked for again from where they were.
+                (None, Some(left)) => self.rearming = left,
+                _ => return Err("the server did not re-arm the watches"),
+            },
+            xid => {
+                let request = match self.in_flight.front() {
+                    Some(request) if request.xid == xid => self.in_flight.pop_front(),
+                    _ => None,
+                };
+                let request = request.ok_or("the server answered out of order")?;
+                self.last_zxid = self.last_zxid.max(header.zxid);
+                self.on_reply(request, error, input);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, input: &mut Decoder) {
+        self.seen_alive = self.seen_alive.max(request.sent_at);
+        let Some(mut submission) = request.submission else {
+            if let Some(closing) = &mut self.closing {
+                closing.acknowledged = true;
+            }
+            return self.end(SessionState::Closed);
+        };
+        if error == Some(ErrorCode::SessionExpired) {
+            // This one was not applied; what follows it on the connection nobody knows.
+            submission.finish(Err(Error::SessionExpired { sent: false }));
+            return self.end(SessionState::Expired(ExpiredBy::Server));
+        }
+        if let Some((plan, path, sender)) = submission.watch.take() {
+            let kind = match (plan, error) {
+                (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
+                (WatchPlan::Child, None) => Some(WatchKind::Child),
+                (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                self.watches.arm(kind, path, sender);
+            }
+        }
+        let result = match error {
+            Some(code) => Err(Error::Refused(code)),
+            None => Response::decode_body(submission.opcode, input).map_err(Error::Malformed),
+        };
+        submission.finish(result);
+    }
+
+    fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
+        let event = WatcherEvent::decode(input, "event")?;
+        let event_type = EventType::try_from(event.event_type)?;
+        let visible = match event.path.strip_prefix(&self.chroot) {
+            Some("") if !self.chroot.is_empty() => "/",
+            Some(visible) => visible,
+            None => &event.path,
+        };
+        self.watches.fire(event_type, &event.path, visible);
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! The session as a pure state machine.
+
+mod end;
+mod input;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, RequestHeader};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
+
+use super::auth::AuthBook;
+use super::hosts::HostRing;
+use super::{Command, ExpiredBy, SessionState, StateHub, Submission};
+use crate::config::ZooKeeperBuilder;
+use crate::watch::Registry;
+use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
+
+/// A ping is never later than this, however long the session timeout.
+const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Stands for "never" where a deadline is too far away to be a point in time.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// What the driver has to do, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Open a connection; then [`Machine::on_connected`] or [`Machine::on_io_error`].
+    Connect(HostPort),
+    /// Drop the connection, or the attempt, and what was read from it.
+    Disconnect,
+    /// Stop.
+    Done,
+}
+
+/// The session as data: bytes, commands and time in; bytes, answers, states, effects and the next timer out.
+///
+/// It has no clock, no task and no socket of its own. Every method takes the time; the driver performs
+/// [`Machine::next_effect`], writes [`Machine::output`], and calls [`Machine::on_timer`] at
+/// [`Machine::next_timer`]. A state is published before the requests that fail with it are answered.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    states: Arc<StateHub>,
+    disconnected: DisconnectedPolicy,
+    requested_timeout: Duration,
+    close_timeout: Duration,
+    max_request: usize,
+    max_answer: usize,
+    chroot: String,
+    hosts: HostRing,
+
+    phase: Phase,
+    session: Option<Session>,
+    last_zxid: i64,
+    last_xid: i32,
+    /// Waiting for a connection, with their deadlines, which never decrease.
+    queued: VecDeque<(Instant, Submission)>,
+    /// Sent, in the order in which the server answers.
+    in_flight: VecDeque<InFlight>,
+    pings: VecDeque<Instant>,
+    rearming: usize,
+    auth: AuthBook,
+    watches: Registry,
+    closing: Option<Closing>,
+
+    out: BytesMut,
+    effects: VecDeque<Effect>,
+    last_sent: Instant,
+    last_answer: Instant,
+    /// When the last request that was answered had been sent, at the earliest: the server has seen the
+    /// session at this time or later.
+    seen_alive: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Between two attempts.
+    Waiting { until: Instant },
+    /// The driver opens a connection.
+    Connecting { deadline: Instant },
+    /// The connect request was sent.
+    Handshaking { sent_at: Instant, deadline: Instant },
+    /// A server serves the session.
+    Connected,
+    /// Over.
+    Ended(SessionState),
+}
+
+#[derive(Debug, Clone)]
+struct Session {
+    info: SessionInfo,
+    password: Bytes,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    xid: i32,
+    sent_at: Instant,
+    /// `None` for the request that closes the session.
+    submission: Option<Submission>,
+}
+
+#[derive(Debug)]
+struct Closing {
+    deadline: Instant,
+    sent: bool,
+    acknowledged: bool,
+    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        config: &ZooKeeperBuilder,
+        target: &ConnectString,
+        states: Arc<StateHub>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            states,
+            disconnected: config.disconnected,
+            requested_timeout: config.session_timeout,
+            close_timeout: config.close_timeout,
+            max_request: config.max_frame,
+            max_answer: config.max_frame.saturating_mul(4),
+            chroot: target.chroot.clone(),
+            hosts: HostRing::new(target.hosts.clone(), config.seed),
+            phase: Phase::Waiting { until: now },
+            session: None,
+            last_zxid: 0,
+            last_xid: 0,
+            queued: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            pings: VecDeque::new(),
+            rearming: 0,
+            auth: AuthBook::default(),
+            watches: Registry::default(),
+            closing: None,
+            out: BytesMut::new(),
+            effects: VecDeque::new(),
+            last_sent: now,
+            last_answer: now,
+            seen_alive: now,
+        }
+    }
+
+    /// What to do next, if anything.
+    pub(super) fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Bytes to write; the driver removes what it has written.
+    pub(super) const fn output(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    /// When [`Machine::on_timer`] is due.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Waiting { until } => Some(until),
+            Phase::Connecting { deadline } | Phase::Handshaking { deadline, .. } => Some(deadline),
+            Phase::Connected => {
+                Some((self.last_sent + self.ping_interval()).min(self.last_answer + self.silence_limit()))
+            }
+            Phase::Ended(_) => return None,
+        };
+        let queued = self.queued.front().map(|(deadline, _)| *deadline);
+        let closing = self.closing.as_ref().map(|closing| closing.deadline);
+        [phase, queued, closing, self.expires_at()].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if self.closing.as_ref().is_some_and(|closing| closing.deadline <= now) {
+            return self.end(SessionState::Closed);
+        }
+        if self.expires_at().is_some_and(|deadline| deadline <= now) {
+            warn!("no server answered for the session timeout");
+            return self.end(SessionState::Expired(ExpiredBy::Clock));
+        }
+        while self.queued.front().is_some_and(|(deadline, _)| *deadline <= now) {
+            if let Some((_, submission)) = self.queued.pop_front() {
+                submission.finish(Err(Error::NotConnected));
+            }
+        }
+        match self.phase {
+            Phase::Waiting { until } if until <= now => {
+                let host = self.hosts.attempt(now);
+                let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+                self.phase = Phase::Connecting { deadline: now + self.timeout() / hosts };
+                debug!(%host, "connecting");
+                self.effects.push_back(Effect::Connect(host));
+            }
+            Phase::Connecting { deadline } | Phase::Handshaking { deadline, .. } if deadline <= now => {
+                self.disconnect(now, "no answer to the connection attempt");
+            }
+            Phase::Connected if self.last_answer + self.silence_limit() <= now => {
+                self.disconnect(now, "the server is silent");
+            }
+            Phase::Connected if self.last_sent + self.ping_interval() <= now => {
+                self.pings.push_back(now);
+                self.put_request(XID_PING, &Request::Ping, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The connection that was asked for is open.
+    pub(super) fn on_connected(&mut self, now: Instant) {
+        let Phase::Connecting { deadline } = self.phase else {
+            return;
+        };
+        self.phase = Phase::Handshaking { sent_at: now, deadline };
+        self.last_sent = now;
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.last_zxid,
+            timeout: i32::try_from(self.requested_timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: self.session.as_ref().map_or(0, |session| session.info.id.get()),
+            password: Some(match &self.session {
+                Some(session) => session.password.clone(),
+                None => Bytes::from_static(&[0; PASSWORD_LEN]),
+            }),
+            read_only: false,
+        };
+        frame::put(&mut self.out, |body| request.encode(body));
+    }
+
+    /// The connection failed, was closed by the server, or could not be opened.
+    pub(super) fn on_io_error(&mut self, now: Instant, why: &str) {
+        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Ended(_)) {
+            self.disconnect(now, why);
+        }
+    }
+
+    /// A handle asks for something.
+    pub(super) fn on_command(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Request(submission) => self.on_request(submission, now),
+            Command::AddAuth { packet, reply } => {
+                if let Some(error) = self.refusal() {
+                    // A failure means that the caller no longer waits.
+                    drop(reply.send(Err(error)));
+                    return;
+                }
+                self.auth.add(packet, reply);
+                if self.phase == Phase::Connected {
+                    self.send_auth(now);
+                }
+            }
+            Command::ForgetWatch { path } => self.watches.forget(&path),
+            Command::Close { done } => self.on_close(Some(done), now),
+        }
+    }
+
+    fn on_request(&mut self, submission: Submission, now: Instant) {
+        if let Some(error) = self.refusal() {
+            return submission.finish(Err(error));
+        }
+        match (self.phase, self.disconnected) {
+            (Phase::Connected, _) => self.send(submission, now),
+            (_, DisconnectedPolicy::FailFast) => submission.finish(Err(Error::NotConnected)),
+            (_, DisconnectedPolicy::Wait(patience)) => {
+                self.queued.push_back((after(now, patience), submission));
+            }
+        }
+    }
+
+    /// Why new requests are refused, if they are.
+    fn refusal(&self) -> Option<Error> {
+        match self.phase {
+            Phase::Ended(state) => state.end(),
+            _ if self.closing.is_some() => Some(Error::Closed { sent: false }),
+            _ => None,
+        }
+    }
+
+    fn send_auth(&mut self, now: Instant) {
+        for request in self.auth.unsent() {
+            self.put_request(XID_AUTH, &request, now);
+        }
+    }
+
+    fn send_close(&mut self, now: Instant) {
+        if let Some(closing) = &mut self.closing {
+            closing.sent = true;
+        }
+        let xid = self.next_xid();
+        self.put_request(xid, &Request::CloseSession, now);
+        self.in_flight.push_back(InFlight { xid, sent_at: now, submission: None });
+    }
+
+    fn send(&mut self, mut submission: Submission, now: Instant) {
+        let xid = self.next_xid();
+        let body = std::mem::take(&mut submission.body);
+        self.put_frame(xid, submission.opcode, &body, now);
+        self.in_flight.push_back(InFlight { xid, sent_at: now, submission: Some(submission) });
+    }
+
+    fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
+        let mut body = Encoder::new();
+        request.encode_body(&mut body);
+        self.put_frame(xid, request.opcode(), &body.finish(), now);
+    }
+
+    fn put_frame(&mut self, xid: i32, opcode: OpCode, body: &[u8], now: Instant) {
+        let mut header = Encoder::with_capacity(8);
+        RequestHeader { xid, opcode: opcode.code() }.encode(&mut header);
+        frame::put_parts(&mut self.out, &[&header.finish(), body]);
+        self.last_sent = now;
+    }
+
+    /// Positive, because the negative ones are reserved.
+    const fn next_xid(&mut self) -> i32 {
+        self.last_xid = if self.last_xid == i32::MAX { 1 } else { self.last_xid + 1 };
+        self.last_xid
+    }
+
+    /// When the session must be taken for dead: only without a connection, and never before the server does.
+    fn expires_at(&self) -> Option<Instant> {
+        match (&self.session, self.phase) {
+            (_, Phase::Connected | Phase::Ended(_)) | (None, _) => None,
+            (Some(session), _) => Some(self.seen_alive + session.info.timeout),
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.session.as_ref().map_or(self.requested_timeout, |session| session.info.timeout)
+    }
+
+    fn ping_interval(&self) -> Duration {
+        (self.timeout() / 3).min(LONGEST_PING_INTERVAL)
+    }
+
+    fn silence_limit(&self) -> Duration {
+        self.timeout() * 2 / 3
+    }
+}
+
+/// `now + delay`, or the far future.
+fn after(now: Instant, delay: Duration) -> Instant {
+    now.checked_add(delay).unwrap_or_else(|| now + FAR)
+}

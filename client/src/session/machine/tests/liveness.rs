@@ -1,0 +1,244 @@
+//! Connecting, pings, silence, and how long a session may be taken to live.
+
+use super::*;
+
+#[test]
+fn the_handshake_opens_a_session_and_a_reconnect_takes_it_up_again() {
+    let mut rig = Rig::new();
+    let request = rig.open();
+    assert_eq!((request.session_id, request.last_zxid_seen, request.timeout), (0, 0, 9000));
+    assert_eq!(request.password.as_deref(), Some(&[0; 16][..]));
+    rig.accept(Duration::from_secs(6));
+    assert_eq!(rig.states(), [SessionState::Connected(info(Duration::from_secs(6)))]);
+
+    let answer = rig.delete("/a");
+    rig.sent();
+    rig.reply(1, 77, Ok(Response::Empty));
+    assert_eq!(now(answer), Ok(Response::Empty));
+    rig.cut();
+    let request = rig.open();
+    assert_eq!((request.session_id, request.last_zxid_seen, request.timeout), (SESSION, 77, 9000));
+    assert_eq!(request.password.as_deref(), Some(&PASSWORD[..]));
+    rig.accept(TIMEOUT);
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Connected(info(TIMEOUT))]);
+}
+
+#[test]
+fn a_ping_goes_out_after_a_third_of_the_timeout_without_a_request() {
+    let mut rig = Rig::connected();
+    assert_eq!(rig.next_timer(), TIMEOUT / 3);
+    rig.pass(TIMEOUT / 3 - Duration::from_millis(1));
+    assert_eq!(rig.sent(), []);
+    let _answer = rig.get("/a");
+    assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
+    assert_eq!(rig.next_timer(), TIMEOUT / 3);
+    rig.reply(1, 1, Err(ErrorCode::NoNode));
+    rig.pass(TIMEOUT / 3);
+    assert_eq!(rig.sent(), [Sent { xid: XID_PING, request: Request::Ping }]);
+}
+
+#[test]
+fn pings_go_out_every_10_s_at_least() {
+    let mut rig = Rig::new();
+    rig.open();
+    rig.accept(Duration::from_secs(120));
+    assert_eq!(rig.next_timer(), Duration::from_secs(10));
+}
+
+#[test]
+fn a_server_that_answers_pings_is_never_left() {
+    let mut rig = Rig::connected();
+    for _ in 0..100 {
+        rig.pass(TIMEOUT / 3);
+        assert_eq!(rig.sent_opcodes(), [OpCode::Ping]);
+        rig.reply_ok(XID_PING);
+    }
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn silence_for_two_thirds_of_the_timeout_is_connection_loss_idle_or_busy() {
+    for busy in [false, true] {
+        let mut rig = Rig::connected();
+        let answer = busy.then(|| rig.get("/a"));
+        rig.pass(TIMEOUT * 2 / 3 - Duration::from_millis(1));
+        assert_eq!(rig.states(), []);
+        rig.pass(Duration::from_millis(1));
+        assert_eq!(rig.states(), [SessionState::Disconnected]);
+        if let Some(answer) = answer {
+            assert_eq!(now(answer), Err(Error::ConnectionLoss { sent: true }));
+        }
+    }
+}
+
+#[test]
+fn events_without_answers_do_not_keep_a_connection() {
+    let mut rig = Rig::connected();
+    let mut silence = Duration::ZERO;
+    while rig.states().is_empty() {
+        assert!(silence <= TIMEOUT * 2 / 3);
+        rig.event(EventType::NodeDataChanged, "/a");
+        rig.pass(Duration::from_millis(500));
+        silence += Duration::from_millis(500);
+    }
+    assert_eq!(silence, TIMEOUT * 2 / 3);
+}
+
+#[test]
+fn bytes_that_never_become_a_frame_do_not_keep_a_connection() {
+    let mut rig = Rig::connected();
+    let mut buf = BytesMut::from(&[0, 0, 16, 0][..]);
+    for _ in 0..6 {
+        rig.pass(Duration::from_secs(1));
+        buf.extend_from_slice(b"x");
+        rig.machine.on_read(&mut buf, rig.now);
+    }
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+}
+
+#[test]
+fn an_attempt_that_hangs_is_given_up_after_its_share_of_the_timeout() {
+    let mut rig = Rig::with("a:1,b:1,c:1", |builder| builder);
+    let mut tried = Vec::new();
+    for _ in 0..3 {
+        rig.pass(Duration::ZERO);
+        let effects = rig.effects();
+        let Some(Effect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
+        tried.push(host.host.clone());
+        // One hangs before, the others after the connection is open.
+        if tried.len() > 1 {
+            rig.machine.on_connected(rig.now);
+        }
+        assert_eq!(rig.next_timer(), TIMEOUT / 3);
+        rig.pass(TIMEOUT / 3);
+    }
+    tried.sort();
+    assert_eq!(tried, ["a", "b", "c"]);
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn the_clock_ends_a_session_one_timeout_after_the_last_answered_request_was_sent() {
+    let mut rig = Rig::connected();
+    rig.pass(Duration::from_secs(1));
+    let _answered = rig.get("/a");
+    rig.pass(Duration::from_secs(1));
+    rig.reply(1, 1, Err(ErrorCode::NoNode));
+    let _unanswered = rig.get("/b");
+    rig.cut();
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    // One second has passed since `/a` was sent.
+    rig.pass(TIMEOUT - Duration::from_millis(1001));
+    assert_eq!(rig.states(), []);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+    rig.assert_ended();
+}
+
+#[test]
+fn an_answered_ping_and_a_handshake_prolong_the_session() {
+    let mut rig = Rig::connected();
+    rig.pass(TIMEOUT / 3);
+    rig.reply_ok(XID_PING);
+    rig.cut();
+    rig.pass(TIMEOUT - Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+
+    let mut rig = Rig::connected();
+    rig.pass(Duration::from_secs(5));
+    rig.cut();
+    rig.connect();
+    rig.cut();
+    rig.states();
+    rig.pass(TIMEOUT - Duration::from_millis(100));
+    assert_eq!(rig.states(), []);
+    rig.pass(Duration::from_millis(100));
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+}
+
+#[test]
+fn a_connection_that_lives_is_never_ended_by_the_clock() {
+    let mut rig = Rig::connected();
+    // A burst, which the server works off for longer than the session timeout.
+    let answers: Vec<_> = (0..40).map(|_| rig.get("/a")).collect();
+    for xid in 1..=40 {
+        rig.pass(Duration::from_millis(500));
+        rig.reply(xid, 1, Err(ErrorCode::NoNode));
+    }
+    assert_eq!(rig.states(), []);
+    assert!(answers.into_iter().all(|answer| now(answer) == Err(Error::Refused(ErrorCode::NoNode))));
+}
+
+#[test]
+fn without_a_session_nothing_expires() {
+    let mut rig = Rig::new();
+    rig.pass(TIMEOUT * 10);
+    assert_eq!(rig.states(), []);
+    assert!(rig.effects().len() > 10);
+}
+
+#[test]
+fn a_timer_that_fires_late_ends_what_has_ended_meanwhile() {
+    let mut rig = Rig::connected();
+    // The process was suspended.
+    rig.now += TIMEOUT * 3;
+    while rig.machine.next_timer().is_some_and(|timer| timer <= rig.now) {
+        rig.machine.on_timer(rig.now);
+    }
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+    rig.assert_ended();
+}
+
+#[test]
+fn an_answer_to_the_handshake_counts_even_if_it_is_read_late() {
+    let mut rig = Rig::connected();
+    rig.cut();
+    rig.open();
+    rig.now += TIMEOUT * 3;
+    rig.accept(TIMEOUT);
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Connected(info(TIMEOUT))]);
+}
+
+#[test]
+fn any_negotiated_timeout_is_survived() {
+    for millis in [1, 2, 3, i32::MAX] {
+        let mut rig = Rig::new();
+        rig.open();
+        rig.answer_handshake(millis, SESSION);
+        assert_eq!(rig.states().len(), 1);
+        rig.pass(Duration::from_millis(10));
+        assert!(rig.sent().len() <= 3);
+    }
+}
+
+#[test]
+fn forty_transitions_are_forty_states_in_order() {
+    let mut rig = Rig::new();
+    for _ in 0..20 {
+        rig.connect();
+        rig.cut();
+    }
+    let states = rig.states();
+    assert_eq!(states.len(), 40);
+    for pair in states.chunks(2) {
+        assert_eq!(pair, [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]);
+    }
+}
+
+#[test]
+fn a_server_that_cuts_every_connection_before_an_answer_is_asked_less_and_less() {
+    let mut rig = Rig::new();
+    let start = rig.now;
+    for _ in 0..10 {
+        rig.connect();
+        rig.cut();
+    }
+    assert!(rig.now - start > Duration::from_secs(5), "{:?}", rig.now - start);
+    // One answer shows that it is well.
+    rig.connect();
+    let _answer = rig.get("/a");
+    rig.reply(1, 1, Err(ErrorCode::NoNode));
+    rig.pass(Duration::from_secs(1));
+    rig.cut();
+    assert_eq!(rig.next_timer(), Duration::ZERO);
+}

@@ -1,0 +1,296 @@
+//! The machine, with every byte in and out by hand.
+
+mod ending;
+mod hostile;
+mod liveness;
+mod requests;
+mod watches;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures_core::Stream;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use zk_curator_proto::records::{
+    AuthPacket, ConnectRequest, ConnectResponse, EventType, ExistsRequest, GetChildrenRequest,
+    GetDataRequest, ReplyHeader, RequestHeader, WatcherEvent,
+};
+use zk_curator_proto::{
+    Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
+    XID_SET_WATCHES, frame,
+};
+
+use super::{Effect, Machine};
+use crate::config::ZooKeeperBuilder;
+use crate::session::{
+    Command, ExpiredBy, Gate, SessionState, SessionStates, StateHub, Submission, WatchPlan,
+};
+use crate::watch::{WatchEnded, WatchedEvent};
+use crate::{ConnectString, DisconnectedPolicy, Error, SessionId, SessionInfo, ZooKeeper};
+
+/// The session timeout of these tests, asked for and granted.
+const TIMEOUT: Duration = Duration::from_secs(9);
+const PATIENCE: Duration = Duration::from_secs(4);
+const SESSION: i64 = 0x17;
+const PASSWORD: &[u8; 16] = b"sixteen  letters";
+
+type Answer = oneshot::Receiver<Result<Response, Error>>;
+type Watch = oneshot::Receiver<Result<WatchedEvent, WatchEnded>>;
+
+/// A machine whose driver is the test.
+struct Rig {
+    machine: Machine,
+    states: SessionStates,
+    now: Instant,
+    gate: Arc<Gate>,
+}
+
+/// A request as it left the machine.
+#[derive(Debug, PartialEq)]
+struct Sent {
+    xid: i32,
+    request: Request,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with("h:1", |builder| builder)
+    }
+
+    fn with(connect_string: &str, configure: impl FnOnce(ZooKeeperBuilder) -> ZooKeeperBuilder) -> Self {
+        let builder = ZooKeeper::builder(connect_string)
+            .session_timeout(TIMEOUT)
+            .disconnected(DisconnectedPolicy::Wait(PATIENCE))
+            .seed(1);
+        let target: ConnectString = connect_string.parse().unwrap();
+        let hub = Arc::new(StateHub::new());
+        let states = hub.subscribe();
+        let now = Instant::now();
+        let machine = Machine::new(&configure(builder), &target, hub, now);
+        let mut rig = Self { machine, states, now, gate: Arc::new(Gate::new(100_000, usize::MAX)) };
+        assert_eq!(rig.states(), [SessionState::Connecting]);
+        rig
+    }
+
+    /// One that a server serves.
+    fn connected() -> Self {
+        let mut rig = Self::new();
+        rig.connect();
+        rig.states();
+        rig
+    }
+
+    /// Lets time pass, as the driver does: every timer on the way is served when it is due.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(timer) = self.machine.next_timer().filter(|timer| *timer <= end) {
+            self.now = self.now.max(timer);
+            self.machine.on_timer(self.now);
+        }
+        self.now = end;
+    }
+
+    /// The time until the next timer.
+    fn next_timer(&self) -> Duration {
+        self.machine.next_timer().expect("a timer") - self.now
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.machine.next_effect()).collect()
+    }
+
+    fn states(&mut self) -> Vec<SessionState> {
+        let mut seen = Vec::new();
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(state)) = Pin::new(&mut self.states).poll_next(&mut context) {
+            seen.push(state);
+        }
+        seen
+    }
+
+    /// Lets time pass until the machine wants a connection.
+    fn until_connect(&mut self) {
+        for _ in 0..100 {
+            if self.effects().iter().any(|effect| matches!(effect, Effect::Connect(_))) {
+                return;
+            }
+            self.pass(self.next_timer());
+        }
+        panic!("the machine does not try to connect");
+    }
+
+    /// Opens a connection and returns the connect request.
+    fn open(&mut self) -> ConnectRequest {
+        self.until_connect();
+        self.machine.on_connected(self.now);
+        let body = frame::take(self.machine.output(), usize::MAX).unwrap().expect("a connect request");
+        let mut body = Decoder::new(body);
+        let request = ConnectRequest::decode(&mut body, "connect request").unwrap();
+        assert_eq!(body.remaining(), 0);
+        request
+    }
+
+    fn connect(&mut self) -> ConnectRequest {
+        let request = self.open();
+        self.accept(TIMEOUT);
+        request
+    }
+
+    /// The server grants the session.
+    fn accept(&mut self, timeout: Duration) {
+        let timeout = i32::try_from(timeout.as_millis()).unwrap();
+        self.answer_handshake(timeout, SESSION);
+    }
+
+    fn answer_handshake(&mut self, timeout: i32, session_id: i64) {
+        let password = Some(Bytes::from_static(PASSWORD));
+        self.receive(|body| {
+            ConnectResponse { timeout, session_id, password, ..ConnectResponse::default() }.encode(body);
+        });
+    }
+
+    /// An attempt to connect fails.
+    fn cut_attempt(&mut self) {
+        self.machine.on_io_error(self.now, "refused");
+    }
+
+    fn cut(&mut self) {
+        self.machine.on_io_error(self.now, "cut");
+        assert!(self.effects().contains(&Effect::Disconnect));
+    }
+
+    /// What has left since the last call.
+    fn sent(&mut self) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        while let Some(body) = frame::take(self.machine.output(), usize::MAX).unwrap() {
+            let mut body = Decoder::new(body);
+            let RequestHeader { xid, opcode } = Record::decode(&mut body, "header").unwrap();
+            let opcode = OpCode::try_from(opcode).unwrap();
+            let request = Request::decode_body(opcode, &mut body).unwrap();
+            assert_eq!(body.remaining(), 0);
+            sent.push(Sent { xid, request });
+        }
+        assert!(!self.machine.output().has_remaining());
+        sent
+    }
+
+    fn sent_opcodes(&mut self) -> Vec<OpCode> {
+        self.sent().iter().map(|sent| sent.request.opcode()).collect()
+    }
+
+    /// A frame arrives.
+    fn receive(&mut self, fill: impl FnOnce(&mut Encoder)) {
+        let mut buf = BytesMut::new();
+        frame::put(&mut buf, fill);
+        self.receive_bytes(buf);
+    }
+
+    fn receive_bytes(&mut self, mut buf: BytesMut) {
+        self.machine.on_read(&mut buf, self.now);
+    }
+
+    fn reply(&mut self, xid: i32, zxid: i64, result: Result<Response, ErrorCode>) {
+        self.receive(|out| {
+            ReplyHeader { xid, zxid, err: result.as_ref().err().map_or(0, |code| code.code()) }.encode(out);
+            if let Ok(response) = result {
+                response.encode_body(out);
+            }
+        });
+    }
+
+    fn reply_ok(&mut self, xid: i32) {
+        self.reply(xid, 0, Ok(Response::Empty));
+    }
+
+    fn event(&mut self, event_type: EventType, path: &str) {
+        self.receive(|out| {
+            ReplyHeader { xid: XID_NOTIFICATION, zxid: -1, err: 0 }.encode(out);
+            WatcherEvent { event_type: event_type as i32, state: 3, path: path.into() }.encode(out);
+        });
+    }
+
+    fn request(&mut self, request: Request) -> Answer {
+        self.submit(request, None)
+    }
+
+    fn submit(
+        &mut self,
+        request: Request,
+        watch: Option<(WatchPlan, String, oneshot::Sender<WatchResult>)>,
+    ) -> Answer {
+        let mut body = Encoder::new();
+        request.encode_body(&mut body);
+        let (reply, answer) = oneshot::channel();
+        let permit = self.gate.enter(body.len()).unwrap();
+        let submission = Submission { opcode: request.opcode(), body: body.finish(), reply, watch, permit };
+        self.machine.on_command(Command::Request(submission), self.now);
+        answer
+    }
+
+    fn get(&mut self, path: &str) -> Answer {
+        self.request(Request::GetData(GetDataRequest { path: path.into(), watch: false }))
+    }
+
+    fn delete(&mut self, path: &str) -> Answer {
+        let path = path.into();
+        self.request(Request::Delete(zk_curator_proto::records::DeleteRequest { path, version: -1 }))
+    }
+
+    fn watched(&mut self, plan: WatchPlan, path: &str) -> (Answer, Watch) {
+        let (sender, watch) = oneshot::channel();
+        let (owned, watched) = (path.to_owned(), true);
+        let request = match plan {
+            WatchPlan::Data => Request::GetData(GetDataRequest { path: owned, watch: watched }),
+            WatchPlan::Child => Request::GetChildren2(GetChildrenRequest { path: owned, watch: watched }),
+            WatchPlan::Exists => Request::Exists(ExistsRequest { path: owned, watch: watched }),
+        };
+        (self.submit(request, Some((plan, path.to_owned(), sender))), watch)
+    }
+
+    fn add_auth(&mut self, scheme: &str) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        self.machine.on_command(Command::AddAuth { packet: packet(scheme), reply }, self.now);
+        answer
+    }
+
+    fn close(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (done, closed) = oneshot::channel();
+        self.machine.on_command(Command::Close { done }, self.now);
+        closed
+    }
+
+    /// Nothing but `Done` is left to do, and nothing is timed.
+    fn assert_ended(&mut self) {
+        let effects = self.effects();
+        assert_eq!(effects.last(), Some(&Effect::Done), "{effects:?}");
+        assert_eq!(self.machine.next_timer(), None);
+    }
+
+    fn assert_disconnected(&mut self) {
+        assert_eq!(self.states(), [SessionState::Disconnected]);
+        assert_eq!(self.effects(), [Effect::Disconnect]);
+    }
+}
+
+type WatchResult = Result<WatchedEvent, WatchEnded>;
+
+fn packet(scheme: &str) -> AuthPacket {
+    AuthPacket { scheme: scheme.into(), auth: Some(Bytes::from_static(b"secret")) }
+}
+
+fn info(timeout: Duration) -> SessionInfo {
+    SessionInfo::new(SessionId::new(SESSION), timeout)
+}
+
+/// The answer that has come.
+fn now<T>(mut answer: oneshot::Receiver<T>) -> T {
+    answer.try_recv().expect("an answer")
+}
+
+fn is_open<T>(answer: &mut oneshot::Receiver<T>) -> bool {
+    matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+}
