@@ -126,19 +126,16 @@ impl CuratorFramework {
     async fn reach(&self, operation: &'static str) -> Result<()> {
         let core = &self.handle.core;
         let mut budget = Budget::new(core);
-        loop {
-            let connected = self.states().until(|status| status.state.is_connected()).await;
-            connected.ok_or_else(|| Error::new(ErrorKind::Closed, operation, ""))?;
-            if core.settings.auth.is_empty() {
-                return Ok(());
-            }
+        while !core.settings.auth.is_empty() {
+            let Some(session) = core.session_after(0).await else { break };
             // Servers answer in order, so the credentials have been judged when this is answered.
-            let session = core.session(operation, "")?;
             match session.raw.exists("/").await {
-                Ok(_) => return Ok(()),
+                Ok(_) => break,
                 Err(error) => budget.spend(Error::raw(operation, "", error), session.epoch).await?,
             }
         }
+        let connected = self.states().until(|status| status.state.is_connected()).await;
+        connected.map(|_| ()).ok_or_else(|| Error::new(ErrorKind::Closed, operation, ""))
     }
 
     /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, within
