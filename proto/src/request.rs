@@ -1,6 +1,8 @@
 use crate::records::{
-    AuthPacket, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
-    GetDataRequest, MultiOp, SetDataRequest, SetWatches, SetWatches2, SyncRequest,
+    AddWatchRequest, AuthPacket, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
+    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest,
+    MultiOp, ReadOp, ReconfigRequest, SaslToken, SetAclRequest, SetDataRequest, SetWatches, SetWatches2,
+    SyncRequest, WatchesRequest,
 };
 use crate::{DecodeError, Decoder, Encoder, OpCode, Record};
 
@@ -38,6 +40,28 @@ pub enum Request {
     Sync(SyncRequest),
     /// Answers [`crate::Response::Multi`].
     Multi(Vec<MultiOp>),
+    /// Answers [`crate::Response::ReadResults`].
+    MultiRead(Vec<ReadOp>),
+    /// Answers [`crate::Response::Acl`].
+    GetAcl(GetAclRequest),
+    /// Answers [`crate::Response::Stat`].
+    SetAcl(SetAclRequest),
+    /// Adds a persistent watch. Answers [`crate::Response::Code`], zero.
+    AddWatch(AddWatchRequest),
+    /// Removes watches.
+    RemoveWatches(WatchesRequest),
+    /// Succeeds if there is such a watch.
+    CheckWatches(WatchesRequest),
+    /// Answers [`crate::Response::Children`], which are paths here.
+    GetEphemerals(GetEphemeralsRequest),
+    /// Answers [`crate::Response::Number`].
+    GetAllChildrenNumber(GetAllChildrenNumberRequest),
+    /// Answers [`crate::Response::Identities`].
+    WhoAmI,
+    /// Changes the ensemble. Answers [`crate::Response::Data`], of the configuration.
+    Reconfig(ReconfigRequest),
+    /// A step of a SASL exchange. Answers [`crate::Response::Sasl`].
+    Sasl(SaslToken),
     /// Re-arms one-shot watches.
     SetWatches(SetWatches),
     /// Re-arms watches of every kind.
@@ -64,6 +88,17 @@ impl Request {
             Self::GetChildren2(_) => OpCode::GetChildren2,
             Self::Sync(_) => OpCode::Sync,
             Self::Multi(_) => OpCode::Multi,
+            Self::MultiRead(_) => OpCode::MultiRead,
+            Self::GetAcl(_) => OpCode::GetAcl,
+            Self::SetAcl(_) => OpCode::SetAcl,
+            Self::AddWatch(_) => OpCode::AddWatch,
+            Self::RemoveWatches(_) => OpCode::RemoveWatches,
+            Self::CheckWatches(_) => OpCode::CheckWatches,
+            Self::GetEphemerals(_) => OpCode::GetEphemerals,
+            Self::GetAllChildrenNumber(_) => OpCode::GetAllChildrenNumber,
+            Self::WhoAmI => OpCode::WhoAmI,
+            Self::Reconfig(_) => OpCode::Reconfig,
+            Self::Sasl(_) => OpCode::Sasl,
             Self::SetWatches(_) => OpCode::SetWatches,
             Self::SetWatches2(_) => OpCode::SetWatches2,
         }
@@ -81,8 +116,18 @@ impl Request {
             Self::SetData(body) => Some(&body.path),
             Self::GetChildren(body) | Self::GetChildren2(body) => Some(&body.path),
             Self::Sync(body) => Some(&body.path),
+            Self::GetAcl(body) => Some(&body.path),
+            Self::SetAcl(body) => Some(&body.path),
+            Self::AddWatch(body) => Some(&body.path),
+            Self::RemoveWatches(body) | Self::CheckWatches(body) => Some(&body.path),
+            Self::GetAllChildrenNumber(body) => Some(&body.path),
             Self::Ping
             | Self::CloseSession
+            | Self::MultiRead(_)
+            | Self::GetEphemerals(_)
+            | Self::WhoAmI
+            | Self::Reconfig(_)
+            | Self::Sasl(_)
             | Self::Auth(_)
             | Self::Multi(_)
             | Self::SetWatches(_)
@@ -93,7 +138,7 @@ impl Request {
     /// Appends the body.
     pub fn encode_body(&self, out: &mut Encoder) {
         match self {
-            Self::Ping | Self::CloseSession => {}
+            Self::Ping | Self::CloseSession | Self::WhoAmI => {}
             Self::Auth(body) => body.encode(out),
             Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.encode(out),
             Self::CreateTtl(body) => body.encode(out),
@@ -104,6 +149,15 @@ impl Request {
             Self::GetChildren(body) | Self::GetChildren2(body) => body.encode(out),
             Self::Sync(body) => body.encode(out),
             Self::Multi(ops) => MultiOp::encode_all(ops, out),
+            Self::MultiRead(ops) => ReadOp::encode_all(ops, out),
+            Self::GetAcl(body) => body.encode(out),
+            Self::SetAcl(body) => body.encode(out),
+            Self::AddWatch(body) => body.encode(out),
+            Self::RemoveWatches(body) | Self::CheckWatches(body) => body.encode(out),
+            Self::GetEphemerals(body) => body.encode(out),
+            Self::GetAllChildrenNumber(body) => body.encode(out),
+            Self::Reconfig(body) => body.encode(out),
+            Self::Sasl(body) => body.encode(out),
             Self::SetWatches(body) => body.encode(out),
             Self::SetWatches2(body) => body.encode(out),
         }
@@ -130,6 +184,19 @@ impl Request {
             OpCode::GetChildren2 => Self::GetChildren2(Record::decode(input, "getChildren2")?),
             OpCode::Sync => Self::Sync(Record::decode(input, "sync")?),
             OpCode::Multi => Self::Multi(MultiOp::decode_all(input)?),
+            OpCode::MultiRead => Self::MultiRead(ReadOp::decode_all(input)?),
+            OpCode::GetAcl => Self::GetAcl(Record::decode(input, "getACL")?),
+            OpCode::SetAcl => Self::SetAcl(Record::decode(input, "setACL")?),
+            OpCode::AddWatch => Self::AddWatch(Record::decode(input, "addWatch")?),
+            OpCode::RemoveWatches => Self::RemoveWatches(Record::decode(input, "removeWatches")?),
+            OpCode::CheckWatches => Self::CheckWatches(Record::decode(input, "checkWatches")?),
+            OpCode::GetEphemerals => Self::GetEphemerals(Record::decode(input, "getEphemerals")?),
+            OpCode::GetAllChildrenNumber => {
+                Self::GetAllChildrenNumber(Record::decode(input, "getAllChildrenNumber")?)
+            }
+            OpCode::WhoAmI => Self::WhoAmI,
+            OpCode::Reconfig => Self::Reconfig(Record::decode(input, "reconfig")?),
+            OpCode::Sasl => Self::Sasl(Record::decode(input, "sasl")?),
             OpCode::SetWatches => Self::SetWatches(Record::decode(input, "setWatches")?),
             OpCode::SetWatches2 => Self::SetWatches2(Record::decode(input, "setWatches2")?),
             other => return Err(DecodeError::InvalidValue { what: "opcode", value: other.code() }),

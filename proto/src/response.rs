@@ -1,26 +1,42 @@
-use crate::records::{Children2Response, Create2Response, DataResponse, MultiResult, Stat};
+use crate::records::{
+    AclResponse, Children2Response, ClientInfo, Create2Response, DataResponse, MultiResult, ReadResult,
+    SaslToken, Stat,
+};
 use crate::{DecodeError, Decoder, Encoder, OpCode, Record};
 
 /// The body of a successful answer, without its header.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// Of `ping`, `closeSession`, `auth`, `delete`, `setWatches` and `setWatches2`.
+    /// Of `ping`, `closeSession`, `auth`, `delete`, `setWatches`, `setWatches2`, `removeWatches` and
+    /// `checkWatches`.
     Empty,
     /// Of `create` and `sync`.
     Path(String),
     /// Of `create2`, `createContainer` and `createTTL`.
     Created(Create2Response),
-    /// Of `exists` and `setData`.
+    /// Of `exists`, `setData` and `setACL`.
     Stat(Stat),
-    /// Of `getData`.
+    /// Of `getData` and `reconfig`.
     Data(DataResponse),
-    /// Of `getChildren`.
+    /// Of `getChildren`: names; of `getEphemerals`: paths.
     Children(Vec<String>),
     /// Of `getChildren2`.
     Children2(Children2Response),
     /// Of `multi`; also when it failed.
     Multi(Vec<MultiResult>),
+    /// Of `multiRead`.
+    ReadResults(Vec<ReadResult>),
+    /// Of `getACL`.
+    Acl(AclResponse),
+    /// Of `addWatch`: zero.
+    Code(i32),
+    /// Of `getAllChildrenNumber`.
+    Number(i32),
+    /// Of `whoAmI`.
+    Identities(Vec<ClientInfo>),
+    /// Of `sasl`.
+    Sasl(SaslToken),
 }
 
 impl Response {
@@ -35,6 +51,11 @@ impl Response {
             Self::Children(names) => out.vector(names),
             Self::Children2(body) => body.encode(out),
             Self::Multi(results) => MultiResult::encode_all(results, out),
+            Self::ReadResults(results) => ReadResult::encode_all(results, out),
+            Self::Acl(body) => body.encode(out),
+            Self::Code(number) | Self::Number(number) => out.i32(*number),
+            Self::Identities(identities) => out.vector(identities),
+            Self::Sasl(body) => body.encode(out),
         }
     }
 
@@ -48,17 +69,25 @@ impl Response {
             | OpCode::CloseSession
             | OpCode::Auth
             | OpCode::Delete
+            | OpCode::RemoveWatches
+            | OpCode::CheckWatches
             | OpCode::SetWatches
             | OpCode::SetWatches2 => Self::Empty,
             OpCode::Create | OpCode::Sync => Self::Path(input.string("path")?),
             OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 Self::Created(Record::decode(input, "create2")?)
             }
-            OpCode::Exists | OpCode::SetData => Self::Stat(Record::decode(input, "stat")?),
-            OpCode::GetData => Self::Data(Record::decode(input, "getData")?),
-            OpCode::GetChildren => Self::Children(input.vector("children")?),
+            OpCode::Exists | OpCode::SetData | OpCode::SetAcl => Self::Stat(Record::decode(input, "stat")?),
+            OpCode::GetData | OpCode::Reconfig => Self::Data(Record::decode(input, "getData")?),
+            OpCode::GetChildren | OpCode::GetEphemerals => Self::Children(input.vector("children")?),
             OpCode::GetChildren2 => Self::Children2(Record::decode(input, "getChildren2")?),
             OpCode::Multi => Self::Multi(MultiResult::decode_all(input)?),
+            OpCode::MultiRead => Self::ReadResults(ReadResult::decode_all(input)?),
+            OpCode::GetAcl => Self::Acl(Record::decode(input, "getACL")?),
+            OpCode::AddWatch => Self::Code(input.i32("addWatch")?),
+            OpCode::GetAllChildrenNumber => Self::Number(input.i32("getAllChildrenNumber")?),
+            OpCode::WhoAmI => Self::Identities(input.vector("whoAmI")?),
+            OpCode::Sasl => Self::Sasl(Record::decode(input, "sasl")?),
             other => return Err(DecodeError::InvalidValue { what: "opcode", value: other.code() }),
         })
     }

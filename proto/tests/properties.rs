@@ -5,10 +5,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use zk_curator_proto::records::{
-    Acl, AuthPacket, CheckVersionRequest, Children2Response, ConnectRequest, ConnectResponse,
-    Create2Response, CreateMode, CreateRequest, CreateTtlRequest, DataResponse, DeleteRequest, EventType,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, Permissions, ReplyHeader,
-    RequestHeader, SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent,
+    Acl, AclResponse, AddWatchRequest, AuthPacket, CheckVersionRequest, Children2Response, ClientInfo,
+    ConnectRequest, ConnectResponse, Create2Response, CreateMode, CreateRequest, CreateTtlRequest,
+    DataResponse, DeleteRequest, EventType, ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest,
+    GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, MultiOp, MultiResult, Permissions, ReadOp,
+    ReadResult, ReconfigRequest, ReplyHeader, RequestHeader, SaslToken, SetAclRequest, SetDataRequest,
+    SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent, WatchesRequest,
 };
 use zk_curator_proto::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, frame};
 
@@ -129,6 +131,26 @@ fn multi_result() -> impl Strategy<Value = MultiResult> {
     ]
 }
 
+fn read_op() -> impl Strategy<Value = ReadOp> {
+    let read = (text(), any::<bool>());
+    prop_oneof![
+        read.clone().prop_map(|(path, watch)| ReadOp::GetData(GetDataRequest { path, watch })),
+        read.prop_map(|(path, watch)| ReadOp::GetChildren(GetChildrenRequest { path, watch })),
+    ]
+}
+
+fn read_result() -> impl Strategy<Value = ReadResult> {
+    prop_oneof![
+        (data(), stat()).prop_map(|(data, stat)| ReadResult::Data(DataResponse { data, stat })),
+        paths().prop_map(ReadResult::Children),
+        any::<i32>().prop_map(|code| ReadResult::Error(ErrorCode::from_code(code))),
+    ]
+}
+
+fn watches() -> impl Strategy<Value = WatchesRequest> {
+    (text(), any::<i32>()).prop_map(|(path, watcher_type)| WatchesRequest { path, watcher_type })
+}
+
 fn request() -> impl Strategy<Value = Request> {
     let read = (text(), any::<bool>());
     prop_oneof![
@@ -152,6 +174,20 @@ fn request() -> impl Strategy<Value = Request> {
             Request::SetWatches(SetWatches { relative_zxid, data_watches, exist_watches, child_watches })
         }),
         set_watches().prop_map(Request::SetWatches2),
+        vec(read_op(), 0..5).prop_map(Request::MultiRead),
+        text().prop_map(|path| Request::GetAcl(GetAclRequest { path })),
+        (text(), vec(acl(), 0..4), any::<i32>())
+            .prop_map(|(path, acl, version)| Request::SetAcl(SetAclRequest { path, acl, version })),
+        (text(), any::<i32>()).prop_map(|(path, mode)| Request::AddWatch(AddWatchRequest { path, mode })),
+        watches().prop_map(Request::RemoveWatches),
+        watches().prop_map(Request::CheckWatches),
+        text().prop_map(|prefix| Request::GetEphemerals(GetEphemeralsRequest { prefix })),
+        text().prop_map(|path| Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path })),
+        Just(Request::WhoAmI),
+        (text(), text(), text(), any::<i64>()).prop_map(|(joining, leaving, members, version)| {
+            Request::Reconfig(ReconfigRequest { joining, leaving, members, version })
+        }),
+        data().prop_map(|token| Request::Sasl(SaslToken { token })),
     ]
 }
 
@@ -169,6 +205,14 @@ fn response() -> impl Strategy<Value = (OpCode, Response)> {
             (OpCode::GetChildren2, Response::Children2(Children2Response { children, stat }))
         }),
         vec(multi_result(), 0..5).prop_map(|results| (OpCode::Multi, Response::Multi(results))),
+        vec(read_result(), 0..5).prop_map(|results| (OpCode::MultiRead, Response::ReadResults(results))),
+        (vec(acl(), 0..4), stat())
+            .prop_map(|(acl, stat)| (OpCode::GetAcl, Response::Acl(AclResponse { acl, stat }))),
+        any::<i32>().prop_map(|code| (OpCode::AddWatch, Response::Code(code))),
+        any::<i32>().prop_map(|number| (OpCode::GetAllChildrenNumber, Response::Number(number))),
+        vec((text(), text()).prop_map(|(scheme, user)| ClientInfo { scheme, user }), 0..4)
+            .prop_map(|identities| (OpCode::WhoAmI, Response::Identities(identities))),
+        data().prop_map(|token| (OpCode::Sasl, Response::Sasl(SaslToken { token }))),
     ]
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use super::{Stat, record};
 use crate::{DecodeError, Decoder, Encoder, Record};
 
 /// A set of permissions on a node.
@@ -107,5 +108,35 @@ impl Record for Acl {
             scheme: input.string("Acl.scheme")?,
             id: input.string("Acl.id")?,
         })
+    }
+}
+
+record! {
+    /// Body of `getACL`.
+    GetAclRequest {
+        /// The node.
+        path: String,
+    }
+}
+
+record! {
+    /// Answer to `getACL`.
+    AclResponse {
+        /// The list.
+        acl: Vec<Acl>,
+        /// The stat of the node.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// Body of `setACL`.
+    SetAclRequest {
+        /// The node.
+        path: String,
+        /// The new list; must not be empty.
+        acl: Vec<Acl>,
+        /// The ACL version (`aversion`) it must have, or -1 for any.
+        version: i32,
     }
 }

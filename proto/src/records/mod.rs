@@ -9,21 +9,27 @@ mod create;
 mod header;
 mod multi;
 mod read;
+mod reconfig;
 mod stat;
 mod watch;
 mod write;
 
-pub use acl::{Acl, Permissions};
-pub use auth::AuthPacket;
+pub use acl::{Acl, AclResponse, GetAclRequest, Permissions, SetAclRequest};
+pub use auth::{AuthPacket, ClientInfo, SaslToken};
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN};
 pub use create::{Create2Response, CreateMode, CreateRequest, CreateTtlRequest};
 pub use header::{ReplyHeader, RequestHeader};
-pub use multi::{MultiOp, MultiResult};
+pub use multi::{MultiOp, MultiResult, ReadOp, ReadResult};
 pub use read::{
-    Children2Response, DataResponse, ExistsRequest, GetChildrenRequest, GetDataRequest, SyncRequest,
+    Children2Response, DataResponse, ExistsRequest, GetAllChildrenNumberRequest, GetChildrenRequest,
+    GetDataRequest, GetEphemeralsRequest, SyncRequest,
 };
+pub use reconfig::ReconfigRequest;
 pub use stat::Stat;
-pub use watch::{EventType, KeeperState, SetWatches, SetWatches2, WatcherEvent};
+pub use watch::{
+    AddWatchMode, AddWatchRequest, EventType, KeeperState, SetWatches, SetWatches2, WatcherEvent,
+    WatcherType, WatchesRequest,
+};
 pub use write::{CheckVersionRequest, DeleteRequest, SetDataRequest};
 
 /// Declares a record whose wire form is its fields in order.

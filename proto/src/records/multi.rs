@@ -1,6 +1,6 @@
 use super::{
-    CheckVersionRequest, Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest,
-    Stat,
+    CheckVersionRequest, Create2Response, CreateRequest, CreateTtlRequest, DataResponse, DeleteRequest,
+    GetChildrenRequest, GetDataRequest, SetDataRequest, Stat,
 };
 use crate::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record};
 
@@ -121,11 +121,7 @@ impl MultiResult {
                     stat.encode(out);
                 }
                 Self::Check => put_header(out, OpCode::Check, false, 0),
-                Self::Error(code) => {
-                    let code = code.map_or(0, ErrorCode::code);
-                    put_header(out, OpCode::Error, false, code);
-                    out.i32(code);
-                }
+                Self::Error(code) => put_error(out, *code),
             }
         }
         put_header(out, OpCode::Error, true, -1);
@@ -143,6 +139,99 @@ impl MultiResult {
                 OpCode::SetData => Self::SetData(Record::decode(input, "multi")?),
                 OpCode::Check => Self::Check,
                 OpCode::Error => Self::Error(ErrorCode::from_code(input.i32("multi error")?)),
+                other => return Err(not_in_multi(other)),
+            });
+        }
+        Ok(results)
+    }
+}
+
+/// One operation of a multi read, since ZooKeeper 3.6.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadOp {
+    /// Answers data and stat. Its `watch` flag has no effect.
+    GetData(GetDataRequest),
+    /// Answers the names of the children. Its `watch` flag has no effect.
+    GetChildren(GetChildrenRequest),
+}
+
+impl ReadOp {
+    /// The node it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::GetData(body) => &body.path,
+            Self::GetChildren(body) => &body.path,
+        }
+    }
+
+    pub(crate) fn encode_all(ops: &[Self], out: &mut Encoder) {
+        for op in ops {
+            match op {
+                Self::GetData(body) => {
+                    put_header(out, OpCode::GetData, false, -1);
+                    body.encode(out);
+                }
+                Self::GetChildren(body) => {
+                    put_header(out, OpCode::GetChildren, false, -1);
+                    body.encode(out);
+                }
+            }
+        }
+        put_header(out, OpCode::Error, true, -1);
+    }
+
+    pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
+        let mut ops = Vec::new();
+        while let Some(header) = Header::next(input)? {
+            ops.push(match header.opcode {
+                OpCode::GetData => Self::GetData(Record::decode(input, "multiRead")?),
+                OpCode::GetChildren => Self::GetChildren(Record::decode(input, "multiRead")?),
+                other => return Err(not_in_multi(other)),
+            });
+        }
+        Ok(ops)
+    }
+}
+
+/// The result of one operation of a multi read; each succeeds or fails for itself.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadResult {
+    /// Of [`ReadOp::GetData`].
+    Data(DataResponse),
+    /// Of [`ReadOp::GetChildren`].
+    Children(Vec<String>),
+    /// The operation failed.
+    Error(Option<ErrorCode>),
+}
+
+impl ReadResult {
+    pub(crate) fn encode_all(results: &[Self], out: &mut Encoder) {
+        for result in results {
+            match result {
+                Self::Data(body) => {
+                    put_header(out, OpCode::GetData, false, 0);
+                    body.encode(out);
+                }
+                Self::Children(names) => {
+                    put_header(out, OpCode::GetChildren, false, 0);
+                    out.vector(names);
+                }
+                Self::Error(code) => put_error(out, *code),
+            }
+        }
+        put_header(out, OpCode::Error, true, -1);
+    }
+
+    pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
+        let mut results = Vec::new();
+        while let Some(header) = Header::next(input)? {
+            results.push(match header.opcode {
+                OpCode::GetData => Self::Data(Record::decode(input, "multiRead")?),
+                OpCode::GetChildren => Self::Children(input.vector("multiRead children")?),
+                OpCode::Error => Self::Error(ErrorCode::from_code(input.i32("multiRead error")?)),
                 other => return Err(not_in_multi(other)),
             });
         }
@@ -174,4 +263,10 @@ fn put_header(out: &mut Encoder, opcode: OpCode, done: bool, err: i32) {
     out.i32(opcode.code());
     out.bool(done);
     out.i32(err);
+}
+
+fn put_error(out: &mut Encoder, code: Option<ErrorCode>) {
+    let code = code.map_or(0, ErrorCode::code);
+    put_header(out, OpCode::Error, false, code);
+    out.i32(code);
 }

@@ -59,3 +59,19 @@ record! {
         path: String,
     }
 }
+
+record! {
+    /// Body of `getEphemerals`.
+    GetEphemeralsRequest {
+        /// Only paths that begin with it are answered.
+        prefix: String,
+    }
+}
+
+record! {
+    /// Body of `getAllChildrenNumber`.
+    GetAllChildrenNumberRequest {
+        /// The node.
+        path: String,
+    }
+}

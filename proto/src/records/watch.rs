@@ -34,6 +34,26 @@ record! {
 }
 
 record! {
+    /// Body of `addWatch`, since ZooKeeper 3.6.
+    AddWatchRequest {
+        /// The node.
+        path: String,
+        /// An [`AddWatchMode`] as a number.
+        mode: i32,
+    }
+}
+
+record! {
+    /// Body of `removeWatches` and `checkWatches`.
+    WatchesRequest {
+        /// The node.
+        path: String,
+        /// A [`WatcherType`] as a number.
+        watcher_type: i32,
+    }
+}
+
+record! {
     /// Body of a watch notification.
     WatcherEvent {
         /// An [`EventType`] as a number.
@@ -62,21 +82,6 @@ pub enum EventType {
     NodeChildrenChanged = 4,
 }
 
-impl TryFrom<i32> for EventType {
-    type Error = DecodeError;
-
-    fn try_from(value: i32) -> Result<Self, DecodeError> {
-        Ok(match value {
-            -1 => Self::None,
-            1 => Self::NodeCreated,
-            2 => Self::NodeDeleted,
-            3 => Self::NodeDataChanged,
-            4 => Self::NodeChildrenChanged,
-            value => return Err(DecodeError::InvalidValue { what: "event type", value }),
-        })
-    }
-}
-
 /// The state of the connection in a notification (`org.apache.zookeeper.Watcher.Event.KeeperState`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,10 +103,69 @@ pub enum KeeperState {
     Closed = 7,
 }
 
-impl KeeperState {
-    /// The number on the wire.
-    #[must_use]
-    pub const fn code(self) -> i32 {
-        self as i32
-    }
+/// How a watch of `addWatch` behaves (`org.apache.zookeeper.AddWatchMode`).
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum AddWatchMode {
+    /// Stays after it has fired: changes of the node, its creation and deletion, and its children.
+    Persistent = 0,
+    /// Stays after it has fired: changes, creation and deletion of the node and of everything below it; not
+    /// `NodeChildrenChanged`.
+    PersistentRecursive = 1,
 }
+
+/// Which watches are removed or looked for (`org.apache.zookeeper.Watcher.WatcherType`).
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum WatcherType {
+    /// One-shot watches for children.
+    Children = 1,
+    /// One-shot watches for data and existence.
+    Data = 2,
+    /// Every kind.
+    Any = 3,
+    /// Persistent watches; since ZooKeeper 3.9.
+    Persistent = 4,
+    /// Persistent recursive watches; since ZooKeeper 3.9.
+    PersistentRecursive = 5,
+}
+
+macro_rules! numbered {
+    ($name:ident, $what:literal, $($variant:ident),*) => {
+        impl $name {
+            /// The number on the wire.
+            #[must_use]
+            pub const fn code(self) -> i32 {
+                self as i32
+            }
+        }
+
+        impl TryFrom<i32> for $name {
+            type Error = DecodeError;
+
+            fn try_from(value: i32) -> Result<Self, DecodeError> {
+                match value {
+                    $(value if value == Self::$variant as i32 => Ok(Self::$variant),)*
+                    value => Err(DecodeError::InvalidValue { what: $what, value }),
+                }
+            }
+        }
+    };
+}
+
+numbered!(AddWatchMode, "watch mode", Persistent, PersistentRecursive);
+numbered!(WatcherType, "watcher type", Children, Data, Any, Persistent, PersistentRecursive);
+numbered!(EventType, "event type", None, NodeCreated, NodeDeleted, NodeDataChanged, NodeChildrenChanged);
+numbered!(
+    KeeperState,
+    "keeper state",
+    Disconnected,
+    SyncConnected,
+    AuthFailed,
+    ConnectedReadOnly,
+    SaslAuthenticated,
+    Expired,
+    Closed
+);
