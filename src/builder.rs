@@ -90,7 +90,10 @@ impl CuratorFrameworkBuilder {
     }
 
     /// How long [`CuratorFramework::start`] and every operation wait for a connection before they fail with
-    /// `ConnectionLoss`. Default 15 s, as Curator's.
+    /// `ConnectionLoss`, whatever the retry policy. Default 15 s, as Curator's.
+    ///
+    /// An operation that was in flight when the server fell silent waits this long once that is noticed, after
+    /// at most two thirds of the session timeout, or anew once the session is lost by it.
     pub const fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session.connection_timeout = timeout;
         self

@@ -1,0 +1,211 @@
+//! Bad input and unreachable servers: typed errors that name the operation and the path, never a hang.
+
+mod common;
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use common::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, in_memory, real_time, simulated};
+use tokio::time::Instant;
+use zk_curator::path::PathError;
+use zk_curator::retry::RetryForever;
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator_testing::TestServer;
+
+/// What every operation answers about a path, by name.
+async fn every_operation(zk: &CuratorFramework, path: &str) -> Vec<(&'static str, Result<(), Error>)> {
+    vec![
+        ("create", zk.create(path).await.map(drop)),
+        ("create", zk.create(path).creating_parents().protected().owned().await.map(drop)),
+        (
+            "create",
+            zk.create(path).mode(CreateMode::EphemeralSequential).owned_with_siblings().await.map(drop),
+        ),
+        ("delete", zk.delete(path).await),
+        ("delete", zk.delete(path).guaranteed().deleting_children().quietly().await),
+        ("exists", zk.exists(path).await.map(drop)),
+        ("exists", zk.exists(path).watched().await.map(drop)),
+        ("get_data", zk.get_data(path).await.map(drop)),
+        ("get_data", zk.get_data(path).with_stat().await.map(drop)),
+        ("get_data", zk.get_data(path).watched().await.map(drop)),
+        ("set_data", zk.set_data(path, "").await.map(drop)),
+        ("set_data", zk.set_data(path, "").version(0).await.map(drop)),
+        ("children", zk.children(path).await.map(drop)),
+        ("children", zk.children(path).with_stat().await.map(drop)),
+        ("children", zk.children(path).watched().await.map(drop)),
+        ("sync", zk.sync(path).await),
+        ("transaction", zk.transaction().check(path, None).commit().await.map(drop)),
+        ("transaction", zk.transaction().create(path, "").commit().await.map(drop)),
+        ("transaction", zk.transaction().set_data(path, "").commit().await.map(drop)),
+        ("transaction", zk.transaction().delete(path).commit().await.map(drop)),
+    ]
+}
+
+#[test]
+fn a_path_that_is_none_is_refused_by_every_operation_and_never_sent() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let namespaced = zk.using_namespace("ns").unwrap();
+        let before = server.probe().total_requests();
+        for (path, why) in [
+            ("", PathError::Empty),
+            ("relative", PathError::Relative),
+            ("/a//b", PathError::EmptyComponent),
+            ("//a", PathError::EmptyComponent),
+            ("/a/./b", PathError::RelativeComponent),
+            ("/..", PathError::RelativeComponent),
+            ("/a\0b", PathError::InvalidCharacter('\0')),
+            ("/a\u{f000}", PathError::InvalidCharacter('\u{f000}')),
+            ("/a//", PathError::TrailingSlash),
+        ] {
+            for zk in [&zk, &namespaced] {
+                for (operation, result) in every_operation(zk, path).await {
+                    let error = result.expect_err(path);
+                    assert_eq!(error.kind(), ErrorKind::InvalidPath, "{operation} {path:?}");
+                    assert_eq!((error.operation(), error.path()), (operation, path));
+                    assert_eq!(error.source().unwrap().to_string(), why.to_string());
+                    assert!(!error.may_have_applied() && !error.is_retryable());
+                }
+            }
+        }
+        assert_eq!(server.probe().total_requests(), before);
+    });
+}
+
+#[test]
+fn a_trailing_slash_is_only_for_sequential_creates() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        assert_eq!(zk.create("/q/").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        assert_eq!(zk.get_data("/q/").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        let mode = CreateMode::PersistentSequential;
+        let created = zk.create("/q/").mode(mode).creating_parents().await.unwrap();
+        assert_eq!(created.path, "/q/0000000000");
+        assert_eq!(zk.create("/").mode(mode).await.unwrap().path, "/0000000001");
+        assert_eq!(server.probe().paths(), ["/0000000001", "/q", "/q/0000000000"]);
+    });
+}
+
+#[test]
+fn data_over_the_limit_are_refused_before_they_are_sent() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a").await.unwrap();
+        let before = server.probe().total_requests();
+        let large = vec![0; 1 << 20];
+        for (operation, result) in [
+            ("create", zk.create("/a").data(large.clone()).await.map(drop)),
+            ("create", zk.create("/a").data(large.clone()).protected().owned().await.map(drop)),
+            ("set_data", zk.set_data("/a", large.clone()).await.map(drop)),
+            ("set_data", zk.set_data("/a", large.clone()).version(0).await.map(drop)),
+            ("transaction", zk.transaction().set_data("/a", large.clone()).commit().await.map(drop)),
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.to_string(), format!("{operation} \"/a\": request too large"));
+            assert_eq!(error.kind(), ErrorKind::TooLarge);
+            assert!(!error.may_have_applied());
+        }
+        assert_eq!(server.probe().total_requests(), before, "and the connection goes on");
+        // What just fits is sent.
+        let fits = vec![1; (1 << 20) - 100];
+        zk.set_data("/a", fits.clone()).await.unwrap();
+        assert_eq!(zk.get_data("/a").await.unwrap(), fits);
+    });
+}
+
+#[test]
+fn bad_settings_are_refused_when_the_framework_is_built() {
+    for connect_string in ["", ",", "host:port", "host:0:1", "host:99999", "host:2181/a//b", ":2181"] {
+        let error = CuratorFramework::builder().connect_string(connect_string).build();
+        let error = error.expect_err(connect_string);
+        assert_eq!(error.to_string(), "build: invalid argument", "{connect_string:?}");
+        assert!(error.source().is_some(), "{connect_string:?}");
+    }
+    for timeout in [Duration::ZERO, Duration::from_micros(999), Duration::from_secs(1 << 22)] {
+        let builder = CuratorFramework::builder().connect_string("localhost").session_timeout(timeout);
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.source().unwrap().to_string().contains("timeout"), "{error:?}");
+    }
+    for namespace in ["/a", "a/", "a//b", ".", "a\0"] {
+        let error = CuratorFramework::builder().connect_string("localhost").namespace(namespace).build();
+        let error = error.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::InvalidPath, namespace));
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_fails_every_operation_at_the_connection_timeout() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        // Not even this policy makes an operation wait for ever.
+        let forever = RetryForever::new(Duration::from_millis(10));
+        let zk = builder(&server).retry(forever).build().unwrap();
+        server.partition();
+        zk.start().await.unwrap_err();
+        let began = Instant::now();
+        for (operation, result) in every_operation(&zk, "/a").await {
+            let error = result.expect_err(operation);
+            assert_eq!(error.to_string(), format!("{operation} \"/a\": connection loss"));
+            assert!(error.is_retryable() && !error.may_have_applied());
+        }
+        let each = began.elapsed() / 20;
+        assert!(each < CONNECTION_TIMEOUT + Duration::from_millis(100), "{each:?}");
+        // Nothing of it happens when the server is back, though all of it had been queued.
+        server.heal();
+        zk.wait_connected().await.unwrap();
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().paths(), [""; 0]);
+    });
+}
+
+/// A server that is lost with a request in flight: first the silence has to be noticed, or the session is lost;
+/// then the connection timeout counts, once.
+#[test]
+fn a_server_that_falls_silent_fails_every_operation_after_one_connection_timeout() {
+    simulated(async {
+        for index in 0..10 {
+            let (server, zk) = in_memory().await;
+            zk.create("/a").await.unwrap();
+            server.hold();
+            let began = Instant::now();
+            let (operation, result) = match index {
+                0 => ("create", zk.create("/a/b").protected().owned().await.map(drop)),
+                1 => ("create", zk.create("/a/b/c").creating_parents().await.map(drop)),
+                2 => ("delete", zk.delete("/a").guaranteed().deleting_children().await),
+                3 => ("delete", zk.delete("/a").quietly().await),
+                4 => ("delete", zk.delete("/a").version(0).await),
+                5 => ("get_data", zk.get_data("/a").watched().await.map(drop)),
+                6 => ("set_data", zk.set_data("/a", "").version(0).await.map(drop)),
+                7 => ("set_data", zk.set_data("/a", "").await.map(drop)),
+                8 => ("sync", zk.sync("/a").await),
+                9 => ("transaction", zk.transaction().delete("/a").commit().await.map(drop)),
+                _ => unreachable!(),
+            };
+            let error = result.expect_err(operation);
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, operation));
+            assert_eq!(error.may_have_applied(), !matches!(operation, "get_data" | "sync"), "{error}");
+            let limit = SESSION_TIMEOUT + CONNECTION_TIMEOUT + Duration::from_secs(1);
+            assert!(began.elapsed() < limit, "{operation} after {:?}", began.elapsed());
+        }
+    });
+}
+
+#[test]
+fn nothing_that_listens_is_a_connection_loss_at_the_connection_timeout() {
+    real_time(async {
+        // A port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let timeout = Duration::from_millis(300);
+        for connect_string in [format!("127.0.0.1:{port}"), "no-such-host.invalid:2181".to_owned()] {
+            let zk = CuratorFramework::builder().connect_string(connect_string).connection_timeout(timeout);
+            let zk = zk.build().unwrap();
+            let began = std::time::Instant::now();
+            assert_eq!(zk.start().await.unwrap_err().to_string(), "start: connection loss");
+            let error = zk.get_data("/a").await.unwrap_err();
+            assert_eq!(error.to_string(), "get_data \"/a\": connection loss");
+            assert!(began.elapsed() < 10 * timeout, "{:?}", began.elapsed());
+            zk.close().await.unwrap();
+        }
+    });
+}
