@@ -1,0 +1,164 @@
+//! Namespaces and chroots: every path is mapped on the way out and back.
+
+mod common;
+
+use common::{builder, connected, in_memory, simulated};
+use zk_curator::op::TransactionResult;
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator_testing::TestServer;
+
+async fn in_namespace(namespace: &str) -> (TestServer, CuratorFramework) {
+    let server = TestServer::in_memory().await;
+    let zk = builder(&server).namespace(namespace).build().unwrap();
+    zk.start().await.unwrap();
+    (server, zk)
+}
+
+#[test]
+fn the_namespace_is_created_as_a_container_when_it_is_needed() {
+    simulated(async {
+        let (server, zk) = in_namespace("a/b").await;
+        assert_eq!(zk.namespace(), "a/b");
+        assert_eq!(zk.exists("/").await.unwrap(), None);
+        assert_eq!(zk.create("/x/y").await.unwrap_err().kind(), ErrorKind::NoNode, "but no parents are");
+        assert_eq!(server.probe().paths(), [""; 0]);
+        zk.create("/x").await.unwrap();
+        let probe = server.probe();
+        assert_eq!(probe.paths(), ["/a", "/a/b", "/a/b/x"]);
+        assert!(probe.is_container("/a") && probe.is_container("/a/b"));
+    });
+}
+
+#[test]
+fn every_operation_is_within_the_namespace() {
+    simulated(async {
+        let (server, zk) = in_namespace("ns").await;
+        assert_eq!(zk.create("/x/y").creating_parents().data("1").await.unwrap().path, "/x/y");
+        assert_eq!(zk.get_data("/x/y").await.unwrap(), "1");
+        assert_eq!(zk.children("/").await.unwrap(), ["x"]);
+        assert_eq!(zk.children("/x").await.unwrap(), ["y"]);
+        zk.set_data("/x/y", "2").await.unwrap();
+        zk.sync("/x").await.unwrap();
+        assert_eq!(server.probe().data("/ns/x/y").unwrap(), "2");
+        assert_eq!(zk.exists("/ns/x").await.unwrap(), None);
+        zk.delete("/x").deleting_children().await.unwrap();
+        assert_eq!(server.probe().paths(), ["/ns"]);
+    });
+}
+
+#[test]
+fn sequential_nodes_with_empty_names_stay_within_the_namespace() {
+    simulated(async {
+        let (server, zk) = in_namespace("ns").await;
+        let mode = CreateMode::PersistentSequential;
+        assert_eq!(zk.create("/").mode(mode).await.unwrap().path, "/0000000000");
+        let results = zk.transaction().create_with_mode("/", "", mode).commit().await.unwrap();
+        let TransactionResult::Created { path, .. } = &results[0] else { panic!("{results:?}") };
+        assert_eq!(path, "/0000000001");
+        let node = zk.create("/").mode(mode).protected().owned().await.unwrap();
+        assert!(node.path().starts_with("/_c_") && node.path().ends_with("-0000000002"), "{}", node.path());
+        assert_eq!(zk.create("/q/").mode(mode).creating_parents().await.unwrap().path, "/q/0000000000");
+        assert_eq!(server.probe().children("/ns").len(), 4, "{}", server.probe());
+        assert_eq!(server.probe().children("/").len(), 2, "{}", server.probe());
+        node.delete().await.unwrap();
+    });
+}
+
+#[test]
+fn watches_and_transactions_speak_of_paths_within_the_namespace() {
+    simulated(async {
+        let (server, zk) = in_namespace("ns").await;
+        let created = zk.exists("/a").watched().await.unwrap().watch;
+        let results = zk
+            .transaction()
+            .create("/a", "")
+            .create_with_mode("/s-", "", CreateMode::PersistentSequential)
+            .check("/", None)
+            .commit();
+        assert_eq!(
+            results.await.unwrap_err().kind(),
+            ErrorKind::TransactionFailed { index: 0, code: zk_curator::ErrorCode::NoNode }
+        );
+        zk.create("/b").await.unwrap();
+        let children = zk.children("/").watched().await.unwrap().watch;
+        let results = zk
+            .transaction()
+            .create("/a", "")
+            .create_with_mode("/s-", "", CreateMode::PersistentSequential)
+            .check("/", None)
+            .commit()
+            .await
+            .unwrap();
+        let TransactionResult::Created { path, .. } = &results[1] else { panic!("{results:?}") };
+        assert_eq!(path, "/s-0000000002");
+        assert_eq!(created.await.unwrap().path, "/a");
+        assert_eq!(children.await.unwrap().path, "/", "the namespace itself is the root");
+        assert_eq!(server.probe().paths(), ["/ns", "/ns/a", "/ns/b", "/ns/s-0000000002"]);
+    });
+}
+
+/// CURATOR-379: `/foo` is a prefix of the text `/foobar`, but not of the path.
+#[test]
+fn curator_379_a_neighbour_whose_name_begins_alike_is_no_part_of_the_namespace() {
+    simulated(async {
+        let (server, foo) = in_namespace("foo").await;
+        let foobar = foo.using_namespace("foobar").unwrap();
+        foo.create("/bar").await.unwrap();
+        assert_eq!(foobar.create("/foobar").await.unwrap().path, "/foobar");
+        assert_eq!(foo.create("/foobar").await.unwrap().path, "/foobar");
+        assert_eq!(server.probe().paths(), ["/foo", "/foo/bar", "/foo/foobar", "/foobar", "/foobar/foobar"]);
+    });
+}
+
+#[test]
+fn namespaces_share_the_session_and_can_be_changed_and_left() {
+    simulated(async {
+        let (server, zk) = in_namespace("one").await;
+        let two = zk.using_namespace("two").unwrap();
+        let none = two.using_namespace("").unwrap();
+        assert_eq!((two.namespace(), none.namespace()), ("two", ""));
+        zk.create("/a").await.unwrap();
+        two.create("/a").await.unwrap();
+        none.create("/a").await.unwrap();
+        assert_eq!(server.probe().paths(), ["/a", "/one", "/one/a", "/two", "/two/a"]);
+        assert_eq!(server.probe().sessions().len(), 1);
+        assert_eq!(zk.using_namespace("/x").unwrap_err().kind(), ErrorKind::InvalidPath);
+        none.close().await.unwrap();
+        assert_eq!(zk.exists("/a").await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn a_chroot_and_a_namespace_add_up() {
+    simulated(async {
+        let (server, outside) = in_memory().await;
+        outside.create("/app").await.unwrap();
+        let zk = builder(&server).connect_string("memory:2181/app").namespace("ns").build().unwrap();
+        zk.start().await.unwrap();
+        let watched = zk.exists("/a-0000000000").watched().await.unwrap();
+        let created = zk.create("/a-").mode(CreateMode::EphemeralSequential).await.unwrap();
+        assert_eq!(created.path, "/a-0000000000");
+        assert_eq!(watched.watch.await.unwrap().path, "/a-0000000000");
+        assert_eq!(server.probe().paths(), ["/app", "/app/ns", "/app/ns/a-0000000000"]);
+    });
+}
+
+#[test]
+fn owned_nodes_are_watched_fenced_and_deleted_within_the_namespace() {
+    simulated(async {
+        let (server, zk) = in_namespace("ns").await;
+        zk.create("/data").await.unwrap();
+        let node = zk.create("/n-").mode(CreateMode::EphemeralSequential).owned().await.unwrap();
+        assert_eq!((node.path(), node.name()), ("/n-0000000001", "n-0000000001"));
+        node.ownership().fenced().set_data("/data", "mine").commit().await.unwrap();
+        assert_eq!(server.probe().data("/ns/data").unwrap(), "mine");
+        let lost = {
+            let ownership = node.ownership().clone();
+            tokio::spawn(async move { ownership.lost().await })
+        };
+        common::until(&server, |probe| !probe.watches().is_empty()).await;
+        connected(&server).await.delete("/ns/n-0000000001").await.unwrap();
+        lost.await.unwrap();
+        assert_eq!(node.delete().await.unwrap_err().path(), "/n-0000000001");
+    });
+}

@@ -1,0 +1,307 @@
+//! Nodes that go with a guard, how their owner learns of the loss, and what is fenced by them.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
+    session_id, simulated, until,
+};
+use tokio::time::{Instant, timeout};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+
+async fn ephemeral(zk: &CuratorFramework) -> OwnedNode {
+    zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap()
+}
+
+/// A task that waits for the loss, once it watches the node.
+async fn waits_for_loss(server: &TestServer, ownership: &Ownership) -> tokio::task::JoinHandle<()> {
+    let (ownership, path) = (ownership.clone(), ownership.path().to_owned());
+    let waiting = tokio::spawn(async move { ownership.lost().await });
+    until(server, |probe| probe.watches().iter().any(|watch| watch.path == path)).await;
+    waiting
+}
+
+#[test]
+fn an_owned_node_knows_who_it_is() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let first = ephemeral(&zk).await;
+        assert_eq!((first.path(), first.name()), ("/n", "n"));
+        assert_eq!(Some(*first.stat()), server.probe().stat("/n"));
+        assert_eq!(first.ownership().fencing_token().get(), first.stat().czxid);
+        assert_eq!(first.ownership().session_epoch(), 1);
+        assert!(first.is_ours() && !first.ownership().is_session_lost());
+        let token = first.ownership().fencing_token();
+        first.delete().await.unwrap();
+        let second = ephemeral(&zk).await;
+        assert!(second.ownership().fencing_token() > token, "tokens grow");
+        second.delete().await.unwrap();
+    });
+}
+
+#[test]
+fn delete_deletes_and_drop_deletes_and_leak_does_not() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        ephemeral(&zk).await.delete().await.unwrap();
+        assert!(!server.probe().exists("/n"));
+        drop(ephemeral(&zk).await);
+        until(&server, |probe| !probe.exists("/n")).await;
+        assert_eq!(server.probe().requests(OpCode::Delete), 2);
+        let leaked = ephemeral(&zk).await.leak();
+        assert_eq!(Some(leaked.stat), server.probe().stat(&leaked.path));
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().requests(OpCode::Delete), 2);
+    });
+}
+
+#[test]
+fn a_drop_is_ahead_of_what_the_session_sends_later() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        for _ in 0..10 {
+            drop(ephemeral(&zk).await);
+            // Had the delete not been first, this would fail with NodeExists.
+            zk.create("/n").await.unwrap();
+            zk.delete("/n").await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn deleting_what_somebody_else_has_deleted_is_no_node() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        connected(&server).await.delete("/n").await.unwrap();
+        let error = node.delete().await.unwrap_err();
+        assert_eq!((error.kind(), error.operation(), error.path()), (ErrorKind::NoNode, "delete", "/n"));
+    });
+}
+
+#[test]
+fn a_node_of_a_lost_session_is_not_ours_and_not_deleted_under_its_next_owner() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        expire(&server, &zk).await;
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        assert!(!node.is_ours() && node.ownership().is_session_lost());
+        let next = ephemeral(&zk).await;
+        drop(node);
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().stat("/n"), Some(*next.stat()));
+        next.delete().await.unwrap();
+    });
+}
+
+#[test]
+fn lost_resolves_when_the_server_expires_the_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        let lost = waits_for_loss(&server, node.ownership()).await;
+        expire(&server, &zk).await;
+        lost.await.unwrap();
+        // And for whoever asks later.
+        node.ownership().lost().await;
+        assert!(node.ownership().session_lost().is_cancelled());
+    });
+}
+
+#[test]
+fn lost_resolves_when_our_own_clock_ends_the_session_and_not_while_it_is_suspended() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        let lost = waits_for_loss(&server, node.ownership()).await;
+        server.partition();
+        zk.states().until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        assert!(!lost.is_finished() && node.is_ours());
+        let suspended = Instant::now();
+        lost.await.unwrap();
+        assert!(suspended.elapsed() >= SESSION_TIMEOUT / 4, "{:?}", suspended.elapsed());
+        assert!(server.probe().exists("/n"), "before anybody else can have it");
+    });
+}
+
+#[test]
+fn lost_resolves_when_somebody_deletes_the_node_and_not_when_its_data_change() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let node = ephemeral(&zk).await;
+        let lost = waits_for_loss(&server, node.ownership()).await;
+        for data in ["1", "2", "3"] {
+            other.set_data("/n", data).await.unwrap();
+            until(&server, |probe| !probe.watches().is_empty()).await;
+        }
+        assert!(!lost.is_finished());
+        other.delete("/n").await.unwrap();
+        lost.await.unwrap();
+        assert!(!node.ownership().is_session_lost());
+    });
+}
+
+#[test]
+fn lost_resolves_when_the_node_is_another_one_by_now() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        // Deleted and created anew before anybody watches.
+        let node = ephemeral(&zk).await;
+        other.delete("/n").await.unwrap();
+        other.create("/n").await.unwrap();
+        node.ownership().lost().await;
+        drop(node.leak());
+
+        // And while the connection is cut.
+        other.delete("/n").await.unwrap();
+        let node = ephemeral(&zk).await;
+        let lost = waits_for_loss(&server, node.ownership()).await;
+        let id = session_id(&zk).get();
+        let away = server.rule(move |request| match request.session_id() == id {
+            true => Verdict::Disconnect,
+            false => Verdict::Pass,
+        });
+        server.disconnect(id);
+        other.delete("/n").await.unwrap();
+        other.create("/n").await.unwrap();
+        drop(away);
+        lost.await.unwrap();
+        drop(node.leak());
+    });
+}
+
+#[test]
+fn lost_survives_an_outage_that_is_longer_than_the_connection_timeout() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).session_timeout(8 * CONNECTION_TIMEOUT).build().unwrap();
+        zk.start().await.unwrap();
+        let node = ephemeral(&zk).await;
+        server.stop().await;
+        zk.states().until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        // It begins to look when there is nobody to ask.
+        let ownership = node.ownership().clone();
+        let lost = tokio::spawn(async move { ownership.lost().await });
+        tokio::time::sleep(5 * CONNECTION_TIMEOUT).await;
+        server.restart().await.unwrap();
+        let status = zk.wait_connected().await.unwrap();
+        assert_eq!(status.state, ConnectionState::Reconnected { same_session: true });
+        assert!(!lost.is_finished());
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        connected(&server).await.delete("/n").await.unwrap();
+        timeout(Duration::from_secs(1), lost).await.expect("nobody looked again").unwrap();
+        drop(node.leak());
+    });
+}
+
+#[test]
+fn guards_learn_of_a_close_before_the_server_does() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        let (lost, mut ends) = (node.ownership().session_lost(), tokio::sync::mpsc::unbounded_channel());
+        let seen = lost.clone();
+        let _closing = server.rule(move |request| {
+            if request.is(OpCode::CloseSession) {
+                ends.0.send(seen.is_cancelled()).unwrap();
+            }
+            Verdict::Pass
+        });
+        zk.close().await.unwrap();
+        assert_eq!(ends.1.recv().await, Some(true));
+        node.ownership().lost().await;
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_fenced_transaction_is_applied_while_the_node_exists() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        zk.create("/data").await.unwrap();
+        let results =
+            node.ownership().fenced().set_data("/data", "1").create("/x", "").commit().await.unwrap();
+        assert_eq!(results.len(), 2, "the fence is not among the answers: {results:?}");
+
+        connected(&server).await.delete("/n").await.unwrap();
+        let error = node.ownership().fenced().set_data("/data", "2").commit().await.unwrap_err();
+        assert_eq!(error.to_string(), "transaction \"/n\": ownership lost");
+        assert!(!error.may_have_applied() && !error.is_retryable());
+        assert_eq!(server.probe().data("/data").unwrap(), "1");
+    });
+}
+
+#[test]
+fn the_index_and_path_of_a_failed_operation_do_not_count_the_fence() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        let failing = node.ownership().fenced().create("/x", "").check("/none", None).commit();
+        let error = failing.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NoNode });
+        assert_eq!(error.path(), "/none");
+        // The first one of the caller is not the fence.
+        let error = node.ownership().fenced().check("/none", None).commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode });
+        node.delete().await.unwrap();
+    });
+}
+
+#[test]
+fn a_fenced_transaction_of_a_lost_session_is_not_even_sent() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        expire(&server, &zk).await;
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        // The same path exists again, which must not let the old owner in.
+        let _next = ephemeral(&zk).await;
+        let error = node.ownership().fenced().create("/x", "").commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OwnershipLost);
+        assert_eq!(server.probe().requests(OpCode::Multi), 0);
+    });
+}
+
+#[test]
+fn a_fenced_transaction_does_not_move_to_the_next_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        // Refused without effect, and the session is over before it can be tried again.
+        let moved = server.rule(|request| match request.is(OpCode::Multi) {
+            true => Verdict::Refuse(ErrorCode::SessionMoved),
+            false => Verdict::Pass,
+        });
+        let moved = moved.times(1);
+        let commit = tokio::spawn(node.ownership().fenced().create("/x", "").commit());
+        moved.fired().await;
+        expire(&server, &zk).await;
+        assert_eq!(commit.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
+        assert!(!server.probe().exists("/x"));
+    });
+}
+
+#[test]
+fn a_fenced_transaction_with_a_lost_answer_may_have_been_applied() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = ephemeral(&zk).await;
+        let lost = server.rule(|request| match request.is(OpCode::Multi) {
+            true => Verdict::LoseReply,
+            false => Verdict::Pass,
+        });
+        let error = node.ownership().fenced().create("/x", "").commit().await.unwrap_err();
+        assert!(error.may_have_applied(), "{error}");
+        assert_eq!(lost.hits(), 1, "and is not repeated");
+        assert!(server.probe().exists("/x"));
+        node.delete().await.unwrap();
+    });
+}

@@ -1,0 +1,224 @@
+//! Retry policies as operations use them: attempts are counted at the server.
+
+mod common;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{builder, expire, simulated};
+use tokio::time::Instant;
+use zk_curator::retry::{
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
+    RetryPolicy, RetryUntilElapsed,
+};
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+async fn framework(policy: impl RetryPolicy) -> (TestServer, CuratorFramework) {
+    let server = TestServer::in_memory().await;
+    let zk = builder(&server).retry(policy).build().unwrap();
+    zk.start().await.unwrap();
+    (server, zk)
+}
+
+fn rule(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard {
+    server.rule(move |request: &RuleRequest<'_>| if request.is(opcode) { verdict } else { Verdict::Pass })
+}
+
+/// How often a read is sent, and how long it takes, when the server always refuses it.
+async fn attempts(policy: impl RetryPolicy) -> (u64, Duration) {
+    let (server, zk) = framework(policy).await;
+    let refused = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
+    let began = Instant::now();
+    assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::OperationTimeout);
+    assert_eq!(refused.hits(), server.probe().requests(OpCode::GetData));
+    (refused.hits(), began.elapsed())
+}
+
+#[test]
+fn each_policy_is_asked_as_documented() {
+    simulated(async {
+        assert_eq!(attempts(RetryOneTime::new(PAUSE)).await, (2, PAUSE));
+        assert_eq!(attempts(RetryNTimes::new(0, PAUSE)).await, (1, Duration::ZERO));
+        assert_eq!(attempts(RetryNTimes::new(3, PAUSE)).await, (4, 3 * PAUSE));
+        // At the limit of ten pauses it has been sent eleven times.
+        assert_eq!(attempts(RetryUntilElapsed::new(10 * PAUSE, PAUSE)).await, (11, 10 * PAUSE));
+        let (sent, took) = attempts(ExponentialBackoffRetry::new(PAUSE, 4).seed(1)).await;
+        assert!(sent == 5 && (4 * PAUSE..=30 * PAUSE).contains(&took), "{sent} in {took:?}");
+        let (sent, took) = attempts(BoundedExponentialBackoffRetry::new(PAUSE, PAUSE, 4)).await;
+        assert_eq!((sent, took), (5, 4 * PAUSE));
+    });
+}
+
+#[test]
+fn retry_forever_goes_on_as_long_as_there_is_a_connection() {
+    simulated(async {
+        let (server, zk) = framework(RetryForever::new(PAUSE)).await;
+        let refused =
+            rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout)).times(1000);
+        let began = Instant::now();
+        assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!((refused.hits(), began.elapsed()), (1000, 1000 * PAUSE));
+    });
+}
+
+/// CURATOR-559: retries within retries.
+#[test]
+fn curator_559_the_steps_of_one_operation_share_one_budget() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(5, PAUSE)).await;
+        // The create of the node passes the first time, that of its parents never does.
+        let refused = server.rule(|request| match request.is(OpCode::CreateContainer) {
+            true => Verdict::Refuse(ErrorCode::OperationTimeout),
+            false => Verdict::Pass,
+        });
+        zk.create("/a/b/c").creating_parents_as_containers().await.unwrap_err();
+        assert_eq!(refused.hits(), 6);
+        drop(refused);
+
+        // A create whose answer is always lost, and whose node can never be looked for.
+        zk.create("/p").await.unwrap();
+        let lost = rule(&server, OpCode::Create2, Verdict::LoseReply).times(1);
+        let refused = rule(&server, OpCode::Sync, Verdict::LoseRequest);
+        let error = zk.create("/p/n").protected().await.unwrap_err();
+        assert!(error.may_have_applied(), "the create is what the error is about: {error}");
+        assert_eq!((lost.hits(), refused.hits()), (1, 5));
+    });
+}
+
+#[test]
+fn an_error_that_no_retry_mends_is_returned_at_once() {
+    simulated(async {
+        let (server, zk) = framework(RetryForever::new(PAUSE)).await;
+        let began = Instant::now();
+        for (code, kind) in [
+            (ErrorCode::NoAuth, ErrorKind::NoAuth),
+            (ErrorCode::InvalidAcl, ErrorKind::InvalidAcl),
+            (ErrorCode::NotReadOnly, ErrorKind::ReadOnly),
+            (ErrorCode::Unimplemented, ErrorKind::Server(ErrorCode::Unimplemented)),
+            (ErrorCode::NoChildrenForEphemerals, ErrorKind::NoChildrenForEphemerals),
+        ] {
+            let refused = server.rule(move |request| match request.opcode() {
+                OpCode::Create2 | OpCode::Delete | OpCode::Exists => Verdict::Refuse(code),
+                _ => Verdict::Pass,
+            });
+            for error in [
+                zk.create("/a").protected().await.unwrap_err(),
+                zk.delete("/a").guaranteed().await.unwrap_err(),
+                zk.exists("/a").await.unwrap_err(),
+            ] {
+                assert_eq!((error.kind(), error.code()), (kind, Some(code)));
+                assert!(!error.is_retryable() && !error.may_have_applied());
+            }
+            assert_eq!(refused.hits(), 3);
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    });
+}
+
+#[test]
+fn reads_and_sync_are_sent_again_after_a_lost_answer() {
+    simulated(async {
+        let (server, zk) = framework(RetryOneTime::new(PAUSE)).await;
+        zk.create("/a").await.unwrap();
+        for opcode in [OpCode::GetData, OpCode::Exists, OpCode::GetChildren2, OpCode::Sync] {
+            let lost = rule(&server, opcode, Verdict::LoseReply).times(1);
+            match opcode {
+                OpCode::GetData => drop(zk.get_data("/a").await.unwrap()),
+                OpCode::Exists => drop(zk.exists("/a").await.unwrap().unwrap()),
+                OpCode::GetChildren2 => drop(zk.children("/a").await.unwrap()),
+                _ => zk.sync("/a").await.unwrap(),
+            }
+            assert_eq!(lost.hits(), 1);
+        }
+    });
+}
+
+#[test]
+fn reads_go_on_in_the_next_session() {
+    simulated(async {
+        let (server, zk) = framework(RetryOneTime::new(PAUSE)).await;
+        zk.create("/a").data("1").await.unwrap();
+        // It expires with the read in flight.
+        let delayed = rule(&server, OpCode::GetData, Verdict::Delay(PAUSE)).times(1);
+        let read = tokio::spawn(zk.get_data("/a").into_future());
+        delayed.fired().await;
+        expire(&server, &zk).await;
+        assert_eq!(read.await.unwrap().unwrap(), "1");
+        assert_eq!(zk.status().session_epoch, 2);
+    });
+}
+
+/// Curator retries SESSIONEXPIRED by default: what was to belong to one session ends up in another (defect t).
+#[test]
+fn curator_defect_t_an_ephemeral_create_does_not_move_to_the_next_session_unasked() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(5, PAUSE)).await;
+        let delayed = rule(&server, OpCode::Create2, Verdict::Delay(PAUSE)).times(1);
+        let create = tokio::spawn(zk.create("/a").mode(CreateMode::Ephemeral).into_future());
+        delayed.fired().await;
+        expire(&server, &zk).await;
+        let error = create.await.unwrap().unwrap_err();
+        assert!(error.may_have_applied() || error.is_session_lost(), "{error}");
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().paths(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_write_that_certainly_was_not_applied_is_sent_again() {
+    simulated(async {
+        let (server, zk) = framework(RetryOneTime::new(PAUSE)).await;
+        zk.create("/a").await.unwrap();
+        let moved = || server.rule(|_| Verdict::Refuse(ErrorCode::SessionMoved)).times(1);
+        let rule = moved();
+        assert_eq!(zk.set_data("/a", "x").await.unwrap().version, 1);
+        drop(rule);
+        let rule = moved();
+        zk.transaction().set_data("/a", "y").commit().await.unwrap();
+        drop(rule);
+        let rule = moved();
+        zk.create("/b").await.unwrap();
+        drop(rule);
+        let rule = moved();
+        zk.delete("/b").await.unwrap();
+        assert_eq!(rule.hits(), 1);
+    });
+}
+
+/// A policy sees what it is told.
+#[derive(Clone, Default)]
+struct Witness(Arc<Mutex<Vec<(u32, Duration, ErrorKind)>>>);
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+impl RetryPolicy for Witness {
+    fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
+        self.0.lock().unwrap().push((retries, elapsed, error.kind()));
+        (retries < 2).then_some(PAUSE)
+    }
+}
+
+#[test]
+fn a_policy_is_told_the_number_of_retries_the_time_and_the_error() {
+    simulated(async {
+        let witness = Witness::default();
+        let (server, zk) = framework(witness.clone()).await;
+        let _refused = rule(&server, OpCode::Sync, Verdict::Refuse(ErrorCode::SessionMoved));
+        zk.sync("/a").await.unwrap_err();
+        let kind = ErrorKind::SessionMoved;
+        assert_eq!(
+            *witness.0.lock().unwrap(),
+            [(0, Duration::ZERO, kind), (1, PAUSE, kind), (2, 2 * PAUSE, kind)]
+        );
+    });
+}
