@@ -1,22 +1,188 @@
-//! Every future of the framework, dropped at every await point: nothing is left after `close`.
+//! Every future of the framework that changes something, dropped at every await point: nothing is left after
+//! `close`, and nobody else's nodes are touched.
 
 mod common;
 
-use common::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
-use zk_curator::CreateMode;
-use zk_curator_testing::TestServer;
+use std::time::Duration;
+
+use common::{
+    assert_clean_after_close, builder, connected, in_memory, once, poll_then_drop, real_time, session_id,
+    simulated, until,
+};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+
+/// Drops the future of `operation` at each of its await points, on a server and with a framework of its own, as
+/// `prepare` leaves them, with `fault` there while it runs. Then `close` has to leave the server clean. Returns
+/// when the operation gets through; its output is given to `finish`.
+async fn cancelled_everywhere<T, Fut: Future<Output = T>>(
+    prepare: impl AsyncFn(&TestServer, &CuratorFramework),
+    fault: Option<(OpCode, Verdict)>,
+    operation: impl Fn(CuratorFramework) -> Fut,
+    finish: impl AsyncFn(T),
+) {
+    for step in 0.. {
+        let (server, zk) = in_memory().await;
+        prepare(&server, &zk).await;
+        let fault = fault.map(|(opcode, verdict)| once(&server, opcode, verdict));
+        let output = poll_then_drop(operation(zk.clone()), step).await;
+        let done = output.is_some();
+        if let Some(output) = output {
+            assert!(step > 2, "it has awaited nothing");
+            finish(output).await;
+        }
+        if done {
+            assert!(fault.is_none_or(|fault| fault.hits() == 1), "the fault did not happen");
+        }
+        zk.close().await.expect("close");
+        assert_clean_after_close(&server);
+        if done {
+            return;
+        }
+    }
+}
+
+const FAULTS: [Option<(OpCode, Verdict)>; 4] = [
+    None,
+    Some((OpCode::Create2, Verdict::LoseReply)),
+    Some((OpCode::Create2, Verdict::LoseRequest)),
+    Some((OpCode::Create2, Verdict::Delay(Duration::from_millis(50)))),
+];
+
+/// Leaves the parents of the nodes below there, or not.
+async fn parents(zk: &CuratorFramework, exist: bool) {
+    if exist {
+        let create = zk.create("/p/q").mode(CreateMode::Container).creating_parents_as_containers();
+        create.await.expect("the parents");
+    }
+}
 
 #[test]
 fn a_protected_create_leaves_no_node() {
     simulated(async {
-        for step in 0.. {
-            let (server, zk) = in_memory().await;
-            zk.create("/parent").mode(CreateMode::Container).await.unwrap();
-            let create = zk.create("/parent/n-").mode(CreateMode::PersistentSequential).protected();
-            if poll_then_drop(IntoFuture::into_future(create), step).await.is_some() {
-                assert!(step > 3, "it has awaited something");
-                break;
+        for mode in [CreateMode::Persistent, CreateMode::EphemeralSequential] {
+            for (exist, fault) in FAULTS.into_iter().flat_map(|fault| [(true, fault), (false, fault)]) {
+                let prepare = async |_: &TestServer, zk: &CuratorFramework| parents(zk, exist).await;
+                let create = |zk: CuratorFramework| {
+                    zk.create("/p/q/n").mode(mode).creating_parents_as_containers().protected()
+                };
+                // Plain, the node is the caller's from the answer on.
+                let plain = |zk: CuratorFramework| async move {
+                    let created = create(zk.clone()).await.expect("a node");
+                    (zk, created)
+                };
+                let delete = async |(zk, created): (CuratorFramework, zk_curator::Created)| {
+                    zk.delete(created.path).await.expect("deleted");
+                };
+                cancelled_everywhere(prepare, fault, plain, delete).await;
+                let owned = |zk| create(zk).owned().into_future();
+                cancelled_everywhere(prepare, fault, owned, async |node| drop(node)).await;
+                let with_siblings = |zk| create(zk).owned_with_siblings().into_future();
+                cancelled_everywhere(prepare, fault, with_siblings, async |node| drop(node)).await;
             }
+        }
+    });
+}
+
+#[test]
+fn an_owned_create_leaves_no_node_as_long_as_its_answer_comes() {
+    simulated(async {
+        for mode in [CreateMode::Persistent, CreateMode::Ephemeral, CreateMode::PersistentSequential] {
+            for (exist, fault) in [(true, FAULTS[0]), (false, FAULTS[0]), (true, FAULTS[3])] {
+                let prepare = async |_: &TestServer, zk: &CuratorFramework| parents(zk, exist).await;
+                let create = |zk: CuratorFramework| {
+                    let create = zk.create("/p/q/n").mode(mode).creating_parents_as_containers();
+                    create.owned().into_future()
+                };
+                cancelled_everywhere(prepare, fault, create, async |node| drop(node)).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn an_owned_node_that_is_being_deleted_is_deleted() {
+    simulated(async {
+        for mode in [CreateMode::Persistent, CreateMode::Ephemeral] {
+            for fault in [
+                None,
+                Some((OpCode::Delete, Verdict::LoseReply)),
+                Some((OpCode::Delete, Verdict::LoseRequest)),
+            ] {
+                let nothing = async |_: &TestServer, _: &CuratorFramework| {};
+                let delete = |zk: CuratorFramework| async move {
+                    let node = zk.create("/n").mode(mode).owned().await.expect("a node");
+                    node.delete().await.expect("deleted");
+                };
+                cancelled_everywhere(nothing, fault, delete, async |()| {}).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_guaranteed_delete_is_done_once_polled() {
+    simulated(async {
+        for fault in [
+            None,
+            Some((OpCode::Delete, Verdict::LoseReply)),
+            Some((OpCode::Delete, Verdict::LoseRequest)),
+            Some((OpCode::Delete, Verdict::Refuse(zk_curator::ErrorCode::OperationTimeout))),
+        ] {
+            // Steps 0 and 1 drop it before it was polled, when there is nothing to guarantee.
+            for step in 2.. {
+                let (server, zk) = in_memory().await;
+                zk.create("/p/a/b").creating_parents().await.unwrap();
+                zk.create("/p/c").await.unwrap();
+                let _fault = fault.map(|(opcode, verdict)| once(&server, opcode, verdict));
+                let delete = zk.delete("/p").guaranteed().deleting_children();
+                let done = poll_then_drop(delete.into_future(), step).await.is_some();
+                zk.close().await.unwrap();
+                assert_clean_after_close(&server);
+                if done {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_guaranteed_delete_that_is_dropped_sends_no_second_request() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/n").await.unwrap();
+        let delayed = once(&server, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
+        assert!(poll_then_drop(zk.delete("/n").guaranteed().into_future(), 2).await.is_none());
+        delayed.fired().await;
+        // A second one would take the node of somebody else.
+        let deleted = until(&server, |probe| !probe.exists("/n")).await;
+        zk.create("/n").await.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().requests(OpCode::Delete), deleted.requests(OpCode::Delete));
+        assert!(server.probe().exists("/n"));
+    });
+}
+
+#[test]
+fn waiting_for_the_loss_leaves_nothing() {
+    simulated(async {
+        for step in 0..12 {
+            let (server, zk) = in_memory().await;
+            let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
+            // It is woken by each change of the data, and never ready.
+            let writer = tokio::spawn({
+                let zk = zk.clone();
+                async move {
+                    loop {
+                        zk.set_data("/n", "x").await.map(drop).unwrap_or_default();
+                    }
+                }
+            });
+            assert!(poll_then_drop(node.ownership().lost(), step).await.is_none());
+            writer.abort();
+            node.delete().await.unwrap();
             zk.close().await.unwrap();
             assert_clean_after_close(&server);
         }
@@ -24,10 +190,87 @@ fn a_protected_create_leaves_no_node() {
 }
 
 #[test]
-fn an_unused_framework_leaves_nothing() {
-    common::real_time(async {
+fn a_start_that_is_dropped_goes_on_and_can_be_closed() {
+    simulated(async {
+        for step in 0.. {
+            let server = TestServer::in_memory().await;
+            let zk = builder(&server).authorization("digest", "me:secret").build().unwrap();
+            let done = poll_then_drop(zk.start(), step).await.is_some();
+            if step > 1 {
+                zk.wait_connected().await.unwrap();
+                zk.create("/n").mode(CreateMode::Ephemeral).await.unwrap();
+            }
+            zk.close().await.unwrap();
+            assert_clean_after_close(&server);
+            if done {
+                assert!(step > 3);
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_close_that_is_dropped_goes_on() {
+    simulated(async {
+        for step in 2.. {
+            let (server, zk) = in_memory().await;
+            drop(zk.create("/n").owned().await.unwrap());
+            let done = poll_then_drop(zk.close(), step).await.is_some();
+            let closed = |status: &zk_curator::ConnectionStatus| status.state == ConnectionState::Closed;
+            zk.states().until(closed).await.unwrap();
+            assert_clean_after_close(&server);
+            if done {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn plain_requests_that_are_dropped_do_not_disturb_the_next_ones() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/n").data("0").await.unwrap();
+        let session = session_id(&zk);
+        for step in 0..20 {
+            poll_then_drop(zk.get_data("/n").watched().into_future(), step).await;
+            poll_then_drop(zk.children("/").into_future(), step).await;
+            poll_then_drop(zk.exists("/none").watched().into_future(), step).await;
+            poll_then_drop(zk.set_data("/n", step.to_string()).into_future(), step).await;
+            poll_then_drop(zk.transaction().check("/n", None).commit(), step).await;
+            poll_then_drop(zk.sync("/").into_future(), step).await;
+            poll_then_drop(zk.wait_connected(), step).await;
+        }
+        assert_eq!(zk.get_data("/n").await.unwrap(), "19");
+        assert_eq!(session_id(&zk), session, "on the same connection\n{}", server.probe());
+        assert_eq!(server.probe().connections(), 1);
+    });
+}
+
+/// Not at await points but wherever two threads happen to be.
+#[test]
+fn tasks_that_are_aborted_leave_nothing() {
+    real_time(async {
         let server = TestServer::start().await;
         let zk = connected(&server).await;
+        for round in 0..200 {
+            let tasks: Vec<_> = (0..4)
+                .map(|_| {
+                    let create = zk.create("/p/n-").mode(CreateMode::PersistentSequential);
+                    let create = create.creating_parents_as_containers().protected().owned();
+                    tokio::spawn(async move { create.await.map(|node| async { node.delete().await })?.await })
+                })
+                .collect();
+            for _ in 0..round % 7 {
+                tokio::task::yield_now().await;
+            }
+            for task in tasks {
+                task.abort();
+                // Whether it was done or cancelled: its future is gone.
+                drop(task.await);
+            }
+        }
         zk.close().await.unwrap();
         assert_clean_after_close(&server);
     });

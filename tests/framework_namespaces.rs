@@ -9,8 +9,8 @@ use zk_curator_testing::TestServer;
 
 async fn in_namespace(namespace: &str) -> (TestServer, CuratorFramework) {
     let server = TestServer::in_memory().await;
-    let zk = builder(&server).namespace(namespace).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = builder(&server).namespace(namespace).build().expect("a framework");
+    zk.start().await.expect("a framework");
     (server, zk)
 }
 

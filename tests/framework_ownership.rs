@@ -14,7 +14,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 
 async fn ephemeral(zk: &CuratorFramework) -> OwnedNode {
-    zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap()
+    zk.create("/n").mode(CreateMode::Ephemeral).owned().await.expect("a node")
 }
 
 /// A task that waits for the loss, once it watches the node.

@@ -1,4 +1,5 @@
 //! Retry policies as operations use them: attempts are counted at the server.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 

@@ -13,7 +13,7 @@ async fn reconnect(server: &TestServer, zk: &CuratorFramework) {
     let before = states.current().epoch;
     assert!(server.disconnect(session_id(zk).get()));
     let back = |status: &zk_curator::ConnectionStatus| status.epoch > before && status.state.is_connected();
-    states.until(back).await.unwrap();
+    states.until(back).await.expect("a connection");
 }
 
 #[test]

@@ -11,9 +11,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_curator::retry::ExponentialBackoffRetry;
-use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, SessionId};
-use zk_curator_testing::{Probe, TestServer};
+use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
+use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
 
 /// Longer than any test needs, in real time.
 const LONG: Duration = Duration::from_secs(60);
@@ -70,6 +71,25 @@ pub(crate) async fn in_memory() -> (TestServer, CuratorFramework) {
     let server = TestServer::in_memory().await;
     let zk = connected(&server).await;
     (server, zk)
+}
+
+/// The same of a framework that tries nothing again.
+pub(crate) async fn impatient() -> (TestServer, CuratorFramework) {
+    let server = TestServer::in_memory().await;
+    let zk = builder(&server).retry(RetryNTimes::new(0, Duration::ZERO)).build().unwrap();
+    zk.start().await.unwrap();
+    (server, zk)
+}
+
+/// Waits for a state of the connection.
+pub(crate) async fn until_state(zk: &CuratorFramework, state: ConnectionState) -> ConnectionStatus {
+    let reached = timeout(LONG_SIMULATED / 2, zk.states().until(|status| status.state == state)).await;
+    reached.ok().flatten().unwrap_or_else(|| panic!("never {state:?}: {zk:?}"))
+}
+
+/// What happens to the next request with an opcode.
+pub(crate) fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard {
+    server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
 }
 
 /// The session of a connected framework.

@@ -1,0 +1,176 @@
+//! What is deleted in the background: by guaranteed deletes, dropped guards and `close`.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{
+    assert_clean_after_close, builder, connected, expire, impatient, in_memory, once, simulated, until,
+    until_state,
+};
+use tokio::time::Instant;
+use zk_curator::{ConnectionState, CreateMode, ErrorCode, ErrorKind};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+
+/// CURATOR-106: the outage is long, and the delete was put off by recursion.
+#[test]
+fn curator_106_a_guaranteed_delete_happens_after_a_long_outage() {
+    simulated(async {
+        let (server, zk) = impatient().await;
+        zk.create("/p/n").creating_parents().await.unwrap();
+        zk.create("/q").await.unwrap();
+        server.stop().await;
+        let (tree, node) = tokio::join!(
+            zk.delete("/p").guaranteed().deleting_children().into_future(),
+            zk.delete("/q").guaranteed().into_future(),
+        );
+        assert_eq!(tree.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(node.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        tokio::time::sleep(Duration::from_secs(6 * 3600)).await;
+        assert_eq!(zk.state(), ConnectionState::Lost);
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.paths().is_empty()).await;
+    });
+}
+
+/// CURATOR-42: NoNode and NoAuth were tried for ever.
+#[test]
+fn curator_42_a_guaranteed_delete_that_is_refused_ends() {
+    simulated(async {
+        for code in [ErrorCode::NoAuth, ErrorCode::NoNode, ErrorCode::NotEmpty, ErrorCode::BadVersion] {
+            let (server, zk) = impatient().await;
+            server.stop().await;
+            zk.delete("/n").guaranteed().await.unwrap_err();
+            let refused = server.rule(move |request| match request.is_delete() {
+                true => Verdict::Refuse(code),
+                false => Verdict::Pass,
+            });
+            server.restart().await.unwrap();
+            refused.fired().await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(refused.hits(), 1, "{code:?}");
+        }
+    });
+}
+
+#[test]
+fn a_guaranteed_delete_honours_its_version_in_the_background() {
+    simulated(async {
+        let (server, zk) = impatient().await;
+        zk.create("/n").await.unwrap();
+        server.stop().await;
+        zk.delete("/n").version(0).guaranteed().await.unwrap_err();
+        let held = server.rule(|request| match request.is_delete() {
+            true => Verdict::Refuse(ErrorCode::OperationTimeout),
+            false => Verdict::Pass,
+        });
+        server.restart().await.unwrap();
+        zk.wait_connected().await.unwrap();
+        held.fired().await;
+        connected(&server).await.set_data("/n", "new").await.unwrap();
+        drop(held);
+        let deletes = server.probe().requests(OpCode::Delete);
+        until(&server, |probe| probe.requests(OpCode::Delete) > deletes).await;
+        assert_eq!(server.probe().data("/n").unwrap(), "new");
+    });
+}
+
+#[test]
+fn deleting_an_owned_node_twice_because_of_a_lost_answer_is_no_error() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+        node.delete().await.unwrap();
+        assert_eq!((lost.hits(), server.probe().requests(OpCode::Delete)), (1, 2));
+    });
+}
+
+#[test]
+fn an_owned_node_that_cannot_be_deleted_now_is_deleted_later() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let dropped = zk.create("/m").owned().await.unwrap();
+        server.stop().await;
+        let error = node.delete().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::ConnectionLoss, "/n"));
+        drop(dropped);
+        // Neither is ephemeral, so both outlive the session.
+        until_state(&zk, ConnectionState::Lost).await;
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.paths().is_empty()).await;
+    });
+}
+
+#[test]
+fn the_error_of_an_owned_delete_remembers_that_the_first_try_may_have_been_applied() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+        let delete = tokio::spawn(node.delete());
+        lost.fired().await;
+        server.stop().await;
+        assert!(delete.await.unwrap().unwrap_err().may_have_applied());
+    });
+}
+
+#[test]
+fn close_performs_what_is_owed() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for n in 0..100 {
+            drop(zk.create(format!("/n{n}")).owned().await.unwrap());
+        }
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn close_performs_what_is_owed_in_another_session_if_it_has_to() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        // The drop meets a session that has just ended, and close comes before the next has begun.
+        let mut states = zk.states();
+        expire(&server, &zk).await;
+        states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        drop(node);
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn close_gives_up_on_what_is_owed_at_its_timeout() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let close_timeout = Duration::from_secs(2);
+        let zk = builder(&server).close_timeout(close_timeout).build().unwrap();
+        zk.start().await.unwrap();
+        let node = zk.create("/n").owned().await.unwrap();
+        server.partition();
+        drop(node);
+        let began = Instant::now();
+        assert_eq!(zk.close().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(began.elapsed(), 2 * close_timeout, "once for what is owed, once for the session");
+    });
+}
+
+#[test]
+fn guards_may_be_dropped_after_the_close() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        let create =
+            tokio::spawn(zk.create("/m").mode(CreateMode::Ephemeral).protected().owned().into_future());
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+        drop(node);
+        drop(create.await.unwrap());
+        assert_clean_after_close(&server);
+    });
+}
