@@ -1,0 +1,290 @@
+//! Requests and answers that are lost: what the client says about them.
+
+mod common;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
+use zk_curator_client::{CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+
+#[test]
+fn a_lost_request_and_a_lost_answer_are_both_connection_loss_that_may_have_applied() {
+    simulated(async {
+        for (verdict, applied) in
+            [(Verdict::LoseReply, true), (Verdict::LoseRequest, false), (Verdict::Disconnect, false)]
+        {
+            let server = TestServer::in_memory().await;
+            let zk = connected(&server).await;
+            let _lost = server
+                .rule(move |request| if request.is_create() { verdict } else { Verdict::Pass })
+                .times(1);
+            let error = create(&zk, "/a").await.unwrap_err();
+            assert_eq!(error, Error::ConnectionLoss { sent: true });
+            assert!(error.may_have_applied());
+            assert_eq!(zk.exists("/a").await.unwrap().is_some(), applied, "{verdict:?}");
+        }
+    });
+}
+
+#[test]
+fn answers_before_a_loss_are_kept_and_nothing_after_it_is_sent_again() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let _lost = server
+            .rule(|request| if request.is_about("/lost") { Verdict::LoseRequest } else { Verdict::Pass })
+            .times(1);
+        let create = |path| zk.create(path, b"", &open(), CreateMode::Persistent);
+        let (before, lost, after) = (create("/before"), create("/lost"), create("/after"));
+        assert_eq!(before.await.unwrap().path, "/before");
+        assert_eq!(lost.await, Err(Error::ConnectionLoss { sent: true }));
+        assert_eq!(after.await, Err(Error::ConnectionLoss { sent: true }));
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().paths(), ["/before"]);
+    });
+}
+
+/// Every create that fails says the truth about whether it may have been applied, whatever happens to it.
+#[test]
+fn what_was_not_applied_never_counts_as_applied_and_what_was_always_may_have() {
+    simulated(async {
+        for seed in 0..30 {
+            let server = TestServer::in_memory().await;
+            let zk = start(builder(&server).seed(seed)).await;
+            let random = Mutex::new(fastrand::Rng::with_seed(seed));
+            let _faults = server.rule(move |request| {
+                if !request.is_create() {
+                    return Verdict::Pass;
+                }
+                match random.lock().unwrap().u8(..24) {
+                    0 => Verdict::LoseReply,
+                    1 => Verdict::LoseRequest,
+                    2 => Verdict::Disconnect,
+                    3 => Verdict::Refuse(ErrorCode::SystemError),
+                    4 => Verdict::Delay(Duration::from_millis(30)),
+                    _ => Verdict::Pass,
+                }
+            });
+            let mut outcomes = Vec::new();
+            for batch in 0..40 {
+                let paths: Vec<_> = (0..10).map(|n| format!("/{batch}-{n}")).collect();
+                let create = |path| zk.create(path, b"", &open(), CreateMode::Persistent);
+                let pending: Vec<_> = paths.iter().map(|path| create(path)).collect();
+                for (path, pending) in paths.into_iter().zip(pending) {
+                    outcomes.push((path, pending.await));
+                }
+            }
+            zk.sync("/").await.unwrap();
+            let probe = server.probe();
+            let mut lost = 0;
+            for (path, outcome) in outcomes {
+                match (probe.exists(&path), outcome) {
+                    (true, Ok(_)) => {}
+                    (_, Err(error)) if error.may_have_applied() => lost += 1,
+                    (false, Err(_)) => {}
+                    (exists, outcome) => panic!("seed {seed}: {path} exists: {exists}, but {outcome:?}"),
+                }
+            }
+            assert!(lost > 0, "seed {seed} lost nothing");
+        }
+    });
+}
+
+#[test]
+fn an_expired_session_is_a_final_state_and_a_typed_error() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let session = zk.session();
+        zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        let (_, watch) = zk.get_data_watched("/e").await.unwrap();
+        let mut states = zk.states();
+        server.expire(id(&zk)).await;
+        let expired = SessionState::Expired(ExpiredBy::Server);
+        until(&mut states, |state| state == expired).await;
+        assert_eq!(states.next().await, None);
+        assert_eq!((zk.state(), zk.session()), (expired, session));
+        // The event of the deletion may still have come.
+        if let Err(ended) = watch.await {
+            assert_eq!(ended, WatchEnded::SessionLost);
+        }
+        let gone = Error::SessionExpired { sent: false };
+        assert_eq!(create(&zk, "/a").await, Err(gone.clone()));
+        assert_eq!(zk.exists_watched("/a").await.unwrap_err(), gone);
+        assert_eq!(zk.add_auth("digest", b"a:b").await, Err(gone.clone()));
+        assert_eq!(zk.connected().await, Err(gone.clone()));
+        assert_eq!(gone.code(), Some(ErrorCode::SessionExpired));
+        assert_eq!(zk.close().await, Ok(()));
+        assert_eq!(zk.state(), expired);
+        assert_eq!(common::history(zk.states()).await, [expired]);
+        assert!(server.probe().sessions().is_empty());
+    });
+}
+
+#[test]
+fn requests_in_flight_when_the_session_expires_may_have_been_applied() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let _slow = server.rule(|request| {
+            if request.is_create() { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
+        });
+        let in_flight = zk.create("/a", b"", &open(), CreateMode::Persistent);
+        let session = id(&zk);
+        let expire = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            server.expire(session).await
+        };
+        let (error, expired) = tokio::join!(in_flight, expire);
+        assert!(expired);
+        assert!(error.unwrap_err().may_have_applied());
+        assert_eq!(zk.connected().await, Err(Error::SessionExpired { sent: false }));
+    });
+}
+
+#[test]
+fn a_refused_identity_ends_the_client_now_or_after_a_reconnect() {
+    simulated(async {
+        for at_reconnect in [false, true] {
+            let server = TestServer::in_memory().await;
+            let zk = connected(&server).await;
+            if at_reconnect {
+                zk.add_auth("digest", b"a:b").await.unwrap();
+            }
+            let _refused = server.rule(|request| {
+                if request.is(OpCode::Auth) { Verdict::Refuse(ErrorCode::AuthFailed) } else { Verdict::Pass }
+            });
+            let mut states = zk.states();
+            if at_reconnect {
+                server.disconnect(id(&zk));
+            } else {
+                assert_eq!(zk.add_auth("digest", b"a:b").await, Err(Error::AuthFailed { sent: false }));
+            }
+            until(&mut states, |state| state == SessionState::AuthFailed).await;
+            assert_eq!(create(&zk, "/a").await, Err(Error::AuthFailed { sent: false }));
+            assert_eq!(zk.connected().await, Err(Error::AuthFailed { sent: false }));
+        }
+    });
+}
+
+#[test]
+fn an_identity_waits_for_a_server_and_is_kept() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, network) = common::on_network(&server).await;
+        network.down();
+        common::cut(&server, &zk).await;
+        let added = zk.add_auth("digest", b"late:x");
+        drop(zk.add_auth("digest", b"dropped:x"));
+        network.up();
+        added.await.unwrap();
+        reconnect(&server, &zk).await;
+        zk.sync("/").await.unwrap();
+        let identities = server.probe().session(id(&zk)).unwrap().identities.clone();
+        assert_eq!(identities, ["digest:late", "digest:dropped"]);
+        let huge = vec![0; 1 << 20];
+        assert!(matches!(zk.add_auth("digest", &huge).await, Err(Error::TooLarge { .. })));
+    });
+}
+
+#[test]
+fn the_queue_is_bounded_in_requests_and_bytes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = start(builder(&server).queue_limits(3, 1000)).await;
+        server.hold();
+        let waiting: Vec<_> = (0..3).map(|_| zk.sync("/")).collect();
+        let full = zk.sync("/").await.unwrap_err();
+        assert!(matches!(full, Error::QueueFull { requests: 3, .. }), "{full:?}");
+        assert!(!full.may_have_applied());
+        server.release();
+        for waiting in waiting {
+            waiting.await.unwrap();
+        }
+        server.hold();
+        let large = zk.create("/a", &[0; 900], &open(), CreateMode::Persistent);
+        let full = zk.create("/b", &[0; 900], &open(), CreateMode::Persistent).await.unwrap_err();
+        assert!(matches!(full, Error::QueueFull { requests: 1, .. }), "{full:?}");
+        server.release();
+        large.await.unwrap();
+        assert_eq!(server.probe().paths(), ["/a"]);
+        // A request that was dropped in the queue of a disconnected client gives its place back in the end.
+        zk.sync("/").await.unwrap();
+    });
+}
+
+#[test]
+fn a_request_over_the_limit_is_refused_here_and_the_connection_lives() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let path = "/a";
+        // Headers, lengths, path, ACL and flags take the rest.
+        let mut fits = 0xf_ffff - 8 - 4 - path.len() - 4 - 4 - (4 + 4 + 5 + 4 + 6) - 4;
+        let op = |length| {
+            let data = vec![0; length].into();
+            Op::Create { path: path.into(), data, acl: open(), mode: CreateMode::Persistent, ttl: None }
+        };
+        zk.create(path, &vec![0; fits], &open(), CreateMode::Persistent).await.unwrap();
+        zk.delete(path, None).await.unwrap();
+        fits += 1;
+        let refused = zk.create(path, &vec![0; fits], &open(), CreateMode::Persistent).await.unwrap_err();
+        assert_eq!(refused, Error::TooLarge { length: 0x10_0000, limit: 0xf_ffff });
+        assert!(matches!(zk.multi(&[op(fits)]).await, Err(Error::TooLarge { .. })));
+        assert!(!refused.may_have_applied());
+        assert_eq!(server.probe().connections(), 1);
+    });
+}
+
+#[test]
+fn a_slow_server_is_waited_for() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let _slow =
+            server.rule(
+                |request| {
+                    if request.is(OpCode::Sync) { Verdict::Delay(TIMEOUT / 2) } else { Verdict::Pass }
+                },
+            );
+        // Each answer comes within two thirds of the timeout, all of them much later than it.
+        let syncs: Vec<_> = (0..6).map(|_| zk.sync("/")).collect();
+        for sync in syncs {
+            sync.await.unwrap();
+        }
+        assert_eq!(server.probe().connections(), 1);
+    });
+}
+
+#[test]
+fn a_chain_of_faults_leaves_one_client_and_one_session() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk: ZooKeeper = connected(&server).await;
+        let session = id(&zk);
+        for round in 0..20 {
+            match round % 4 {
+                0 => server.disconnect_all(),
+                1 => server.restart().await.unwrap(),
+                2 => {
+                    server.partition();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    server.heal();
+                }
+                _ => {
+                    server.hold();
+                    tokio::time::sleep(TIMEOUT / 2).await;
+                    server.release();
+                }
+            }
+            while zk.sync("/").await.is_err() {}
+        }
+        assert_eq!(id(&zk), session);
+        assert_eq!(server.probe().sessions().len(), 1);
+        zk.close().await.unwrap();
+        assert!(server.probe().sessions().is_empty());
+    });
+}

@@ -1,0 +1,157 @@
+//! What the client can ask of a server, without any fault.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{builder, connected, create, id, open, real_time, simulated, start, suite};
+use zk_curator_client::{CreateMode, ZooKeeper};
+use zk_curator_testing::TestServer;
+
+/// Declares one test per item for the embedded server, in memory and over TCP.
+macro_rules! on_the_embedded_server {
+    ($($name:ident)*) => {
+        mod in_memory {
+            $(#[test] fn $name() {
+                super::common::simulated(async {
+                    let server = zk_curator_testing::TestServer::in_memory().await;
+                    super::common::suite::$name(super::common::connected(&server).await).await;
+                });
+            })*
+        }
+        mod over_tcp {
+            $(#[test] fn $name() {
+                super::common::real_time(async {
+                    let server = zk_curator_testing::TestServer::start().await;
+                    let builder = zk_curator_client::ZooKeeper::builder(server.connect_string());
+                    super::common::suite::$name(super::common::start(builder).await).await;
+                });
+            })*
+        }
+    };
+}
+on_the_embedded_server! {
+    nodes_are_created_read_written_and_deleted
+    every_kind_of_node_is_created
+    transactions_apply_all_or_name_what_failed
+    one_shot_watches_fire_once_for_what_they_watch
+    calls_in_a_row_are_answered_in_their_order
+    large_data_come_back_whole
+    arguments_that_make_no_sense_are_refused_here
+    identities_are_accepted
+}
+
+#[test]
+fn the_server_sees_the_kinds_that_stats_do_not_show() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        suite::every_kind_of_node_is_created(connected(&server).await).await;
+        let probe = server.probe();
+        assert!(probe.is_container("/c"), "{probe}");
+        assert_eq!(probe.ttl("/t").unwrap().as_secs(), 600);
+        assert!(probe.sessions().is_empty(), "{probe}");
+    });
+}
+
+#[test]
+fn everything_is_below_the_chroot() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let outside = connected(&server).await;
+        create(&outside, "/app").await.unwrap();
+        create(&outside, "/app/deep").await.unwrap();
+        let chrooted = || ZooKeeper::builder("memory/app/deep").connector(Arc::new(server.connector()));
+        let zk = start(chrooted()).await;
+
+        assert_eq!(create(&zk, "/a").await.unwrap(), "/a");
+        let first = zk.create("/", b"", &open(), CreateMode::PersistentSequential).await.unwrap();
+        let second = zk.create("/a/", b"", &open(), CreateMode::EphemeralSequential).await.unwrap();
+        assert_eq!((first.path.as_str(), second.path.as_str()), ("/0000000001", "/a/0000000000"));
+        assert_eq!(zk.get_children("/").await.unwrap().names.len(), 2);
+        let (_, watch) = zk.get_children_watched("/").await.unwrap();
+        create(&outside, "/app/deep/b").await.unwrap();
+        assert_eq!(watch.await.unwrap().path, "/");
+        let (_, watch) = zk.exists_watched("/c").await.unwrap();
+        create(&outside, "/app/deep/c").await.unwrap();
+        assert_eq!(watch.await.unwrap().path, "/c");
+        let paths = [
+            "/app",
+            "/app/deep",
+            "/app/deep/0000000001",
+            "/app/deep/a",
+            "/app/deep/a/0000000000",
+            "/app/deep/b",
+            "/app/deep/c",
+        ];
+        assert_eq!(server.probe().paths(), paths);
+        zk.close().await.unwrap();
+
+        outside.close().await.unwrap();
+        let server = TestServer::in_memory().await;
+        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+        create(&connected(&server).await, "/app").await.unwrap();
+        suite::transactions_apply_all_or_name_what_failed(zk).await;
+        assert!(server.probe().exists("/app/m/s-0000000000"));
+    });
+}
+
+#[test]
+fn a_session_has_what_the_server_granted() {
+    simulated(async {
+        let longest = std::time::Duration::from_secs(3);
+        let server = TestServer::builder().tcp(false).max_session_timeout(longest).start().await.unwrap();
+        let zk = connected(&server).await;
+        let session = zk.connected().await.unwrap();
+        assert_eq!(session.timeout, longest);
+        assert_eq!(server.probe().session(id(&zk)).unwrap().timeout, longest);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn many_tasks_share_one_session() {
+    real_time(async {
+        let server = TestServer::start().await;
+        let zk = start(ZooKeeper::builder(server.connect_string())).await;
+        create(&zk, "/n").await.unwrap();
+        let tasks: Vec<_> = (0..50)
+            .map(|task| {
+                let zk = zk.clone();
+                tokio::spawn(async move {
+                    for n in 0..40 {
+                        let path = format!("/n/{task}-{n}");
+                        let (created, read) =
+                            (zk.create(&path, b"", &open(), CreateMode::Ephemeral), zk.exists(&path));
+                        created.await.unwrap();
+                        assert!(read.await.unwrap().is_some());
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(zk.get_children("/n").await.unwrap().names.len(), 2000);
+        assert_eq!(server.probe().connections(), 1);
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().children("/n").len(), 0);
+    });
+}
+
+#[test]
+fn a_client_needs_a_runtime_and_sane_settings() {
+    use zk_curator_client::ConnectError;
+    let no_runtime = ZooKeeper::builder("h").connect().unwrap_err();
+    assert!(matches!(no_runtime, ConnectError::NoRuntime));
+    simulated(async {
+        assert!(matches!(ZooKeeper::builder("").connect(), Err(ConnectError::ConnectString(_))));
+        for timeout in [std::time::Duration::ZERO, std::time::Duration::MAX] {
+            let refused = ZooKeeper::builder("h").session_timeout(timeout).connect().unwrap_err();
+            assert!(matches!(refused, ConnectError::SessionTimeout(_)));
+        }
+        let server = TestServer::in_memory().await;
+        let never_polled = builder(&server).connect().unwrap();
+        drop(never_polled);
+        server.until(|probe| probe.sessions().is_empty()).await;
+    });
+}

@@ -1,0 +1,260 @@
+//! One-shot watches across reconnects.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{
+    connected, create, cut, id, is_connected, on_network, open, real_time, reconnect, simulated, start, until,
+};
+use zk_curator_client::{CreateMode, EventType, WatchEnded, ZooKeeper};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+
+#[test]
+fn watches_survive_a_cut() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, other) = (connected(&server).await, connected(&server).await);
+        create(&zk, "/a").await.unwrap();
+        let (_, data) = zk.get_data_watched("/a").await.unwrap();
+        let (_, children) = zk.get_children_watched("/a").await.unwrap();
+        let (_, absent) = zk.exists_watched("/b").await.unwrap();
+        for _ in 0..3 {
+            reconnect(&server, &zk).await;
+        }
+        create(&other, "/a/x").await.unwrap();
+        other.set_data("/a", b"", None).await.unwrap();
+        create(&other, "/b").await.unwrap();
+        assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);
+        assert_eq!(children.await.unwrap().event_type, EventType::NodeChildrenChanged);
+        assert_eq!(absent.await.unwrap().event_type, EventType::NodeCreated);
+        // What has fired is not armed any more.
+        reconnect(&server, &zk).await;
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().watches(), []);
+    });
+}
+
+#[test]
+fn watches_fire_for_what_happened_while_the_client_was_away() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let ((zk, network), other) = (on_network(&server).await, connected(&server).await);
+        for path in ["/changed", "/deleted", "/parent", "/same"] {
+            create(&zk, path).await.unwrap();
+        }
+        let (_, changed) = zk.get_data_watched("/changed").await.unwrap();
+        let (_, deleted) = zk.exists_watched("/deleted").await.unwrap();
+        let (_, parent) = zk.get_children_watched("/parent").await.unwrap();
+        let (_, created) = zk.exists_watched("/created").await.unwrap();
+        let (_, mut same) = zk.get_data_watched("/same").await.unwrap();
+
+        network.down();
+        cut(&server, &zk).await;
+        other.set_data("/changed", b"", None).await.unwrap();
+        other.delete("/deleted", None).await.unwrap();
+        create(&other, "/parent/x").await.unwrap();
+        other.delete("/parent/x", None).await.unwrap();
+        create(&other, "/created").await.unwrap();
+        network.up();
+
+        assert_eq!(changed.await.unwrap().event_type, EventType::NodeDataChanged);
+        assert_eq!(deleted.await.unwrap().event_type, EventType::NodeDeleted);
+        assert_eq!(parent.await.unwrap().event_type, EventType::NodeChildrenChanged);
+        assert_eq!(created.await.unwrap().event_type, EventType::NodeCreated);
+        zk.sync("/").await.unwrap();
+        assert!(futures_now(&mut same).is_none());
+        other.delete("/same", None).await.unwrap();
+        assert_eq!(same.await.unwrap().event_type, EventType::NodeDeleted);
+    });
+}
+
+/// The result of a future that is ready.
+fn futures_now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}
+
+#[test]
+fn two_thousand_watches_on_long_paths_survive_a_cut() {
+    real_time(async {
+        let server = TestServer::start().await;
+        let builder = || ZooKeeper::builder(server.connect_string());
+        let (zk, other) = (start(builder()).await, start(builder()).await);
+        let paths: Vec<_> = (0..2000).map(|n| format!("/{n:067}")).collect();
+        assert_eq!(paths[0].len(), 68);
+        let created: Vec<_> =
+            paths.iter().map(|path| zk.create(path, b"", &open(), CreateMode::Persistent)).collect();
+        let reads: Vec<_> = paths.iter().map(|path| zk.get_data_watched(path)).collect();
+        for created in created {
+            created.await.unwrap();
+        }
+        let mut watches = Vec::new();
+        for read in reads {
+            watches.push(read.await.unwrap().1);
+        }
+        reconnect(&server, &zk).await;
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().watches().len(), 2000);
+        assert!(server.probe().requests(OpCode::SetWatches) >= 2);
+        let written: Vec<_> = paths.iter().map(|path| other.set_data(path, b"2", None)).collect();
+        for written in written {
+            written.await.unwrap();
+        }
+        for watch in watches {
+            assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+        }
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_watch_is_armed_although_the_cut_follows_its_answer_at_once() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, other) = (connected(&server).await, connected(&server).await);
+        create(&zk, "/a").await.unwrap();
+        for version in 0..50 {
+            // The read is answered, then the connection ends, and the write comes before the client is back.
+            let lost = server
+                .rule(|request| if request.is(OpCode::Sync) { Verdict::LoseRequest } else { Verdict::Pass })
+                .times(1);
+            let (read, cut) = (zk.get_data_watched("/a"), zk.sync("/"));
+            let (data, watch) = read.await.unwrap();
+            assert_eq!(data.stat.version, version);
+            lost.fired().await;
+            other.set_data("/a", b"", None).await.unwrap();
+            assert!(cut.await.unwrap_err().may_have_applied());
+            assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+        }
+    });
+}
+
+#[test]
+fn an_event_that_is_lost_with_the_connection_comes_after_it() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        create(&zk, "/a").await.unwrap();
+        let (_, watch) = zk.get_data_watched("/a").await.unwrap();
+        let lost = server.rule(
+            |request| {
+                if request.is(OpCode::SetData) { Verdict::LoseReply } else { Verdict::Pass }
+            },
+        );
+        // Both the answer and the event of the client's own write are lost.
+        let error = zk.set_data("/a", b"", None).await.unwrap_err();
+        assert!(error.may_have_applied());
+        assert_eq!(lost.hits(), 1);
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+    });
+}
+
+#[test]
+fn an_answer_never_shows_a_change_before_its_watch_fires() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let ((zk, network), other) = (on_network(&server).await, connected(&server).await);
+        create(&zk, "/a").await.unwrap();
+        let (_, mut watch) = zk.get_data_watched("/a").await.unwrap();
+        network.down();
+        cut(&server, &zk).await;
+        other.set_data("/a", b"new", None).await.unwrap();
+        let read = zk.get_data("/a");
+        network.up();
+        assert_eq!(read.await.unwrap().data, "new");
+        assert!(futures_now(&mut watch).is_some());
+    });
+}
+
+#[test]
+fn identities_are_replayed_before_watches_and_watches_before_requests() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, network) = on_network(&server).await;
+        zk.add_auth("digest", b"first:x").await.unwrap();
+        zk.add_auth("digest", b"second:x").await.unwrap();
+        create(&zk, "/a").await.unwrap();
+        let (_, _watch) = zk.get_data_watched("/a").await.unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&log);
+        let _log = server.rule(move |request| {
+            seen.lock().unwrap().push(request.opcode());
+            Verdict::Pass
+        });
+        network.down();
+        cut(&server, &zk).await;
+        let read = zk.get_data("/a");
+        network.up();
+        read.await.unwrap();
+        assert_eq!(*log.lock().unwrap(), [OpCode::Auth, OpCode::Auth, OpCode::SetWatches, OpCode::GetData]);
+        assert_eq!(server.probe().session(id(&zk)).unwrap().identities, ["digest:first", "digest:second"]);
+    });
+}
+
+#[test]
+fn a_dropped_watch_is_not_rearmed() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let (_, dropped) = zk.exists_watched("/a").await.unwrap();
+        let (_, kept) = zk.exists_watched("/b").await.unwrap();
+        drop(dropped);
+        drop(zk.exists_watched("/never-polled"));
+        reconnect(&server, &zk).await;
+        zk.sync("/").await.unwrap();
+        let probe = server.probe();
+        assert_eq!(probe.watches().iter().map(|watch| watch.path.as_str()).collect::<Vec<_>>(), ["/b"]);
+        drop(kept);
+    });
+}
+
+#[test]
+fn a_server_that_refuses_to_rearm_is_left_and_the_watches_kept() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let (_, watch) = zk.exists_watched("/a").await.unwrap();
+        let refused = server
+            .rule(|request| {
+                let code = zk_curator_proto::ErrorCode::SystemError;
+                if request.is(OpCode::SetWatches) { Verdict::Refuse(code) } else { Verdict::Pass }
+            })
+            .times(3);
+        let mut states = zk.states();
+        server.disconnect(id(&zk));
+        for _ in 0..5 {
+            until(&mut states, is_connected).await;
+        }
+        assert_eq!(refused.hits(), 3);
+        create(&zk, "/a").await.unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeCreated);
+    });
+}
+
+#[test]
+fn watches_end_with_the_session() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let (_, watch) = zk.exists_watched("/a").await.unwrap();
+        server.expire(id(&zk)).await;
+        assert_eq!(watch.await, Err(WatchEnded::SessionLost));
+
+        let zk = connected(&server).await;
+        let (_, watch) = zk.exists_watched("/a").await.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(watch.await, Err(WatchEnded::Closed));
+
+        // A watch does not keep the session open.
+        let zk = connected(&server).await;
+        let (_, watch) = zk.exists_watched("/a").await.unwrap();
+        drop(zk);
+        assert_eq!(watch.await, Err(WatchEnded::Closed));
+        server.until(|probe| probe.sessions().is_empty()).await;
+    });
+}
