@@ -16,7 +16,7 @@ use zk_curator::{CreateMode, ErrorKind};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{Error, InterProcessMutex};
-use zk_curator_testing::{MemoryConnector, TestServer};
+use zk_curator_testing::{MemoryConnector, SequenceOverflow, TestServer};
 
 const LOCK: &str = "/locks/orders";
 
@@ -195,7 +195,8 @@ fn in_the_order_of_arrival_after(prepare: impl Fn(&TestServer), ending: &str) {
 /// ZOOKEEPER-4372, kazoo #606: the counter turns negative after 2^31 - 1.
 #[test]
 fn the_order_survives_a_counter_that_wraps_around() {
-    in_the_order_of_arrival_after(|_| {}, "lock--2147483648");
+    let wrap = |server: &TestServer| server.set_sequence_overflow(SequenceOverflow::WrapsAround);
+    in_the_order_of_arrival_after(wrap, "lock--2147483648");
 }
 
 /// ZooKeeper 3.8 gives the last number again and again.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
-use crate::TestServer;
+use crate::{SequenceOverflow, TestServer, ZooKeeperVersion};
 
 /// The longest session timeout unless set: that of Apache ZooKeeper's default configuration.
 const LONGEST: Duration = Duration::from_secs(40);
@@ -21,6 +21,10 @@ pub(crate) struct Config {
     pub(crate) container_check_interval: Duration,
     pub(crate) max_never_used_interval: Option<Duration>,
     pub(crate) wall_clock: Option<SystemTime>,
+    pub(crate) version: ZooKeeperVersion,
+    pub(crate) sequence_overflow: SequenceOverflow,
+    pub(crate) super_digest: Option<String>,
+    pub(crate) enforce_quotas: bool,
 }
 
 impl Config {
@@ -52,6 +56,10 @@ impl TestServerBuilder {
                 container_check_interval: Duration::from_secs(60),
                 max_never_used_interval: None,
                 wall_clock: None,
+                version: ZooKeeperVersion::V3_9,
+                sequence_overflow: SequenceOverflow::Sticks,
+                super_digest: None,
+                enforce_quotas: false,
             },
         }
     }
@@ -113,6 +121,31 @@ impl TestServerBuilder {
     /// time of day. Fix it to have the same `ctime` and `mtime` in every run of a simulation.
     pub const fn wall_clock(mut self, start: SystemTime) -> Self {
         self.config.wall_clock = Some(start);
+        self
+    }
+
+    /// Which Apache ZooKeeper the server behaves like. Default: [`ZooKeeperVersion::V3_9`].
+    pub const fn version(mut self, version: ZooKeeperVersion) -> Self {
+        self.config.version = version;
+        self
+    }
+
+    /// What follows the sequence number 2^31 - 1. Default: [`SequenceOverflow::Sticks`].
+    pub const fn sequence_overflow(mut self, overflow: SequenceOverflow) -> Self {
+        self.config.sequence_overflow = overflow;
+        self
+    }
+
+    /// Who may do everything (`superDigest`): a [`crate::digest`] of its name and password. Default: nobody.
+    pub fn super_digest(mut self, digest: impl Into<String>) -> Self {
+        self.config.super_digest = Some(digest.into());
+        self
+    }
+
+    /// Whether writes over the hard limit of a quota are refused (`enforceQuota`). Default: no, as on Apache
+    /// ZooKeeper; the counts below `/zookeeper/quota` are kept in either case.
+    pub const fn enforce_quotas(mut self, enforce: bool) -> Self {
+        self.config.enforce_quotas = enforce;
         self
     }
 

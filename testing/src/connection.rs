@@ -1,6 +1,7 @@
 //! One connection: bytes to frames to requests, and answers back to bytes.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,11 +38,12 @@ enum Ended {
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     cut: CancellationToken,
+    peer: IpAddr,
     mut reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) {
     let outbox = Arc::new(Outbox::new(cut));
-    let id = shared.update(|state| state.open(Arc::clone(&outbox)));
+    let id = shared.update(|state| state.open(Arc::clone(&outbox), peer));
     let connection = Connection { shared, outbox, id };
     let outbox = &connection.outbox;
     {
@@ -147,8 +149,10 @@ impl Connection {
                 tracing::debug!(connection = self.id, ?opcode, %error, "request refused");
                 let unknown = matches!(error, DecodeError::InvalidValue { what: "opcode", .. });
                 match opcode {
-                    OpCode::Auth => return Err(error.into()),
-                    OpCode::Multi => self.shared.update(|state| state.malformed(self.id, xid, opcode)),
+                    OpCode::Auth | OpCode::Sasl => return Err(error.into()),
+                    OpCode::Multi | OpCode::MultiRead => {
+                        self.shared.update(|state| state.malformed(self.id, xid, opcode))
+                    }
                     _ if unknown => self.shared.update(|state| state.unimplemented(self.id, xid)),
                     _ => self.shared.update(|state| state.malformed(self.id, xid, opcode)),
                 }

@@ -1,16 +1,12 @@
-//! Requests to answers, on the state.
+//! Requests to answers, on the state: writes and what is about the session. Reads are in [`crate::reads`].
 
-use std::net::Ipv4Addr;
-
-use zk_curator_proto::records::{
-    AuthPacket, Children2Response, DataResponse, EventType, GetChildrenRequest, MultiOp, MultiResult,
-    ReplyHeader, SetWatches2,
-};
+use zk_curator_proto::records::{AuthPacket, MultiOp, MultiResult, ReplyHeader, SaslToken};
 use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, XID_PING};
 
+use crate::ZooKeeperVersion;
+use crate::access::{self, Identity};
 use crate::state::State;
-use crate::tree::Node;
-use crate::watch::{ConnectionId, WatchMode};
+use crate::watch::ConnectionId;
 
 impl State {
     /// Applies a request and queues its answer, after the watch events it triggers.
@@ -19,9 +15,10 @@ impl State {
             return;
         };
         *self.counters.requests.entry(request.opcode()).or_default() += 1;
-        if let Request::Auth(packet) = request {
-            self.authenticate(id, xid, &packet);
-            return;
+        match &request {
+            Request::Auth(packet) => return self.authenticate(id, xid, packet),
+            Request::Sasl(token) => return self.exchange_token(id, xid, token),
+            _ => {}
         }
         self.sessions.touch(session, self.now());
         match request {
@@ -45,20 +42,24 @@ impl State {
         self.answer(id, xid, Err(code));
     }
 
-    /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on. A write
-    /// takes a transaction number even so.
+    /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on. In 3.8 a
+    /// write takes a transaction number even so, in 3.9 only a multi does.
     pub(crate) fn malformed(&mut self, id: ConnectionId, xid: i32, opcode: OpCode) {
         self.touch(id);
-        let writes = matches!(
-            opcode,
-            OpCode::Create
-                | OpCode::Create2
-                | OpCode::CreateContainer
-                | OpCode::CreateTtl
-                | OpCode::Delete
-                | OpCode::SetData
-                | OpCode::Multi
-        );
+        let writes = match self.config.version {
+            ZooKeeperVersion::V3_8 => matches!(
+                opcode,
+                OpCode::Create
+                    | OpCode::Create2
+                    | OpCode::CreateContainer
+                    | OpCode::CreateTtl
+                    | OpCode::Delete
+                    | OpCode::SetData
+                    | OpCode::SetAcl
+                    | OpCode::Multi
+            ),
+            ZooKeeperVersion::V3_9 => opcode == OpCode::Multi,
+        };
         self.zxid += i64::from(writes);
         self.answer(id, xid, Err(ErrorCode::MarshallingError));
     }
@@ -96,61 +97,36 @@ impl State {
     }
 
     fn respond(&mut self, id: ConnectionId, session: i64, request: Request) -> Result<Response, ErrorCode> {
+        let identities = self.identities(id);
         match request {
-            Request::Create(body) => self.write(session, MultiOp::Create(body)),
-            Request::Create2(body) => self.write(session, MultiOp::Create2(body)),
-            Request::CreateContainer(body) => self.write(session, MultiOp::CreateContainer(body)),
-            Request::CreateTtl(body) => self.write(session, MultiOp::CreateTtl(body)),
-            Request::Delete(body) => self.write(session, MultiOp::Delete(body)),
-            Request::SetData(body) => self.write(session, MultiOp::SetData(body)),
+            Request::Create(body) => self.write(session, &identities, MultiOp::Create(body)),
+            Request::Create2(body) => self.write(session, &identities, MultiOp::Create2(body)),
+            Request::CreateContainer(body) => {
+                self.write(session, &identities, MultiOp::CreateContainer(body))
+            }
+            Request::CreateTtl(body) => self.write(session, &identities, MultiOp::CreateTtl(body)),
+            Request::Delete(body) => self.write(session, &identities, MultiOp::Delete(body)),
+            Request::SetData(body) => self.write(session, &identities, MultiOp::SetData(body)),
             Request::Multi(ops) => {
-                let txn = self.next_txn(session);
+                let txn = self.next_txn(session, &identities);
                 let (results, changes) = self.tree.apply_multi(ops, txn);
                 self.publish(&changes);
                 Ok(Response::Multi(results))
             }
-            Request::Sync(body) => Ok(Response::Path(body.path)),
-            Request::Exists(body) => {
-                if body.path.contains('\0') {
-                    return Err(ErrorCode::BadArguments);
-                }
-                if body.watch {
-                    self.watches.watch_data(&body.path, id);
-                }
-                self.node(&body.path).map(|node| Response::Stat(node.stat()))
+            Request::SetAcl(body) => {
+                let txn = self.next_txn(session, &identities);
+                self.tree.set_acl(body, txn).map(Response::Stat)
             }
-            Request::GetData(body) => {
-                let node = self.node(&body.path)?;
-                let response = DataResponse { data: node.data().cloned(), stat: node.stat() };
-                if body.watch {
-                    self.watches.watch_data(&body.path, id);
-                }
-                Ok(Response::Data(response))
+            Request::Reconfig(_) => {
+                self.next_zxid();
+                Err(ErrorCode::ReconfigDisabled)
             }
-            Request::GetChildren(body) => self.list(&body, id).map(|list| Response::Children(list.children)),
-            Request::GetChildren2(body) => self.list(&body, id).map(Response::Children2),
-            Request::SetWatches(body) => {
-                let body = SetWatches2 {
-                    relative_zxid: body.relative_zxid,
-                    data_watches: body.data_watches,
-                    exist_watches: body.exist_watches,
-                    child_watches: body.child_watches,
-                    ..SetWatches2::default()
-                };
-                self.set_watches(id, body);
-                Ok(Response::Empty)
-            }
-            Request::SetWatches2(body) => {
-                self.set_watches(id, body);
-                Ok(Response::Empty)
-            }
-            _ => Err(ErrorCode::Unimplemented),
+            request => self.read(id, session, &identities, request),
         }
     }
 
-    /// Every write takes a transaction number, a failed one too.
-    fn write(&mut self, session: i64, op: MultiOp) -> Result<Response, ErrorCode> {
-        let txn = self.next_txn(session);
+    fn write(&mut self, session: i64, who: &[Identity], op: MultiOp) -> Result<Response, ErrorCode> {
+        let txn = self.next_txn(session, who);
         let (result, changes) = self.tree.apply(op, txn)?;
         self.publish(&changes);
         Ok(match result {
@@ -161,79 +137,37 @@ impl State {
         })
     }
 
-    fn list(&mut self, body: &GetChildrenRequest, id: ConnectionId) -> Result<Children2Response, ErrorCode> {
-        let node = self.node(&body.path)?;
-        let children = node.child_names().map(ToString::to_string).collect();
-        let response = Children2Response { children, stat: node.stat() };
-        if body.watch {
-            self.watches.watch_children(&body.path, id);
+    /// A server on which SASL is not configured answers every token with none, and proves nothing by it. A client
+    /// that sends none ends its connection.
+    fn exchange_token(&mut self, id: ConnectionId, xid: i32, token: &SaslToken) {
+        if token.token.is_none() {
+            self.cut(id);
+            return;
         }
-        Ok(response)
-    }
-
-    /// Sets watches again after a reconnect. What has changed since the client last looked fires at once.
-    fn set_watches(&mut self, id: ConnectionId, body: SetWatches2) {
-        let missed = body.relative_zxid;
-        for path in body.data_watches {
-            match self.tree.get(&path) {
-                None => self.notify(id, EventType::NodeDeleted, &path),
-                Some(node) if node.mzxid() > missed => self.notify(id, EventType::NodeDataChanged, &path),
-                Some(_) => self.watches.watch_data(&path, id),
-            }
-        }
-        for path in body.exist_watches {
-            match self.tree.get(&path) {
-                None => self.watches.watch_data(&path, id),
-                Some(_) => self.notify(id, EventType::NodeCreated, &path),
-            }
-        }
-        for path in body.child_watches {
-            match self.tree.get(&path) {
-                None => self.notify(id, EventType::NodeDeleted, &path),
-                Some(node) if node.pzxid() > missed => self.notify(id, EventType::NodeChildrenChanged, &path),
-                Some(_) => self.watches.watch_children(&path, id),
-            }
-        }
-        for path in body.persistent_watches {
-            self.watches.watch_persistently(&path, id, WatchMode::Persistent);
-        }
-        for path in body.persistent_recursive_watches {
-            self.watches.watch_persistently(&path, id, WatchMode::Recursive);
-        }
+        let answer = Response::Sasl(SaslToken { token: None });
+        self.send(id, ReplyHeader { xid, zxid: 0, err: 0 }, Ok(&answer));
     }
 
     /// Adds an identity to the connection. The answer carries no zxid; an unknown scheme, or credentials that
     /// are none, end the connection after it.
     fn authenticate(&mut self, id: ConnectionId, xid: i32, packet: &AuthPacket) {
         let header = ReplyHeader { xid, zxid: 0, err: 0 };
-        let Some(identity) = identity(packet) else {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let superuser = self.config.super_digest.as_deref();
+        let Some(added) = access::authenticate(packet, &connection.peer, superuser) else {
             self.send(id, header, Err(ErrorCode::AuthFailed));
             self.seal(id);
             return;
         };
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !connection.identities.contains(&identity)
-        {
-            connection.identities.push(identity);
+        let mut identities = connection.identities.to_vec();
+        for identity in added {
+            if !identities.contains(&identity) {
+                identities.push(identity);
+            }
         }
+        connection.identities = identities.into();
         self.send(id, header, Ok(&Response::Empty));
     }
-
-    fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
-        self.tree.get(path).ok_or(ErrorCode::NoNode)
-    }
-}
-
-/// Scheme and public name of an identity.
-fn identity(packet: &AuthPacket) -> Option<(String, String)> {
-    let name = match packet.scheme.as_str() {
-        "digest" => {
-            let credentials = std::str::from_utf8(packet.auth.as_deref()?).ok()?;
-            credentials.split(':').next()?.to_owned()
-        }
-        "ip" => Ipv4Addr::LOCALHOST.to_string(),
-        "world" => "anyone".to_owned(),
-        _ => return None,
-    };
-    Some((packet.scheme.clone(), name))
 }

@@ -29,13 +29,12 @@
 //! # }
 //! ```
 //!
-//! How it differs from Apache ZooKeeper: it keeps everything in memory; ACLs are stored but not enforced, and
-//! identities not expanded; quotas have no effect; `getACL`, `setACL`, `addWatch`, `removeWatches`, `checkWatches`,
-//! `multiRead`, `getEphemerals`, `getAllChildrenNumber`, `whoAmI`, SASL, reconfiguration and the four-letter words
-//! are not there, and answered as an opcode nobody knows; a sequence counter goes on after 2^31 - 1 as documented,
-//! where Apache ZooKeeper since 3.6 repeats that number; session expiry has a finer granularity unless
-//! [`TestServerBuilder::tick_time`] says otherwise.
+//! How it differs from Apache ZooKeeper: it keeps everything in memory; reconfiguration is disabled and SASL not
+//! configured, as by default there; of the identities of one connection it keeps the order in which they were
+//! added; session expiry has a finer granularity unless [`TestServerBuilder::tick_time`] says otherwise. Where
+//! releases differ, it behaves like 3.9 unless [`TestServerBuilder::version`] says otherwise.
 
+mod access;
 mod builder;
 mod collections;
 mod connection;
@@ -43,6 +42,7 @@ mod dispatch;
 mod network;
 mod outbox;
 mod probe;
+mod reads;
 pub mod real;
 pub mod rule;
 mod server;
@@ -50,11 +50,14 @@ mod session;
 mod shared;
 mod state;
 mod tree;
+mod version;
 mod watch;
 
+pub use access::digest;
 pub use builder::TestServerBuilder;
 pub use network::MemoryConnector;
 pub use probe::{Probe, ProbeSession, ProbeWatch};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;
+pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;

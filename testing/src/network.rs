@@ -1,6 +1,7 @@
 //! The in-memory network: connections to a server without sockets, for tests under a paused clock.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -11,6 +12,9 @@ use crate::shared::Shared;
 
 /// Bytes on the way in either direction, as in a socket's buffers.
 const BUFFER: usize = 256 << 10;
+
+/// Where clients in memory seem to be.
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Connects to one server through memory, whatever the host and port; see [`crate::TestServer::connector`].
 ///
@@ -36,7 +40,7 @@ impl Connector for MemoryConnector {
         let token = shared.connection_token().ok_or(io::ErrorKind::ConnectionRefused)?;
         let (client, server) = tokio::io::duplex(BUFFER);
         let (reader, writer) = tokio::io::split(server);
-        shared.spawn(connection::serve(Arc::clone(&shared), token, reader, writer));
+        shared.spawn(connection::serve(Arc::clone(&shared), token, PEER, reader, writer));
         Ok(Box::new(client))
     }
 }

@@ -50,7 +50,7 @@ pub struct ProbeSession {
     pub connected: bool,
     /// The paths of its ephemeral nodes, sorted.
     pub ephemerals: Vec<String>,
-    /// The identities of its connection, as `scheme:name`. Never credentials.
+    /// The identities that `auth` has added to its connection, as `scheme:name`. Never credentials.
     pub identities: Vec<String>,
 }
 
@@ -82,13 +82,16 @@ impl Probe {
         };
         let session = |(id, session): (i64, &crate::session::Session)| {
             let connection = session.connection.and_then(|connection| state.connections.get(&connection));
-            let identities = connection.into_iter().flat_map(|connection| &connection.identities);
+            let identities = connection.into_iter().flat_map(|connection| connection.identities.iter());
             ProbeSession {
                 id,
                 timeout: Duration::from_millis(session.timeout),
                 connected: connection.is_some(),
                 ephemerals: state.tree.ephemerals(id).map(ToString::to_string).collect(),
-                identities: identities.map(|(scheme, name)| format!("{scheme}:{name}")).collect(),
+                identities: identities
+                    .filter(|identity| identity.scheme != "ip")
+                    .map(|identity| format!("{}:{}", identity.scheme, identity.user()))
+                    .collect(),
             }
         };
         let watch = |(watcher, path, kind): (u64, Arc<str>, WatchKind)| {

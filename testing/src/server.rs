@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use zk_curator_proto::ErrorCode;
 
+use crate::SequenceOverflow;
 use crate::builder::{Config, TestServerBuilder};
 use crate::connection;
 use crate::network::MemoryConnector;
@@ -187,12 +188,18 @@ impl TestServer {
         self.shared().block(|blocked| blocked.partitioned = false);
     }
 
-    /// Makes `next` the number of the next sequential child of `path`. After `i32::MAX` comes `i32::MIN`.
+    /// Makes `next` the number of the next sequential child of `path`. What comes after `i32::MAX` is
+    /// [`TestServerBuilder::sequence_overflow`].
     ///
     /// # Errors
     /// [`ErrorCode::NoNode`] when there is no such node.
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.shared().update(|state| state.tree.set_sequence(path, next))
+    }
+
+    /// Changes [`TestServerBuilder::sequence_overflow`].
+    pub fn set_sequence_overflow(&self, overflow: SequenceOverflow) {
+        self.shared().update(|state| state.tree.set_sequence_overflow(overflow));
     }
 
     /// Removes containers whose last child is gone and nodes whose time to live has passed, as the server
@@ -251,8 +258,8 @@ impl TestServer {
 async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationToken) {
     let accept = async {
         loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, or the client is gone already. Others may still come.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -264,7 +271,8 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationTok
                 tracing::debug!(%error, "cannot set TCP_NODELAY");
             }
             let (reader, writer) = stream.into_split();
-            shared.spawn(connection::serve(Arc::clone(&shared), run.child_token(), reader, writer));
+            let token = run.child_token();
+            shared.spawn(connection::serve(Arc::clone(&shared), token, peer.ip(), reader, writer));
         }
     };
     run.run_until_cancelled(accept).await;

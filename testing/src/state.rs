@@ -2,15 +2,20 @@
 //! the outboxes of the connections.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use zk_curator_proto::records::{ConnectRequest, ConnectResponse, PASSWORD_LEN, ReplyHeader, WatcherEvent};
-use zk_curator_proto::records::{EventType, KeeperState};
+use zk_curator_proto::records::{
+    ConnectRequest, ConnectResponse, EventType, KeeperState, PASSWORD_LEN, Permissions, ReplyHeader,
+    WatcherEvent,
+};
 use zk_curator_proto::{OpCode, Record, XID_NOTIFICATION};
 
+use crate::ZooKeeperVersion;
+use crate::access::{self, Identity};
 use crate::builder::Config;
 use crate::collections::Map;
 use crate::outbox::Outbox;
@@ -24,8 +29,10 @@ pub(crate) struct Connection {
     pub(crate) outbox: Arc<Outbox>,
     /// The session, after the handshake.
     pub(crate) session: Option<i64>,
-    /// Scheme and name of every identity added by `auth`; never credentials.
-    pub(crate) identities: Vec<(String, String)>,
+    /// The address of the client.
+    pub(crate) peer: Arc<str>,
+    /// Who the connection is: the address, and what `auth` has added. Never credentials.
+    pub(crate) identities: Arc<[Identity]>,
 }
 
 /// What has happened since the server was made.
@@ -61,9 +68,9 @@ impl State {
         let epoch = config.wall_clock.unwrap_or_else(SystemTime::now);
         let since_epoch = epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            tree: Tree::new(),
+            tree: Tree::new(config.sequence_overflow, config.enforce_quotas),
             sessions: Sessions::new(millis(config.tick_time)),
-            watches: WatchTable::default(),
+            watches: WatchTable::new(config.version),
             connections: BTreeMap::new(),
             counters: Counters::default(),
             zxid: 0,
@@ -76,18 +83,20 @@ impl State {
     }
 
     /// Registers a connection before its handshake.
-    pub(crate) fn open(&mut self, outbox: Arc<Outbox>) -> ConnectionId {
+    pub(crate) fn open(&mut self, outbox: Arc<Outbox>, peer: IpAddr) -> ConnectionId {
         let id = self.next_connection;
         self.next_connection += 1;
         self.counters.connections += 1;
-        self.connections.insert(id, Connection { outbox, session: None, identities: Vec::new() });
+        let peer: Arc<str> = peer.to_string().into();
+        let identities = [Identity::of_peer(&peer)].into();
+        self.connections.insert(id, Connection { outbox, session: None, peer, identities });
         id
     }
 
     /// Forgets a connection and its watches. Its session lives on.
     pub(crate) fn detach(&mut self, id: ConnectionId) -> Option<Connection> {
         let connection = self.connections.remove(&id)?;
-        self.watches.remove(id);
+        self.watches.forget(id);
         if let Some(session) = connection.session {
             self.sessions.detach(session, id);
         }
@@ -199,8 +208,8 @@ impl State {
     /// The transaction that ends a session.
     pub(super) fn end_session(&mut self, session: i64) {
         self.sessions.remove(session);
-        let txn = self.next_txn(session);
-        let changes = self.tree.close_session(session, txn.zxid);
+        let zxid = self.next_zxid();
+        let changes = self.tree.close_session(session, zxid);
         self.publish(&changes);
     }
 
@@ -208,8 +217,8 @@ impl State {
     pub(crate) fn reap(&mut self) -> Vec<String> {
         let mut reaped = Vec::new();
         for path in self.tree.reapable(self.time(), self.never_used_millis()) {
-            let txn = self.next_txn(0);
-            if let Ok(changes) = self.tree.reap(&path, txn.zxid) {
+            let zxid = self.next_zxid();
+            if let Ok(changes) = self.tree.reap(&path, zxid) {
                 self.publish(&changes);
                 reaped.push(path.to_string());
             }
@@ -255,26 +264,44 @@ impl State {
         Some(self.origin + Duration::from_millis(self.sessions.next_deadline()?))
     }
 
-    pub(super) fn next_txn(&mut self, session: i64) -> Txn {
+    /// The number of the next transaction. Every write takes one, a failed one too.
+    pub(super) const fn next_zxid(&mut self) -> i64 {
         self.zxid += 1;
-        Txn { session, zxid: self.zxid, time: self.time() }
+        self.zxid
+    }
+
+    /// A transaction of a session.
+    pub(super) fn next_txn<'a>(&mut self, session: i64, identities: &'a [Identity]) -> Txn<'a> {
+        Txn { session, identities, zxid: self.next_zxid(), time: self.time() }
+    }
+
+    /// Who a connection is.
+    pub(super) fn identities(&self, id: ConnectionId) -> Arc<[Identity]> {
+        self.connections.get(&id).map_or_else(|| [].into(), |connection| Arc::clone(&connection.identities))
     }
 
     /// Sends the watch events of changes. Called before the answer to the write that made them.
     pub(super) fn publish(&mut self, changes: &[Change]) {
+        let is_3_8 = self.config.version == ZooKeeperVersion::V3_8;
+        let zxid = if is_3_8 { -1 } else { self.zxid };
         for change in changes {
             for notification in self.watches.trigger(change) {
-                self.notify(notification.watcher, notification.event, &notification.path);
+                let Some(connection) = self.connections.get(&notification.watcher) else { continue };
+                if is_3_8
+                    || access::check(&notification.acl, Permissions::READ, &connection.identities).is_ok()
+                {
+                    self.notify(notification.watcher, notification.event, &notification.path, zxid);
+                }
             }
         }
     }
 
-    pub(super) fn notify(&mut self, watcher: ConnectionId, event: EventType, path: &str) {
+    pub(super) fn notify(&mut self, watcher: ConnectionId, event: EventType, path: &str, zxid: i64) {
         let Some(connection) = self.connections.get(&watcher) else {
             return;
         };
         let sent = connection.outbox.push(|out| {
-            ReplyHeader { xid: XID_NOTIFICATION, zxid: -1, err: 0 }.encode(out);
+            ReplyHeader { xid: XID_NOTIFICATION, zxid, err: 0 }.encode(out);
             let state = KeeperState::SyncConnected.code();
             WatcherEvent { event_type: event as i32, state, path: path.to_owned() }.encode(out);
         });

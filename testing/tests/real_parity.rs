@@ -18,7 +18,7 @@ use zk_curator_proto::{
     Decoder, Encoder, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
     XID_SET_WATCHES,
 };
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::{TestServer, ZooKeeperVersion, real};
 
 /// Everything happens below this node.
 const ROOT: &str = "/zk-curator-parity";
@@ -27,7 +27,7 @@ const ROOT: &str = "/zk-curator-parity";
 async fn answers_are_those_of_apache_zookeeper() {
     let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else { return };
     let real = zookeeper.connect_string();
-    let embedded = TestServer::start().await;
+    let embedded = TestServer::builder().version(ZooKeeperVersion::V3_8).start().await.unwrap();
     for (name, steps) in scenarios() {
         let expected = transcript(&real, &steps).await;
         let found = transcript(&embedded.connect_string(), &steps).await;

@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use common::{Message, RawClient, auth, create, create_body, delete, set_data};
 use zk_curator_proto::records::{CreateMode, MultiOp, MultiResult, RequestHeader, SyncRequest};
 use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, frame};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{SequenceOverflow, TestServer};
 
 #[tokio::test]
 async fn a_node_is_created_read_written_and_deleted() {
@@ -244,6 +244,9 @@ async fn sequence_numbers_are_those_of_the_parent_and_do_not_come_back() {
     assert_eq!(zk.create("/a/y-", CreateMode::PersistentSequential).await, Ok("/a/y-0000000002".into()));
     server.set_sequence("/a", i32::MAX).unwrap();
     assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z-2147483647".into()));
+    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Err(ErrorCode::NodeExists));
+    server.set_sequence_overflow(SequenceOverflow::WrapsAround);
+    server.set_sequence("/a", i32::MIN).unwrap();
     assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z--2147483648".into()));
     assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z--2147483647".into()));
     server.set_sequence("/a", -1).unwrap();

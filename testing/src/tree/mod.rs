@@ -6,7 +6,9 @@
 mod node;
 mod owner;
 mod path;
+mod quota;
 mod txn;
+mod undo;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +20,10 @@ use zk_curator_proto::records::{Acl, Permissions};
 pub(crate) use node::Node;
 pub(crate) use owner::Owner;
 pub(crate) use path::parent;
-pub(crate) use txn::{Change, Txn};
+pub(crate) use txn::Txn;
+pub(crate) use undo::{Change, ChangeKind};
 
+use crate::SequenceOverflow;
 use crate::collections::{Map, Set};
 
 /// All nodes of a server.
@@ -31,16 +35,23 @@ pub(crate) struct Tree {
     /// Nodes the reaper has to look at.
     containers: Set<Arc<str>>,
     ttls: Set<Arc<str>>,
+    /// The paths that have a quota.
+    quotas: BTreeSet<String>,
+    sequence_overflow: SequenceOverflow,
+    enforces_quotas: bool,
 }
 
 impl Tree {
     /// A tree with the nodes every server is born with.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(sequence_overflow: SequenceOverflow, enforces_quotas: bool) -> Self {
         let mut tree = Self {
             nodes: Map::default(),
             ephemerals: Map::default(),
             containers: Set::default(),
             ttls: Set::default(),
+            quotas: BTreeSet::new(),
+            sequence_overflow,
+            enforces_quotas,
         };
         let open: Arc<[Acl]> = Acl::open_unsafe().into();
         for path in path::SPECIAL {
@@ -70,6 +81,19 @@ impl Tree {
         self.nodes.iter()
     }
 
+    /// How many nodes there are below `path`, as Apache ZooKeeper counts them: the empty path is above the root.
+    pub(crate) fn count_below(&self, path: &str) -> usize {
+        match path {
+            "" => self.nodes.len(),
+            "/" => self.nodes.len() - 1,
+            _ => {
+                let below =
+                    |other: &&Arc<str>| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+                self.nodes.keys().filter(below).count()
+            }
+        }
+    }
+
     /// The ephemeral nodes of a session, sorted.
     pub(crate) fn ephemerals(&self, session: i64) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()
@@ -79,6 +103,10 @@ impl Tree {
     pub(crate) fn set_sequence(&mut self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.node_mut(path)?.created_children = next;
         Ok(())
+    }
+
+    pub(crate) const fn set_sequence_overflow(&mut self, overflow: SequenceOverflow) {
+        self.sequence_overflow = overflow;
     }
 
     /// Containers whose last child is gone, and nodes whose time to live has passed, sorted. A container

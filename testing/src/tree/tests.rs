@@ -15,7 +15,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self { tree: Tree::new(), zxid: 0 }
+        Self { tree: new_tree(), zxid: 0 }
     }
 
     /// Applies at the next zxid, at 1,000 times as many milliseconds.
@@ -28,9 +28,9 @@ impl Fixture {
         self.tree.apply(op, txn)
     }
 
-    fn next(&mut self) -> Txn {
+    fn next(&mut self) -> Txn<'static> {
         self.zxid += 1;
-        Txn { session: SESSION, zxid: self.zxid, time: self.zxid * 1000 }
+        Txn { session: SESSION, identities: &[], zxid: self.zxid, time: self.zxid * 1000 }
     }
 
     fn make(&mut self, path: &str, mode: CreateMode) -> Result<String, ErrorCode> {
@@ -39,6 +39,14 @@ impl Fixture {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn new_tree() -> Tree {
+    Tree::new(SequenceOverflow::Sticks, false)
+}
+
+fn kinds(changes: &[Change]) -> Vec<(ChangeKind, String)> {
+    changes.iter().map(|change| (change.kind, change.path.to_string())).collect()
 }
 
 fn body(path: &str, flags: i32) -> CreateRequest {
@@ -68,7 +76,7 @@ fn check(path: &str, version: i32) -> MultiOp {
 
 #[test]
 fn a_new_tree_has_the_nodes_of_every_server() {
-    let tree = Tree::new();
+    let tree = new_tree();
     let cversion = |path| tree.get(path).map(|node| node.stat().cversion);
     assert_eq!(cversion("/"), Some(-1));
     assert_eq!(cversion(""), Some(-1));
@@ -116,7 +124,10 @@ fn the_sequence_number_counts_every_created_child() {
     assert_eq!(f.make("/a/", CreateMode::EphemeralSequential), Ok("/a/0000000002".into()));
     f.tree.set_sequence("/a", i32::MAX).unwrap();
     assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s-2147483647".into()));
-    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s--2147483648".into()));
+    assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Err(ErrorCode::NodeExists));
+    let pzxid = f.tree.get("/a").unwrap().stat().pzxid;
+    assert_eq!(f.make("/a/t-", CreateMode::PersistentSequential), Ok("/a/t-2147483647".into()));
+    assert_eq!(f.tree.get("/a").unwrap().stat().pzxid, pzxid, "goes with the counter");
     f.tree.set_sequence("/a", -5).unwrap();
     assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok("/a/s--000000005".into()));
 }
@@ -248,15 +259,51 @@ fn operations_of_a_multi_see_those_before_them() {
     let (results, changes) = f.tree.apply_multi(ops, txn);
     assert!(results.iter().all(|result| !matches!(result, MultiResult::Error(_))), "{results:?}");
     assert_eq!(
-        changes,
+        kinds(&changes),
         [
-            Change::Created("/a".into()),
-            Change::Created("/a/s-0000000000".into()),
-            Change::DataChanged("/a".into()),
-            Change::Deleted("/a/s-0000000000".into()),
-            Change::Deleted("/a".into()),
+            (ChangeKind::Created, "/a".into()),
+            (ChangeKind::Created, "/a/s-0000000000".into()),
+            (ChangeKind::DataChanged, "/a".into()),
+            (ChangeKind::Deleted, "/a/s-0000000000".into()),
+            (ChangeKind::Deleted, "/a".into()),
         ]
     );
+}
+
+#[test]
+fn a_multi_counts_on_after_the_last_number() {
+    let mut f = Fixture::new();
+    f.make("/a", CreateMode::Persistent).unwrap();
+    f.tree.set_sequence("/a", i32::MAX).unwrap();
+    let txn = f.next();
+    let ops = vec![create("/a/s-", CreateMode::PersistentSequential); 3];
+    let made = |path: &str| MultiResult::Create(path.into());
+    let expected = [made("/a/s-2147483647"), made("/a/s--2147483648"), made("/a/s--2147483647")];
+    assert_eq!(f.tree.apply_multi(ops, txn).0, expected);
+    let txn = f.next();
+    let (results, _) = f.tree.apply_multi(
+        vec![
+            create("/b", CreateMode::Persistent),
+            create("/b/s-", CreateMode::PersistentSequential),
+            delete("/b/s-0000000000", 0),
+            delete("/b", 0),
+            create("/b", CreateMode::Persistent),
+            create("/b/s-", CreateMode::PersistentSequential),
+        ],
+        txn,
+    );
+    assert_eq!(results.last(), Some(&made("/b/s-0000000000")));
+}
+
+#[test]
+fn a_counter_that_wraps_around_goes_on_below_zero() {
+    let mut f = Fixture { tree: Tree::new(SequenceOverflow::WrapsAround, false), zxid: 0 };
+    f.make("/a", CreateMode::Persistent).unwrap();
+    f.tree.set_sequence("/a", i32::MAX).unwrap();
+    for number in ["2147483647", "-2147483648", "-2147483647"] {
+        let path = format!("/a/s-{number}");
+        assert_eq!(f.make("/a/s-", CreateMode::PersistentSequential), Ok(path));
+    }
 }
 
 #[test]
@@ -267,8 +314,8 @@ fn the_end_of_a_session_deletes_what_it_owns_in_one_transaction() {
     f.make("/a/1", CreateMode::Ephemeral).unwrap();
     assert_eq!(f.tree.close_session(SESSION + 1, 9), []);
     assert_eq!(
-        f.tree.close_session(SESSION, 9),
-        [Change::Deleted("/a/1".into()), Change::Deleted("/a/2".into())]
+        kinds(&f.tree.close_session(SESSION, 9)),
+        [(ChangeKind::Deleted, "/a/1".into()), (ChangeKind::Deleted, "/a/2".into())]
     );
     assert_eq!(f.tree.get("/a").unwrap().stat().pzxid, 9);
     assert_eq!(f.tree.ephemerals(SESSION).count(), 0);
@@ -286,7 +333,10 @@ fn containers_are_reaped_after_their_last_child_and_others_after_their_time() {
     assert_eq!(f.tree.reapable(3500, 0), ["/used".into()]);
     assert_eq!(f.tree.reapable(3501, 0), ["/ttl".into(), "/used".into()]);
     assert_eq!(f.tree.reapable(3500, 1499), ["/unused".into(), "/used".into()]);
-    assert_eq!(f.tree.reap(&"/used".into(), 9), Ok(vec![Change::Deleted("/used".into())]));
+    assert_eq!(
+        f.tree.reap(&"/used".into(), 9).map(|changes| kinds(&changes)),
+        Ok(vec![(ChangeKind::Deleted, "/used".into())])
+    );
     assert_eq!(f.tree.reap(&"/used".into(), 10), Err(ErrorCode::NoNode));
     f.apply(set("/ttl", -1)).unwrap();
     assert_eq!(f.tree.reapable(6500, 0), []);

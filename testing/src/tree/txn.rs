@@ -6,47 +6,27 @@ use bytes::Bytes;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::{
     Acl, CheckVersionRequest, Create2Response, CreateMode, CreateRequest, DeleteRequest, MultiOp,
-    MultiResult, SetDataRequest, Stat,
+    MultiResult, Permissions, SetAclRequest, SetDataRequest, Stat,
 };
 
 use super::owner::Owner;
+use super::quota::Usage;
+use super::undo::{Change, Journal, Undo};
 use super::{Node, Tree, path};
+use crate::SequenceOverflow;
+use crate::access::{self, Identity};
 
 /// Who writes, and when.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Txn {
+pub(crate) struct Txn<'a> {
     /// The session that writes.
     pub(crate) session: i64,
+    /// Who its connection is.
+    pub(crate) identities: &'a [Identity],
     /// The number of the transaction.
     pub(crate) zxid: i64,
     /// Milliseconds since the Unix epoch.
     pub(crate) time: i64,
-}
-
-/// What a transaction did to one node; what watches are triggered by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// The node was created, and its parent has a new child.
-    Created(Arc<str>),
-    /// The node was deleted, and its parent has a child less.
-    Deleted(Arc<str>),
-    /// The data were set.
-    DataChanged(Arc<str>),
-}
-
-/// How to take back one operation.
-#[derive(Debug)]
-enum Undo {
-    Create { path: Arc<str>, parent_counter: i32, parent_pzxid: i64 },
-    Delete { path: Arc<str>, node: Box<Node>, parent_pzxid: i64 },
-    SetData { path: Arc<str>, data: Option<Bytes>, version: i32, mzxid: i64, mtime: i64 },
-}
-
-/// What the operations of one transaction have done so far.
-#[derive(Debug, Default)]
-struct Journal {
-    changes: Vec<Change>,
-    undo: Vec<Undo>,
 }
 
 struct NewNode {
@@ -59,14 +39,19 @@ struct NewNode {
 
 impl Tree {
     /// Applies one operation.
-    pub(crate) fn apply(&mut self, op: MultiOp, txn: Txn) -> Result<(MultiResult, Vec<Change>), ErrorCode> {
+    pub(crate) fn apply(
+        &mut self,
+        op: MultiOp,
+        txn: Txn<'_>,
+    ) -> Result<(MultiResult, Vec<Change>), ErrorCode> {
         let mut journal = Journal::default();
         let result = self.step(op, txn, &mut journal)?;
+        self.count(&journal.usages);
         Ok((result, journal.changes))
     }
 
     /// Applies all operations, each seeing the effects of those before it, or none.
-    pub(crate) fn apply_multi(&mut self, ops: Vec<MultiOp>, txn: Txn) -> (Vec<MultiResult>, Vec<Change>) {
+    pub(crate) fn apply_multi(&mut self, ops: Vec<MultiOp>, txn: Txn<'_>) -> (Vec<MultiResult>, Vec<Change>) {
         let mut journal = Journal::default();
         let mut results = Vec::with_capacity(ops.len());
         let count = ops.len();
@@ -74,9 +59,7 @@ impl Tree {
             match self.step(as_in_multi(op), txn, &mut journal) {
                 Ok(result) => results.push(result),
                 Err(code) => {
-                    for undo in journal.undo.into_iter().rev() {
-                        self.take_back(undo);
-                    }
+                    self.take_back(journal);
                     let failed_at = results.len();
                     let outcome = |index: usize| match index.cmp(&failed_at) {
                         std::cmp::Ordering::Less => None,
@@ -90,7 +73,19 @@ impl Tree {
                 }
             }
         }
+        self.count(&journal.usages);
         (results, journal.changes)
+    }
+
+    /// Replaces an ACL. No watch is triggered by it.
+    pub(crate) fn set_acl(&mut self, body: SetAclRequest, txn: Txn<'_>) -> Result<Stat, ErrorCode> {
+        path::validate(&body.path)?;
+        let acl = access::expand(body.acl, txn.identities)?;
+        let node = self.node_mut(&body.path)?;
+        access::check(&node.acl, Permissions::ADMIN, txn.identities)?;
+        node.aversion = next_version(node.aversion, body.version)?;
+        node.acl = acl.into();
+        Ok(node.stat())
     }
 
     /// Deletes everything a session owns.
@@ -99,6 +94,7 @@ impl Tree {
         for path in self.ephemerals.remove(&session).unwrap_or_default() {
             self.unlink(&path, zxid, &mut journal);
         }
+        self.count(&journal.usages);
         journal.changes
     }
 
@@ -113,10 +109,11 @@ impl Tree {
         }
         let mut journal = Journal::default();
         self.unlink(path, zxid, &mut journal);
+        self.count(&journal.usages);
         Ok(journal.changes)
     }
 
-    fn step(&mut self, op: MultiOp, txn: Txn, journal: &mut Journal) -> Result<MultiResult, ErrorCode> {
+    fn step(&mut self, op: MultiOp, txn: Txn<'_>, journal: &mut Journal) -> Result<MultiResult, ErrorCode> {
         match op {
             MultiOp::Create(body) => {
                 let new = plain(body, txn.session)?;
@@ -142,21 +139,27 @@ impl Tree {
             }
             MultiOp::Delete(body) => self.delete(&body, txn, journal),
             MultiOp::SetData(body) => self.set_data(body, txn, journal),
-            MultiOp::Check(body) => self.check(&body),
+            MultiOp::Check(body) => self.check(&body, txn),
             _ => Err(ErrorCode::Unimplemented),
         }
     }
 
-    fn create(&mut self, new: NewNode, txn: Txn, journal: &mut Journal) -> Result<(String, Stat), ErrorCode> {
+    fn create(
+        &mut self,
+        new: NewNode,
+        txn: Txn<'_>,
+        journal: &mut Journal,
+    ) -> Result<(String, Stat), ErrorCode> {
         let (parent_path, _) = path::split(&new.path)?;
         let parent_path = parent_path.to_owned();
-        if new.acl.is_empty() {
-            return Err(ErrorCode::InvalidAcl);
-        }
+        let acl = access::expand(new.acl, txn.identities)?;
         let parent = self.node(&parent_path)?;
+        access::check(&parent.acl, Permissions::CREATE, txn.identities)?;
+        // Within a multi the counter goes on from operation to operation, even where the tree's does not.
+        let number = journal.counters.get(&parent_path).copied().unwrap_or(parent.created_children);
         let mut path = new.path;
         if new.mode.is_sequential() {
-            path.push_str(&sequence_suffix(parent.created_children));
+            path.push_str(&sequence_suffix(number));
         }
         path::validate(&path)?;
         if self.nodes.contains_key(path.as_str()) {
@@ -165,38 +168,48 @@ impl Tree {
         if matches!(parent.owner, Owner::Session(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        let bytes = length(new.data.as_ref());
+        self.check_quota(&path, bytes, 1)?;
 
         let key: Arc<str> = path.as_str().into();
         let (_, name) = path::split(&path)?;
+        let (next, overflow) = (number.wrapping_add(1), self.sequence_overflow);
         let parent = self.node_mut(&parent_path)?;
-        let undo = Undo::Create {
+        journal.undo.push(Undo::Create {
             path: Arc::clone(&key),
             parent_counter: parent.created_children,
             parent_pzxid: parent.pzxid,
-        };
-        parent.created_children = parent.created_children.wrapping_add(1);
-        parent.pzxid = txn.zxid;
+        });
+        // The counter of the tree never goes down, and pzxid stays with it.
+        if next > parent.created_children || overflow == SequenceOverflow::WrapsAround {
+            parent.created_children = next;
+            parent.pzxid = txn.zxid;
+        }
         parent.children.insert(name.into());
-        let node = Node::new(new.data, new.acl.into(), new.owner, txn.zxid, txn.time);
+        let parent_acl = Arc::clone(&parent.acl);
+        journal.counters.insert(parent_path, next);
+        // A node deleted and created again in one multi counts from zero again.
+        journal.counters.remove(&path);
+        let node = Node::new(new.data, acl.into(), new.owner, txn.zxid, txn.time);
         let stat = node.stat();
+        journal.changes.push(Change::created(&key, &node.acl, parent_acl));
         self.register(&key, new.owner);
         self.nodes.insert(Arc::clone(&key), node);
-        journal.undo.push(undo);
-        journal.changes.push(Change::Created(key));
+        self.note(&key, bytes, 1, journal);
         Ok((path, stat))
     }
 
     fn delete(
         &mut self,
         body: &DeleteRequest,
-        txn: Txn,
+        txn: Txn<'_>,
         journal: &mut Journal,
     ) -> Result<MultiResult, ErrorCode> {
         let (parent, _) = path::split(&body.path)?;
         if path::SPECIAL.contains(&body.path.as_str()) {
             return Err(ErrorCode::BadArguments);
         }
-        self.node(parent)?;
+        access::check(&self.node(parent)?.acl, Permissions::DELETE, txn.identities)?;
         let node = self.node(&body.path)?;
         next_version(node.version, body.version)?;
         if !node.children.is_empty() {
@@ -209,13 +222,17 @@ impl Tree {
     fn set_data(
         &mut self,
         body: SetDataRequest,
-        txn: Txn,
+        txn: Txn<'_>,
         journal: &mut Journal,
     ) -> Result<MultiResult, ErrorCode> {
         path::validate(&body.path)?;
-        let node = self.node_mut(&body.path)?;
+        let node = self.node(&body.path)?;
+        access::check(&node.acl, Permissions::WRITE, txn.identities)?;
+        let bytes = length(body.data.as_ref()) - length(node.data.as_ref());
+        self.check_quota(&body.path, bytes, 0)?;
         let version = next_version(node.version, body.version)?;
         let path: Arc<str> = body.path.into();
+        let node = self.node_mut(&path)?;
         journal.undo.push(Undo::SetData {
             path: Arc::clone(&path),
             data: node.data.take(),
@@ -227,13 +244,17 @@ impl Tree {
         node.version = version;
         node.mzxid = txn.zxid;
         node.mtime = txn.time;
-        journal.changes.push(Change::DataChanged(path));
-        Ok(MultiResult::SetData(node.stat()))
+        let stat = node.stat();
+        journal.changes.push(Change::data_changed(&path, &node.acl));
+        self.note(&path, bytes, 0, journal);
+        Ok(MultiResult::SetData(stat))
     }
 
-    fn check(&self, body: &CheckVersionRequest) -> Result<MultiResult, ErrorCode> {
+    fn check(&self, body: &CheckVersionRequest, txn: Txn<'_>) -> Result<MultiResult, ErrorCode> {
         path::validate(&body.path)?;
-        next_version(self.node(&body.path)?.version, body.version)?;
+        let node = self.node(&body.path)?;
+        access::check(&node.acl, Permissions::READ, txn.identities)?;
+        next_version(node.version, body.version)?;
         Ok(MultiResult::Check)
     }
 
@@ -243,85 +264,27 @@ impl Tree {
             return;
         };
         self.unregister(path, node.owner);
-        let mut parent_pzxid = 0;
+        let (mut parent_pzxid, mut parent_acl) = (0, Arc::clone(&node.acl));
         if let (Ok((_, name)), Some(parent)) = (path::split(path), self.nodes.get_mut(path::parent(path))) {
             parent.children.remove(name);
             parent_pzxid = parent.pzxid;
-            parent.pzxid = zxid;
+            parent.pzxid = parent.pzxid.max(zxid);
+            parent_acl = Arc::clone(&parent.acl);
         }
+        journal.changes.push(Change::deleted(path, &node.acl, parent_acl));
+        self.note(path, -length(node.data.as_ref()), -1, journal);
         journal.undo.push(Undo::Delete { path: Arc::clone(path), node: Box::new(node), parent_pzxid });
-        journal.changes.push(Change::Deleted(Arc::clone(path)));
     }
 
-    fn take_back(&mut self, undo: Undo) {
-        match undo {
-            Undo::Create { path, parent_counter, parent_pzxid } => {
-                if let Some(node) = self.nodes.remove(&path) {
-                    self.unregister(&path, node.owner);
-                }
-                if let (Ok((_, name)), Some(parent)) =
-                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
-                {
-                    parent.children.remove(name);
-                    parent.created_children = parent_counter;
-                    parent.pzxid = parent_pzxid;
-                }
-            }
-            Undo::Delete { path, node, parent_pzxid } => {
-                self.register(&path, node.owner);
-                if let (Ok((_, name)), Some(parent)) =
-                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
-                {
-                    parent.children.insert(name.into());
-                    parent.pzxid = parent_pzxid;
-                }
-                self.nodes.insert(path, *node);
-            }
-            Undo::SetData { path, data, version, mzxid, mtime } => {
-                if let Some(node) = self.nodes.get_mut(&path) {
-                    node.data = data;
-                    node.version = version;
-                    node.mzxid = mzxid;
-                    node.mtime = mtime;
-                }
-            }
+    fn note(&self, path: &Arc<str>, bytes: i64, nodes: i64, journal: &mut Journal) {
+        if self.counts(path) {
+            journal.usages.push(Usage { path: Arc::clone(path), bytes, nodes });
         }
     }
+}
 
-    fn register(&mut self, path: &Arc<str>, owner: Owner) {
-        match owner {
-            Owner::None => {}
-            Owner::Session(id) => {
-                self.ephemerals.entry(id).or_default().insert(Arc::clone(path));
-            }
-            Owner::Container => {
-                self.containers.insert(Arc::clone(path));
-            }
-            Owner::Ttl(_) => {
-                self.ttls.insert(Arc::clone(path));
-            }
-        }
-    }
-
-    fn unregister(&mut self, path: &Arc<str>, owner: Owner) {
-        match owner {
-            Owner::None => {}
-            Owner::Session(id) => {
-                if let Some(paths) = self.ephemerals.get_mut(&id) {
-                    paths.remove(path);
-                    if paths.is_empty() {
-                        self.ephemerals.remove(&id);
-                    }
-                }
-            }
-            Owner::Container => {
-                self.containers.remove(path);
-            }
-            Owner::Ttl(_) => {
-                self.ttls.remove(path);
-            }
-        }
-    }
+fn length(data: Option<&Bytes>) -> i64 {
+    data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
 }
 
 /// In a multi the flags say what a create is and its opcode does not: released servers read all of them into

@@ -1,0 +1,163 @@
+//! Quotas: the counts below `/zookeeper/quota`, and the limits.
+//!
+//! A quota on `/a` is a pair of nodes, `/zookeeper/quota/a/zookeeper_limits` and `…/zookeeper_stats`. The server
+//! writes the second one whenever something below `/a` changes, without a trace in its stat.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_proto::ErrorCode;
+
+use super::{Tree, path};
+
+const ROOT: &str = "/zookeeper/quota";
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// What a write did to the counts. Counted when the whole transaction has succeeded.
+#[derive(Debug)]
+pub(super) struct Usage {
+    pub(super) path: Arc<str>,
+    pub(super) bytes: i64,
+    pub(super) nodes: i64,
+}
+
+impl Tree {
+    /// Whether writes to `path` have to be counted.
+    pub(super) fn counts(&self, path: &str) -> bool {
+        !self.quotas.is_empty() || path.starts_with(ROOT)
+    }
+
+    /// Counts what a transaction has done.
+    pub(super) fn count(&mut self, usages: &[Usage]) {
+        let mut begun = Vec::new();
+        for usage in usages {
+            match quota_node(&usage.path) {
+                Some((limited, LIMITS)) if usage.nodes > 0 => {
+                    self.quotas.insert(limited.to_owned());
+                }
+                Some((limited, LIMITS)) if usage.nodes < 0 => {
+                    self.quotas.remove(limited);
+                }
+                Some((limited, STATS)) if usage.nodes > 0 => begun.push(limited.to_owned()),
+                _ => {}
+            }
+            if let Some(limited) = self.limited(&usage.path).map(str::to_owned) {
+                let mut stats = self.numbers(&limited, STATS).unwrap_or_default();
+                stats.add("count", usage.nodes);
+                stats.add("bytes", usage.bytes);
+                self.write_stats(&limited, &stats);
+            }
+        }
+        for limited in begun {
+            let mut stats = Numbers::default();
+            let (nodes, bytes) = self.usage_below(&limited);
+            stats.set("count", nodes);
+            stats.set("bytes", bytes);
+            self.write_stats(&limited, &stats);
+        }
+    }
+
+    /// Refuses a write that goes over a hard limit.
+    pub(super) fn check_quota(&self, path: &str, bytes: i64, nodes: i64) -> Result<(), ErrorCode> {
+        if !self.enforces_quotas {
+            return Ok(());
+        }
+        let Some(limited) = self.limited(path) else { return Ok(()) };
+        let (Some(limits), Some(stats)) = (self.numbers(limited, LIMITS), self.numbers(limited, STATS))
+        else {
+            return Ok(());
+        };
+        let over = |more: i64, current: &str, limit: &str| {
+            more != 0 && limits.get(limit) > -1 && stats.get(current).saturating_add(more) > limits.get(limit)
+        };
+        if over(nodes, "count", "countHardLimit") || over(bytes, "bytes", "byteHardLimit") {
+            return Err(ErrorCode::QuotaExceeded);
+        }
+        Ok(())
+    }
+
+    /// The nearest node with a quota, at or above `path`.
+    fn limited<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let mut above = path;
+        while above != "/" && !self.quotas.is_empty() {
+            if self.quotas.contains(above) {
+                return Some(above);
+            }
+            above = path::parent(above);
+        }
+        None
+    }
+
+    fn numbers(&self, limited: &str, name: &str) -> Option<Numbers> {
+        let data = self.nodes.get(format!("{ROOT}{limited}/{name}").as_str())?.data.as_deref();
+        Some(Numbers::parse(data.unwrap_or_default()))
+    }
+
+    fn write_stats(&mut self, limited: &str, stats: &Numbers) {
+        if let Some(node) = self.nodes.get_mut(format!("{ROOT}{limited}/{STATS}").as_str()) {
+            node.data = Some(Bytes::from(stats.to_string()));
+        }
+    }
+
+    /// How many nodes there are at and below `path`, and how many bytes they have.
+    fn usage_below(&self, path: &str) -> (i64, i64) {
+        let Some(node) = self.nodes.get(super::resolve(path)) else { return (0, 0) };
+        let own = node.data.as_ref().map_or(0, |data| data.len().cast_signed() as i64);
+        node.children
+            .iter()
+            .map(|name| self.usage_below(&format!("{path}/{name}")))
+            .fold((1, own), |(nodes, bytes), (more_nodes, more_bytes)| {
+                (nodes + more_nodes, bytes + more_bytes)
+            })
+    }
+}
+
+/// The node that a quota node is about, and which of the two it is.
+fn quota_node(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix(ROOT)?.rsplit_once('/')
+}
+
+/// The data of a quota node: names and numbers.
+#[derive(Debug, Default)]
+struct Numbers {
+    by_name: BTreeMap<String, i64>,
+}
+
+impl Numbers {
+    /// Leaves out what is not a name and a number; Apache ZooKeeper ends its process.
+    fn parse(data: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(data);
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=')?;
+            Some((name.to_owned(), value.trim_end_matches('=').parse().unwrap_or(-1)))
+        };
+        Self { by_name: text.split([',', ';']).filter_map(pair).collect() }
+    }
+
+    fn get(&self, name: &str) -> i64 {
+        self.by_name.get(name).copied().unwrap_or(-1)
+    }
+
+    fn set(&mut self, name: &str, value: i64) {
+        self.by_name.insert(name.to_owned(), value);
+    }
+
+    fn add(&mut self, name: &str, more: i64) {
+        self.set(name, self.get(name) + more);
+    }
+}
+
+/// Count and bytes first; another equals sign hides what follows from old parsers.
+impl std::fmt::Display for Numbers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "count={},bytes={}", self.get("count"), self.get("bytes"))?;
+        let others = self.by_name.iter().filter(|(name, _)| !matches!(name.as_str(), "count" | "bytes"));
+        for (index, (name, value)) in others.enumerate() {
+            let hide = if index == 0 { "=" } else { "" };
+            write!(f, "{hide};{name}={value}")?;
+        }
+        Ok(())
+    }
+}

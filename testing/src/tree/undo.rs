@@ -1,0 +1,148 @@
+//! What a transaction has done so far, and how a failed one is taken back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_proto::records::Acl;
+
+use super::owner::Owner;
+use super::quota::Usage;
+use super::{Node, Tree, path};
+use crate::collections::Map;
+
+/// What happened to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// It was created, and its parent has a new child.
+    Created,
+    /// It was deleted, and its parent has a child less.
+    Deleted,
+    /// Its data were set.
+    DataChanged,
+}
+
+/// What a transaction did to one node; what watches are triggered by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) kind: ChangeKind,
+    pub(crate) path: Arc<str>,
+    /// Who may know: the ACL of the node at that moment.
+    pub(crate) acl: Arc<[Acl]>,
+    /// The same of its parent, when the list of its children has changed.
+    pub(crate) parent_acl: Option<Arc<[Acl]>>,
+}
+
+impl Change {
+    pub(super) fn created(path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Arc<[Acl]>) -> Self {
+        Self::new(ChangeKind::Created, path, acl, Some(parent_acl))
+    }
+
+    pub(super) fn deleted(path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Arc<[Acl]>) -> Self {
+        Self::new(ChangeKind::Deleted, path, acl, Some(parent_acl))
+    }
+
+    pub(super) fn data_changed(path: &Arc<str>, acl: &Arc<[Acl]>) -> Self {
+        Self::new(ChangeKind::DataChanged, path, acl, None)
+    }
+
+    fn new(kind: ChangeKind, path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Option<Arc<[Acl]>>) -> Self {
+        Self { kind, path: Arc::clone(path), acl: Arc::clone(acl), parent_acl }
+    }
+}
+
+/// How to take back one operation.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Create { path: Arc<str>, parent_counter: i32, parent_pzxid: i64 },
+    Delete { path: Arc<str>, node: Box<Node>, parent_pzxid: i64 },
+    SetData { path: Arc<str>, data: Option<Bytes>, version: i32, mzxid: i64, mtime: i64 },
+}
+
+/// What the operations of one transaction have done so far.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    pub(super) changes: Vec<Change>,
+    pub(super) undo: Vec<Undo>,
+    pub(super) usages: Vec<Usage>,
+    /// The next number of every parent that has a new child.
+    pub(super) counters: Map<String, i32>,
+}
+
+impl Tree {
+    /// Takes back everything a failed transaction has done.
+    pub(super) fn take_back(&mut self, journal: Journal) {
+        for undo in journal.undo.into_iter().rev() {
+            self.take_back_one(undo);
+        }
+    }
+
+    fn take_back_one(&mut self, undo: Undo) {
+        match undo {
+            Undo::Create { path, parent_counter, parent_pzxid } => {
+                if let Some(node) = self.nodes.remove(&path) {
+                    self.unregister(&path, node.owner);
+                }
+                if let (Ok((_, name)), Some(parent)) =
+                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
+                {
+                    parent.children.remove(name);
+                    parent.created_children = parent_counter;
+                    parent.pzxid = parent_pzxid;
+                }
+            }
+            Undo::Delete { path, node, parent_pzxid } => {
+                self.register(&path, node.owner);
+                if let (Ok((_, name)), Some(parent)) =
+                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
+                {
+                    parent.children.insert(name.into());
+                    parent.pzxid = parent_pzxid;
+                }
+                self.nodes.insert(path, *node);
+            }
+            Undo::SetData { path, data, version, mzxid, mtime } => {
+                if let Some(node) = self.nodes.get_mut(&path) {
+                    node.data = data;
+                    node.version = version;
+                    node.mzxid = mzxid;
+                    node.mtime = mtime;
+                }
+            }
+        }
+    }
+
+    pub(super) fn register(&mut self, path: &Arc<str>, owner: Owner) {
+        match owner {
+            Owner::None => {}
+            Owner::Session(id) => {
+                self.ephemerals.entry(id).or_default().insert(Arc::clone(path));
+            }
+            Owner::Container => {
+                self.containers.insert(Arc::clone(path));
+            }
+            Owner::Ttl(_) => {
+                self.ttls.insert(Arc::clone(path));
+            }
+        }
+    }
+
+    pub(super) fn unregister(&mut self, path: &Arc<str>, owner: Owner) {
+        match owner {
+            Owner::None => {}
+            Owner::Session(id) => {
+                if let Some(paths) = self.ephemerals.get_mut(&id) {
+                    paths.remove(path);
+                    if paths.is_empty() {
+                        self.ephemerals.remove(&id);
+                    }
+                }
+            }
+            Owner::Container => {
+                self.containers.remove(path);
+            }
+            Owner::Ttl(_) => {
+                self.ttls.remove(path);
+            }
+        }
+    }
+}
