@@ -1,6 +1,6 @@
 //! Who a connection is, and what that lets it do: the schemes `world`, `auth`, `digest`, `ip` and `super`.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,8 +18,8 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// What every connection is by itself.
-    pub(crate) fn of_peer(peer: &str) -> Self {
-        Self { scheme: "ip".to_owned(), id: peer.to_owned() }
+    pub(crate) fn of_peer(peer: IpAddr) -> Self {
+        Self { scheme: "ip".to_owned(), id: peer.to_string() }
     }
 
     /// The name without the hash of the password.
@@ -48,7 +48,7 @@ pub fn digest(credentials: &str) -> String {
 /// The identities that a packet adds to a connection; `None` when it proves none.
 pub(crate) fn authenticate(
     packet: &AuthPacket,
-    peer: &str,
+    peer: IpAddr,
     superuser: Option<&str>,
 ) -> Option<Vec<Identity>> {
     match packet.scheme.as_str() {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn lists_that_are_not_valid_are_refused() {
-        let nobody = [Identity::of_peer("127.0.0.1")];
+        let nobody = [Identity::of_peer(Ipv4Addr::LOCALHOST.into())];
         for (scheme, id) in [
             ("world", "somebody"),
             ("world", ""),
@@ -207,7 +207,7 @@ mod tests {
     fn auth_becomes_every_proven_identity() {
         let id = digest("u:p");
         let who = [
-            Identity::of_peer("127.0.0.1"),
+            Identity::of_peer(Ipv4Addr::LOCALHOST.into()),
             Identity { scheme: "digest".into(), id: id.clone() },
             Identity { scheme: "super".into(), id: String::new() },
         ];

@@ -25,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) sequence_overflow: SequenceOverflow,
     pub(crate) super_digest: Option<String>,
     pub(crate) enforce_quotas: bool,
+    pub(crate) read_only: bool,
+    pub(crate) max_client_connections: Option<usize>,
 }
 
 impl Config {
@@ -60,6 +62,8 @@ impl TestServerBuilder {
                 sequence_overflow: SequenceOverflow::Sticks,
                 super_digest: None,
                 enforce_quotas: false,
+                read_only: false,
+                max_client_connections: None,
             },
         }
     }
@@ -146,6 +150,19 @@ impl TestServerBuilder {
     /// ZooKeeper; the counts below `/zookeeper/quota` are kept in either case.
     pub const fn enforce_quotas(mut self, enforce: bool) -> Self {
         self.config.enforce_quotas = enforce;
+        self
+    }
+
+    /// Whether the server is read-only when it starts, see [`TestServer::set_read_only`]. Default: no.
+    pub const fn read_only(mut self, read_only: bool) -> Self {
+        self.config.read_only = read_only;
+        self
+    }
+
+    /// How many connections one address may have (`maxClientCnxns`); one more is closed at once. Clients in
+    /// memory all have the address 127.0.0.1. Default: no limit.
+    pub const fn max_client_connections(mut self, connections: usize) -> Self {
+        self.config.max_client_connections = Some(connections);
         self
     }
 

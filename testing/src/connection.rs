@@ -1,7 +1,7 @@
 //! One connection: bytes to frames to requests, and answers back to bytes.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use zk_curator_proto::records::{ConnectRequest, RequestHeader};
 use zk_curator_proto::{DecodeError, Decoder, Encoder, OpCode, Record, Request, frame};
 
+use crate::four_letter;
 use crate::outbox::Outbox;
 use crate::rule::Verdict;
 use crate::shared::Shared;
@@ -38,12 +39,14 @@ enum Ended {
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     cut: CancellationToken,
-    peer: IpAddr,
+    peer: SocketAddr,
     mut reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) {
     let outbox = Arc::new(Outbox::new(cut));
-    let id = shared.update(|state| state.open(Arc::clone(&outbox), peer));
+    let Some(id) = shared.update(|state| state.open(Arc::clone(&outbox), peer)) else {
+        return;
+    };
     let connection = Connection { shared, outbox, id };
     let outbox = &connection.outbox;
     {
@@ -107,6 +110,9 @@ impl Connection {
         let mut session = None;
         loop {
             gate.open().await;
+            if session.is_none() && self.answer_word(&buf) {
+                return Ok(());
+            }
             while let Some(frame) = frame::take(&mut buf, self.shared.max_frame())? {
                 gate.open().await;
                 match session {
@@ -123,6 +129,15 @@ impl Connection {
                 return Err(Ended::ByClient);
             }
         }
+    }
+
+    /// Answers a four-letter word in the place of the handshake; whether there was one.
+    fn answer_word(&self, buf: &[u8]) -> bool {
+        let word = buf.first_chunk().and_then(four_letter::Word::parse);
+        if let Some(word) = word {
+            self.shared.update(|state| state.answer_word(self.id, word));
+        }
+        word.is_some()
     }
 
     fn handshake(&self, frame: Bytes) -> Result<Option<i64>, Ended> {
@@ -151,7 +166,7 @@ impl Connection {
                 match opcode {
                     OpCode::Auth | OpCode::Sasl => return Err(error.into()),
                     OpCode::Multi | OpCode::MultiRead => {
-                        self.shared.update(|state| state.malformed(self.id, xid, opcode))
+                        self.shared.update(|state| state.malformed(self.id, xid, opcode));
                     }
                     _ if unknown => self.shared.update(|state| state.unimplemented(self.id, xid)),
                     _ => self.shared.update(|state| state.malformed(self.id, xid, opcode)),

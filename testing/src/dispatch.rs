@@ -5,6 +5,7 @@ use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, XID_PING};
 
 use crate::ZooKeeperVersion;
 use crate::access::{self, Identity};
+use crate::four_letter;
 use crate::state::State;
 use crate::watch::ConnectionId;
 
@@ -15,22 +16,28 @@ impl State {
             return;
         };
         *self.counters.requests.entry(request.opcode()).or_default() += 1;
+        self.count_received(id);
         match &request {
             Request::Auth(packet) => return self.authenticate(id, xid, packet),
             Request::Sasl(token) => return self.exchange_token(id, xid, token),
             _ => {}
         }
         self.sessions.touch(session, self.now());
+        let opcode = request.opcode();
         match request {
-            Request::Ping => self.answer(id, XID_PING, Ok(&Response::Empty)),
+            Request::Ping => self.answer(id, XID_PING, opcode, Ok(&Response::Empty)),
             Request::CloseSession => {
-                self.end_session(session);
-                self.answer(id, xid, Ok(&Response::Empty));
+                let local = self.sessions.get(session).is_some_and(|session| session.local);
+                self.end_session(session, local);
+                self.answer(id, xid, opcode, Ok(&Response::Empty));
                 self.seal(id);
+            }
+            _ if self.read_only && needs_quorum(opcode) => {
+                self.answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
             }
             request => {
                 let response = self.respond(id, session, request);
-                self.answer(id, xid, response.as_ref().map_err(|code| *code));
+                self.answer(id, xid, opcode, response.as_ref().map_err(|code| *code));
             }
         }
     }
@@ -38,14 +45,20 @@ impl State {
     /// Answers a request with an error, without applying it.
     pub(crate) fn refuse(&mut self, id: ConnectionId, xid: i32, request: &Request, code: ErrorCode) {
         *self.counters.requests.entry(request.opcode()).or_default() += 1;
+        self.count_received(id);
         self.touch(id);
-        self.answer(id, xid, Err(code));
+        self.answer(id, xid, request.opcode(), Err(code));
     }
 
     /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on. In 3.8 a
     /// write takes a transaction number even so, in 3.9 only a multi does.
     pub(crate) fn malformed(&mut self, id: ConnectionId, xid: i32, opcode: OpCode) {
+        self.count_received(id);
         self.touch(id);
+        if self.read_only && needs_quorum(opcode) {
+            self.answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
+            return;
+        }
         let writes = match self.config.version {
             ZooKeeperVersion::V3_8 => matches!(
                 opcode,
@@ -61,11 +74,12 @@ impl State {
             ZooKeeperVersion::V3_9 => opcode == OpCode::Multi,
         };
         self.zxid += i64::from(writes);
-        self.answer(id, xid, Err(ErrorCode::MarshallingError));
+        self.answer(id, xid, opcode, Err(ErrorCode::MarshallingError));
     }
 
     /// Answers a request with an opcode that nobody knows, and ends the connection, as Apache ZooKeeper does.
     pub(crate) fn unimplemented(&mut self, id: ConnectionId, xid: i32) {
+        self.count_received(id);
         self.touch(id);
         self.send(id, ReplyHeader { xid, zxid: -1, err: 0 }, Err(ErrorCode::Unimplemented));
         self.seal(id);
@@ -77,18 +91,27 @@ impl State {
         }
     }
 
-    fn answer(&self, id: ConnectionId, xid: i32, response: Result<&Response, ErrorCode>) {
-        self.send(id, ReplyHeader { xid, zxid: self.zxid, err: 0 }, response);
+    fn answer(&mut self, id: ConnectionId, xid: i32, opcode: OpCode, response: Result<&Response, ErrorCode>) {
+        let (zxid, now) = (self.zxid, self.now());
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let traffic = &mut connection.traffic;
+            traffic.last_operation = match response {
+                Err(_) if needs_quorum(opcode) => "NA",
+                _ => four_letter::operation(opcode),
+            };
+            if xid >= 0 {
+                traffic.last_xid = xid.into();
+            }
+            (traffic.last_zxid, traffic.last_response) = (zxid, now);
+        }
+        self.send(id, ReplyHeader { xid, zxid, err: 0 }, response);
     }
 
-    fn send(&self, id: ConnectionId, mut header: ReplyHeader, response: Result<&Response, ErrorCode>) {
-        let Some(connection) = self.connections.get(&id) else {
-            return;
-        };
+    fn send(&mut self, id: ConnectionId, mut header: ReplyHeader, response: Result<&Response, ErrorCode>) {
         if let Err(code) = response {
             header.err = code.code();
         }
-        connection.outbox.push(|out| {
+        self.push(id, |out| {
             header.encode(out);
             if let Ok(response) = response {
                 response.encode_body(out);
@@ -156,7 +179,7 @@ impl State {
             return;
         };
         let superuser = self.config.super_digest.as_deref();
-        let Some(added) = access::authenticate(packet, &connection.peer, superuser) else {
+        let Some(added) = access::authenticate(packet, connection.peer.ip(), superuser) else {
             self.send(id, header, Err(ErrorCode::AuthFailed));
             self.seal(id);
             return;
@@ -170,4 +193,21 @@ impl State {
         connection.identities = identities.into();
         self.send(id, header, Ok(&Response::Empty));
     }
+}
+
+/// Whether a read-only server cannot do it.
+const fn needs_quorum(opcode: OpCode) -> bool {
+    matches!(
+        opcode,
+        OpCode::Sync
+            | OpCode::Create
+            | OpCode::Create2
+            | OpCode::CreateTtl
+            | OpCode::CreateContainer
+            | OpCode::Delete
+            | OpCode::SetData
+            | OpCode::Reconfig
+            | OpCode::SetAcl
+            | OpCode::Multi
+    )
 }

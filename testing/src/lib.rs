@@ -39,6 +39,7 @@ mod builder;
 mod collections;
 mod connection;
 mod dispatch;
+mod four_letter;
 mod network;
 mod outbox;
 mod probe;

@@ -1,7 +1,7 @@
 //! The in-memory network: connections to a server without sockets, for tests under a paused clock.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 const BUFFER: usize = 256 << 10;
 
 /// Where clients in memory seem to be.
-const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Connects to one server through memory, whatever the host and port; see [`crate::TestServer::connector`].
 ///

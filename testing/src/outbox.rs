@@ -41,6 +41,16 @@ impl Outbox {
         }
     }
 
+    /// Appends bytes that are no frame.
+    pub(crate) fn push_raw(&self, bytes: &[u8]) {
+        let mut queue = self.lock();
+        if !queue.closed {
+            queue.bytes.extend_from_slice(bytes);
+        }
+        drop(queue);
+        self.filled.notify_one();
+    }
+
     /// Appends a frame; whether the connection still takes any.
     pub(crate) fn push(&self, fill: impl FnOnce(&mut Encoder)) -> bool {
         let mut queue = self.lock();

@@ -85,6 +85,7 @@ impl TestServer {
         let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let running = Running { shared: Arc::new(Shared::new(config)), addr };
         let server = Self { running: Arc::new(running) };
+        server.shared().update(|state| state.port = addr.map(|addr| addr.port()));
         server.run(listener);
         Ok(server)
     }
@@ -188,6 +189,20 @@ impl TestServer {
         self.shared().block(|blocked| blocked.partitioned = false);
     }
 
+    /// Makes the server read-only, as a member of an ensemble is that has lost the others and allows it
+    /// (`readonlymode.enabled`, with local sessions), or ends that. Every connection is cut by it.
+    ///
+    /// A read-only server refuses clients that are not content with one ([`ConnectRequest::read_only`]), and
+    /// sessions from before: these do not expire meanwhile, and have their whole timeout again afterwards. It
+    /// answers writes and `sync` with [`ErrorCode::NotReadOnly`]. Sessions it opens are known to it alone and
+    /// end with the read-only mode.
+    ///
+    /// [`ConnectRequest::read_only`]: zk_curator_proto::records::ConnectRequest::read_only
+    pub fn set_read_only(&self, read_only: bool) {
+        self.shared().update(|state| state.set_read_only(read_only));
+        self.shared().deadlines_changed();
+    }
+
     /// Makes `next` the number of the next sequential child of `path`. What comes after `i32::MAX` is
     /// [`TestServerBuilder::sequence_overflow`].
     ///
@@ -272,7 +287,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationTok
             }
             let (reader, writer) = stream.into_split();
             let token = run.child_token();
-            shared.spawn(connection::serve(Arc::clone(&shared), token, peer.ip(), reader, writer));
+            shared.spawn(connection::serve(Arc::clone(&shared), token, peer, reader, writer));
         }
     };
     run.run_until_cancelled(accept).await;

@@ -10,6 +10,9 @@ use crate::watch::ConnectionId;
 /// The first session id: server 1 in the top byte, as Apache ZooKeeper has it.
 const FIRST_ID: i64 = 0x0100_0000_0000_0000;
 
+/// The deadline of a session that does not expire.
+const NEVER: u64 = u64::MAX;
+
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -18,7 +21,9 @@ pub(crate) struct Session {
     pub(crate) timeout: u64,
     /// The connection it is attached to.
     pub(crate) connection: Option<ConnectionId>,
-    /// When it expires: a multiple of the tick.
+    /// Whether it lives on this server only, and ends when the server stops being read-only.
+    pub(crate) local: bool,
+    /// When it expires: a multiple of the tick, or never.
     deadline: u64,
 }
 
@@ -44,13 +49,13 @@ impl Sessions {
     }
 
     /// Opens a session; returns its id.
-    pub(crate) fn create(&mut self, connection: ConnectionId, timeout: u64, now: u64) -> i64 {
+    pub(crate) fn create(&mut self, connection: ConnectionId, timeout: u64, local: bool, now: u64) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
         let password: [u8; PASSWORD_LEN] = self.passwords.u128(..).to_be_bytes();
         let deadline = self.round(now + timeout);
         let password = Bytes::copy_from_slice(&password);
-        self.by_id.insert(id, Session { password, timeout, connection: Some(connection), deadline });
+        self.by_id.insert(id, Session { password, timeout, connection: Some(connection), local, deadline });
         self.deadlines.entry(deadline).or_default().insert(id);
         id
     }
@@ -116,18 +121,39 @@ impl Sessions {
         self.deadlines.range(..=now).flat_map(|(_, ids)| ids).copied().collect()
     }
 
-    /// Gives every session its whole timeout again.
-    pub(crate) fn renew_all(&mut self, now: u64) {
-        for id in self.by_id.keys().copied().collect::<Vec<_>>() {
+    /// Gives sessions their whole timeout again: all, or those alone that live on this server only.
+    pub(crate) fn renew(&mut self, only_local: bool, now: u64) {
+        for id in self.ids(only_local) {
             self.touch(id, now);
         }
+    }
+
+    /// Keeps every session from expiring that is known to more than this server, until it is renewed.
+    pub(crate) fn suspend_global(&mut self) {
+        for id in self.ids(false) {
+            if self.by_id.get(&id).is_some_and(|session| !session.local) {
+                self.set_deadline(id, NEVER);
+            }
+        }
+    }
+
+    /// The sessions, or those alone that live on this server only.
+    pub(crate) fn ids(&self, only_local: bool) -> Vec<i64> {
+        self.iter().filter(|(_, session)| session.local || !only_local).map(|(id, _)| id).collect()
+    }
+
+    /// The sessions by the time they expire, in milliseconds since the server was made.
+    pub(crate) fn by_deadline(&self) -> impl Iterator<Item = (u64, &BTreeSet<i64>)> {
+        self.deadlines.iter().map(|(deadline, ids)| (*deadline, ids))
     }
 
     /// Puts every deadline off, because time stood still for the server.
     pub(crate) fn postpone(&mut self, millis: u64) {
         let deadlines: Vec<_> = self.by_id.iter().map(|(id, session)| (*id, session.deadline)).collect();
         for (id, deadline) in deadlines {
-            self.set_deadline(id, (deadline + millis).next_multiple_of(self.tick));
+            if deadline != NEVER {
+                self.set_deadline(id, (deadline + millis).next_multiple_of(self.tick));
+            }
         }
     }
 
@@ -147,6 +173,9 @@ impl Sessions {
         let before = std::mem::replace(&mut session.deadline, deadline);
         if before != deadline {
             self.forget_deadline(id, before);
+            if deadline == NEVER {
+                return;
+            }
             self.deadlines.entry(deadline).or_default().insert(id);
         }
     }
@@ -168,7 +197,7 @@ mod tests {
     #[test]
     fn a_session_expires_at_the_first_tick_after_its_timeout() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 25, 0);
+        let id = sessions.create(1, 25, false, 0);
         assert_eq!(sessions.next_deadline(), Some(30));
         assert_eq!(sessions.overdue(29), []);
         assert_eq!(sessions.overdue(30), [id]);
@@ -182,7 +211,7 @@ mod tests {
     #[test]
     fn only_the_right_password_takes_a_session_up_again() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 100, 0);
+        let id = sessions.create(1, 100, false, 0);
         let password = sessions.password(id).unwrap();
         assert!(!sessions.reattach(id, &[0; 16], 2, 100, 0));
         assert!(!sessions.reattach(id + 1, &password, 2, 100, 0));
@@ -194,7 +223,7 @@ mod tests {
     #[test]
     fn a_connection_that_was_replaced_detaches_nothing() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 100, 0);
+        let id = sessions.create(1, 100, false, 0);
         let password = sessions.password(id).unwrap();
         assert!(sessions.reattach(id, &password, 2, 100, 0));
         sessions.detach(id, 1);
@@ -206,11 +235,24 @@ mod tests {
     #[test]
     fn time_that_stood_still_does_not_count() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 25, 0);
+        let id = sessions.create(1, 25, false, 0);
         sessions.postpone(1000);
         assert_eq!(sessions.overdue(1029), []);
         assert_eq!(sessions.overdue(1030), [id]);
-        sessions.renew_all(2000);
+        sessions.renew(false, 2000);
         assert_eq!(sessions.next_deadline(), Some(2030));
+    }
+
+    #[test]
+    fn suspended_sessions_do_not_expire_until_renewed() {
+        let mut sessions = Sessions::new(10);
+        let (global, local) = (sessions.create(1, 25, false, 0), sessions.create(2, 25, true, 0));
+        sessions.suspend_global();
+        assert_eq!(sessions.overdue(u64::MAX), [local]);
+        sessions.postpone(100);
+        sessions.renew(true, 100);
+        assert_eq!(sessions.overdue(u64::MAX - 1), [local]);
+        sessions.renew(false, 100);
+        assert_eq!(sessions.overdue(130), [global, local]);
     }
 }

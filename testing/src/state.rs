@@ -2,7 +2,7 @@
 //! the outboxes of the connections.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use zk_curator_proto::records::{
     ConnectRequest, ConnectResponse, EventType, KeeperState, PASSWORD_LEN, Permissions, ReplyHeader,
     WatcherEvent,
 };
-use zk_curator_proto::{OpCode, Record, XID_NOTIFICATION};
+use zk_curator_proto::{Encoder, OpCode, Record, XID_NOTIFICATION};
 
 use crate::ZooKeeperVersion;
 use crate::access::{self, Identity};
@@ -30,9 +30,42 @@ pub(crate) struct Connection {
     /// The session, after the handshake.
     pub(crate) session: Option<i64>,
     /// The address of the client.
-    pub(crate) peer: Arc<str>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) traffic: Traffic,
     /// Who the connection is: the address, and what `auth` has added. Never credentials.
     pub(crate) identities: Arc<[Identity]>,
+}
+
+/// What has gone over a connection since it was made or these numbers were reset.
+#[derive(Debug, Clone)]
+pub(crate) struct Traffic {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// The last request, as the four-letter words name it.
+    pub(crate) last_operation: &'static str,
+    /// The last xid that was not negative.
+    pub(crate) last_xid: i64,
+    /// The zxid of the last answer.
+    pub(crate) last_zxid: i64,
+    /// When the last answer was given, in milliseconds since the server was made.
+    pub(crate) last_response: u64,
+    /// When the connection was made, in milliseconds since the Unix epoch.
+    pub(crate) established: i64,
+}
+
+impl Traffic {
+    pub(crate) const fn since(established: i64) -> Self {
+        let last_operation = "NA";
+        Self {
+            received: 0,
+            sent: 0,
+            last_operation,
+            last_xid: -1,
+            last_zxid: -1,
+            last_response: 0,
+            established,
+        }
+    }
 }
 
 /// What has happened since the server was made.
@@ -41,6 +74,9 @@ pub(crate) struct Counters {
     pub(crate) requests: Map<OpCode, u64>,
     pub(crate) notifications: u64,
     pub(crate) connections: u64,
+    /// Packets, since the server was made or these two were reset.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
 }
 
 /// Everything a server knows.
@@ -54,6 +90,10 @@ pub(crate) struct State {
     pub(super) counters: Counters,
     /// The last transaction.
     pub(super) zxid: i64,
+    /// Whether the server has lost its quorum.
+    pub(super) read_only: bool,
+    /// The TCP port, if there is one.
+    pub(super) port: Option<u16>,
     next_connection: ConnectionId,
     /// The zero of session time.
     origin: Instant,
@@ -74,6 +114,8 @@ impl State {
             connections: BTreeMap::new(),
             counters: Counters::default(),
             zxid: 0,
+            read_only: config.read_only,
+            port: None,
             next_connection: 1,
             origin: Instant::now(),
             epoch_millis: millis(since_epoch).cast_signed(),
@@ -82,15 +124,22 @@ impl State {
         }
     }
 
-    /// Registers a connection before its handshake.
-    pub(crate) fn open(&mut self, outbox: Arc<Outbox>, peer: IpAddr) -> ConnectionId {
+    /// Registers a connection before its handshake; `None` when its address has too many.
+    pub(crate) fn open(&mut self, outbox: Arc<Outbox>, peer: SocketAddr) -> Option<ConnectionId> {
+        if let Some(limit) = self.config.max_client_connections {
+            let same = self.connections.values().filter(|connection| connection.peer.ip() == peer.ip());
+            if same.count() >= limit {
+                tracing::info!(%peer, limit, "refused: too many connections");
+                return None;
+            }
+        }
         let id = self.next_connection;
         self.next_connection += 1;
         self.counters.connections += 1;
-        let peer: Arc<str> = peer.to_string().into();
-        let identities = [Identity::of_peer(&peer)].into();
-        self.connections.insert(id, Connection { outbox, session: None, peer, identities });
-        id
+        let identities = [Identity::of_peer(peer.ip())].into();
+        let traffic = Traffic::since(self.time());
+        self.connections.insert(id, Connection { outbox, session: None, peer, traffic, identities });
+        Some(id)
     }
 
     /// Forgets a connection and its watches. Its session lives on.
@@ -133,6 +182,12 @@ impl State {
         request: &ConnectRequest,
         legacy: bool,
     ) -> Option<i64> {
+        self.count_received(id);
+        if self.read_only && !request.read_only {
+            tracing::info!("refused: the server is read-only and the client is not content with that");
+            self.cut(id);
+            return None;
+        }
         if request.last_zxid_seen > self.zxid {
             tracing::info!(seen = request.last_zxid_seen, last = self.zxid, "refused: the client is ahead");
             self.cut(id);
@@ -143,8 +198,15 @@ impl State {
         let timeout = asked.max(millis(shortest)).min(millis(longest));
         let now = self.now();
         let session = if request.session_id == 0 {
-            self.zxid += 1;
-            Some(self.sessions.create(id, timeout, now))
+            // A session of a read-only server is known to no other one, and takes no transaction.
+            self.zxid += i64::from(!self.read_only);
+            Some(self.sessions.create(id, timeout, self.read_only, now))
+        } else if self.read_only
+            && self.sessions.get(request.session_id).is_some_and(|session| !session.local)
+        {
+            tracing::info!("refused: the session cannot go on at a read-only server");
+            self.cut(id);
+            return None;
         } else {
             if let Some(before) = self.sessions.get(request.session_id).and_then(|session| session.connection)
             {
@@ -162,11 +224,15 @@ impl State {
             password: session
                 .and_then(|session| self.sessions.password(session))
                 .or_else(|| Some(Bytes::from_static(&[0; PASSWORD_LEN]))),
-            read_only: false,
+            read_only: self.read_only,
         };
+        let (zxid, now) = (self.zxid, self.now());
         let connection = self.connections.get_mut(&id)?;
         connection.session = session;
-        connection.outbox.push(|out| {
+        connection.traffic.last_operation = "SESS";
+        connection.traffic.last_zxid = zxid;
+        connection.traffic.last_response = now;
+        self.push(id, |out| {
             if legacy {
                 out.i32(response.protocol_version);
                 out.i32(response.timeout);
@@ -192,7 +258,7 @@ impl State {
         if let Some(id) = expired.connection {
             self.seal(id);
         }
-        self.end_session(session);
+        self.end_session(session, expired.local);
         true
     }
 
@@ -205,9 +271,12 @@ impl State {
         !overdue.is_empty()
     }
 
-    /// The transaction that ends a session.
-    pub(super) fn end_session(&mut self, session: i64) {
+    /// The transaction that ends a session. A local one needs none.
+    pub(super) fn end_session(&mut self, session: i64, local: bool) {
         self.sessions.remove(session);
+        if local {
+            return;
+        }
         let zxid = self.next_zxid();
         let changes = self.tree.close_session(session, zxid);
         self.publish(&changes);
@@ -216,6 +285,9 @@ impl State {
     /// Removes containers and nodes with a time to live that are due; returns their paths.
     pub(crate) fn reap(&mut self) -> Vec<String> {
         let mut reaped = Vec::new();
+        if self.read_only {
+            return reaped;
+        }
         for path in self.tree.reapable(self.time(), self.never_used_millis()) {
             let zxid = self.next_zxid();
             if let Ok(changes) = self.tree.reap(&path, zxid) {
@@ -228,7 +300,7 @@ impl State {
 
     /// Whether [`State::reap`] has anything to do.
     pub(crate) fn has_reapable(&self) -> bool {
-        !self.tree.reapable(self.time(), self.never_used_millis()).is_empty()
+        !self.read_only && !self.tree.reapable(self.time(), self.never_used_millis()).is_empty()
     }
 
     pub(crate) const fn container_check_interval(&self) -> Duration {
@@ -255,8 +327,25 @@ impl State {
     /// Gives every session its whole timeout again, as a server does that starts.
     pub(crate) fn renew_sessions(&mut self) {
         let now = self.now();
-        self.sessions.renew_all(now);
+        self.sessions.renew(self.read_only, now);
         self.held_since = self.held_since.map(|_| now);
+    }
+
+    /// Loses or finds the quorum: a server that does ends every connection.
+    pub(crate) fn set_read_only(&mut self, read_only: bool) {
+        if self.read_only == read_only {
+            return;
+        }
+        self.read_only = read_only;
+        self.cut_all();
+        if read_only {
+            self.sessions.suspend_global();
+        } else {
+            for session in self.sessions.ids(true) {
+                self.sessions.remove(session);
+            }
+            self.renew_sessions();
+        }
     }
 
     /// When the next session expires.
@@ -297,15 +386,30 @@ impl State {
     }
 
     pub(super) fn notify(&mut self, watcher: ConnectionId, event: EventType, path: &str, zxid: i64) {
-        let Some(connection) = self.connections.get(&watcher) else {
-            return;
-        };
-        let sent = connection.outbox.push(|out| {
+        let sent = self.push(watcher, |out| {
             ReplyHeader { xid: XID_NOTIFICATION, zxid, err: 0 }.encode(out);
             let state = KeeperState::SyncConnected.code();
             WatcherEvent { event_type: event as i32, state, path: path.to_owned() }.encode(out);
         });
         self.counters.notifications += u64::from(sent);
+    }
+
+    /// Queues a frame; whether the connection still takes any.
+    pub(super) fn push(&mut self, id: ConnectionId, fill: impl FnOnce(&mut Encoder)) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return false;
+        };
+        let sent = connection.outbox.push(fill);
+        connection.traffic.sent += u64::from(sent);
+        self.counters.sent += u64::from(sent);
+        sent
+    }
+
+    pub(super) fn count_received(&mut self, id: ConnectionId) {
+        self.counters.received += 1;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.traffic.received += 1;
+        }
     }
 
     /// Milliseconds since the server was made, on tokio's clock.
@@ -314,8 +418,13 @@ impl State {
     }
 
     /// Milliseconds since the Unix epoch, on tokio's clock.
-    fn time(&self) -> i64 {
-        self.epoch_millis + self.now().cast_signed()
+    pub(super) fn time(&self) -> i64 {
+        self.time_at(self.now())
+    }
+
+    /// Milliseconds since the Unix epoch at a time since the server was made.
+    pub(super) const fn time_at(&self, millis: u64) -> i64 {
+        self.epoch_millis + millis.cast_signed()
     }
 }
 

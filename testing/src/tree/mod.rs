@@ -99,6 +99,13 @@ impl Tree {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
+    /// The sessions that have ephemeral nodes, sorted, and these.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = (i64, &BTreeSet<Arc<str>>)> {
+        let mut owners: Vec<_> = self.ephemerals.iter().map(|(owner, paths)| (*owner, paths)).collect();
+        owners.sort_unstable_by_key(|(owner, _)| *owner);
+        owners.into_iter()
+    }
+
     /// Makes `next` the number of the next sequential child of `path`.
     pub(crate) fn set_sequence(&mut self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.node_mut(path)?.created_children = next;

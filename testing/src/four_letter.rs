@@ -1,0 +1,386 @@
+//! The four-letter words: a client that sends one of them instead of a handshake is answered in text.
+
+use std::fmt::{self, Write};
+
+use zk_curator_proto::OpCode;
+
+use crate::builder::Config;
+use crate::state::{Connection, State, Traffic, millis};
+use crate::watch::ConnectionId;
+
+/// A word this server knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    Conf,
+    Cons,
+    Crst,
+    Dirs,
+    Dump,
+    Envi,
+    Isro,
+    Mntr,
+    Ruok,
+    Srst,
+    Srvr,
+    Stat,
+    Wchc,
+    Wchp,
+    Wchs,
+}
+
+impl Word {
+    /// The word that begins a connection; `None` when these bytes are the length of a frame.
+    pub(crate) const fn parse(bytes: &[u8; 4]) -> Option<Self> {
+        Some(match bytes {
+            b"conf" => Self::Conf,
+            b"cons" => Self::Cons,
+            b"crst" => Self::Crst,
+            b"dirs" => Self::Dirs,
+            b"dump" => Self::Dump,
+            b"envi" => Self::Envi,
+            b"isro" => Self::Isro,
+            b"mntr" => Self::Mntr,
+            b"ruok" => Self::Ruok,
+            b"srst" => Self::Srst,
+            b"srvr" => Self::Srvr,
+            b"stat" => Self::Stat,
+            b"wchc" => Self::Wchc,
+            b"wchp" => Self::Wchp,
+            b"wchs" => Self::Wchs,
+            _ => return None,
+        })
+    }
+}
+
+/// How the words name the last request of a connection.
+pub(crate) const fn operation(opcode: OpCode) -> &'static str {
+    match opcode {
+        OpCode::Create | OpCode::Create2 | OpCode::CreateTtl | OpCode::CreateContainer => "CREA",
+        OpCode::Delete => "DELE",
+        OpCode::Exists => "EXIS",
+        OpCode::GetData => "GETD",
+        OpCode::SetData => "SETD",
+        OpCode::GetAcl => "GETA",
+        OpCode::SetAcl => "SETA",
+        OpCode::GetChildren | OpCode::GetChildren2 => "GETC",
+        OpCode::Sync => "SYNC",
+        OpCode::Ping => "PING",
+        OpCode::Multi => "MULT",
+        OpCode::MultiRead => "MLTR",
+        OpCode::CheckWatches => "CHKW",
+        OpCode::RemoveWatches => "REMW",
+        OpCode::SetWatches => "SETW",
+        OpCode::SetWatches2 => "STW2",
+        OpCode::AddWatch => "ADDW",
+        OpCode::GetEphemerals => "GETE",
+        OpCode::GetAllChildrenNumber => "GETACN",
+        OpCode::WhoAmI => "HOMI",
+        OpCode::CloseSession => "CLOS",
+        _ => "NA",
+    }
+}
+
+impl State {
+    /// Sends the answer to a word, and ends the connection.
+    pub(crate) fn answer_word(&mut self, id: ConnectionId, word: Word) {
+        self.count_received(id);
+        if word == Word::Crst {
+            for connection in self.connections.values_mut() {
+                connection.traffic = Traffic::since(connection.traffic.established);
+            }
+        }
+        if word == Word::Srst {
+            (self.counters.received, self.counters.sent) = (0, 0);
+        }
+        let mut answer = String::new();
+        // Writing into a string does not fail.
+        if self.write_answer(word, &mut answer).is_ok()
+            && let Some(connection) = self.connections.get(&id)
+        {
+            connection.outbox.push_raw(answer.as_bytes());
+        }
+        self.seal(id);
+    }
+
+    fn write_answer(&self, word: Word, out: &mut String) -> fmt::Result {
+        match word {
+            Word::Ruok => out.write_str("imok"),
+            Word::Isro => out.write_str(if self.read_only { "ro" } else { "rw" }),
+            Word::Crst => out.write_str("Connection stats reset.\n"),
+            Word::Srst => out.write_str("Server stats reset.\n"),
+            Word::Srvr => self.write_server(out),
+            Word::Stat => {
+                self.write_version(out)?;
+                out.write_str("Clients:\n")?;
+                self.write_connections(true, out)?;
+                out.write_str("\n")?;
+                self.write_statistics(out)
+            }
+            Word::Cons => {
+                self.write_connections(false, out)?;
+                out.write_str("\n")
+            }
+            Word::Mntr => self.write_numbers(out),
+            Word::Dump => self.write_dump(out),
+            Word::Wchs => self.write_watch_summary(out),
+            Word::Wchc => self.write_watches_by_connection(out),
+            Word::Wchp => self.write_watches_by_path(out),
+            Word::Conf => self.write_configuration(out),
+            Word::Envi => self.write_environment(out),
+            Word::Dirs => out.write_str("datadir_size: 0\nlogdir_size: 0\n"),
+        }
+    }
+
+    fn full_version(&self) -> String {
+        let number = self.config.version.number();
+        format!("{number}-zk-curator-testing-{}, built on 1970-01-01 00:00 UTC", env!("CARGO_PKG_VERSION"))
+    }
+
+    const fn mode(&self) -> &'static str {
+        if self.read_only { "read-only" } else { "standalone" }
+    }
+
+    /// Apache ZooKeeper counts the root twice, under both of its names.
+    fn node_count(&self) -> usize {
+        self.tree.count_below("") + 1
+    }
+
+    fn write_version(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "Zookeeper version: {}", self.full_version())?;
+        if self.read_only {
+            out.write_str("READ-ONLY mode; serving only read-only clients\n")?;
+        }
+        Ok(())
+    }
+
+    fn write_server(&self, out: &mut String) -> fmt::Result {
+        self.write_version(out)?;
+        self.write_statistics(out)
+    }
+
+    /// Latencies are below a millisecond.
+    fn write_statistics(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "Latency min/avg/max: 0/0.0/0")?;
+        writeln!(out, "Received: {}", self.counters.received)?;
+        writeln!(out, "Sent: {}", self.counters.sent)?;
+        writeln!(out, "Connections: {}", self.connections.len())?;
+        writeln!(out, "Outstanding: 0")?;
+        writeln!(out, "Zxid: {:#x}", self.zxid)?;
+        writeln!(out, "Mode: {}", self.mode())?;
+        writeln!(out, "Node count: {}", self.node_count())
+    }
+
+    fn write_connections(&self, brief: bool, out: &mut String) -> fmt::Result {
+        for connection in self.connections.values() {
+            self.write_connection(connection, brief, out)?;
+            out.write_str("\n")?;
+        }
+        Ok(())
+    }
+
+    fn write_connection(&self, connection: &Connection, brief: bool, out: &mut String) -> fmt::Result {
+        let Connection { peer, traffic, session, .. } = connection;
+        // One: waiting for bytes. Connections that ask for a word wait for none.
+        let waiting = u8::from(session.is_some());
+        let (received, sent) = (traffic.received, traffic.sent);
+        write!(out, " /{peer}[{waiting}](queued=0,recved={received},sent={sent}")?;
+        let attached = session.and_then(|id| Some((id, self.sessions.get(id)?)));
+        if let (false, Some((id, session))) = (brief, attached) {
+            write!(out, ",sid={id:#x},lop={},est={}", traffic.last_operation, traffic.established)?;
+            write!(out, ",to={}", session.timeout)?;
+            if traffic.last_xid >= 0 {
+                write!(out, ",lcxid={:#x}", traffic.last_xid)?;
+            }
+            write!(out, ",lzxid={:#x},lresp={}", traffic.last_zxid, traffic.last_response)?;
+            out.write_str(",llat=0,minlat=0,avglat=0,maxlat=0")?;
+        }
+        out.write_str(")")
+    }
+
+    fn write_numbers(&self, out: &mut String) -> fmt::Result {
+        let (mut ephemerals, mut bytes) = (0, 0);
+        for (path, node) in self.tree.iter() {
+            ephemerals += usize::from(matches!(node.owner(), crate::tree::Owner::Session(_)));
+            // The root is counted by its empty name too.
+            bytes += path.len() + node.data().map_or(0, bytes::Bytes::len);
+        }
+        let local = self.sessions.ids(true).len();
+        let numbers: [(&str, &dyn fmt::Display); 17] = [
+            ("version", &self.full_version()),
+            ("server_state", &self.mode()),
+            ("ephemerals_count", &ephemerals),
+            ("num_alive_connections", &self.connections.len()),
+            ("avg_latency", &"0.0"),
+            ("outstanding_requests", &0),
+            ("znode_count", &self.node_count()),
+            ("global_sessions", &(self.sessions.ids(false).len() - local)),
+            ("local_sessions", &local),
+            ("packets_sent", &self.counters.sent),
+            ("packets_received", &self.counters.received),
+            ("watch_count", &self.watches.len()),
+            ("min_latency", &0),
+            ("max_latency", &0),
+            ("approximate_data_size", &bytes),
+            ("uptime", &self.now()),
+            ("auth_failed_count", &0),
+        ];
+        for (name, value) in numbers {
+            writeln!(out, "zk_{name}\t{value}")?;
+        }
+        Ok(())
+    }
+
+    fn write_dump(&self, out: &mut String) -> fmt::Result {
+        let deadlines: Vec<_> = self.sessions.by_deadline().collect();
+        let sessions = self.sessions.ids(false).len();
+        out.write_str("SessionTracker dump:\n")?;
+        writeln!(out, "Session Sets ({})/({sessions}):", deadlines.len())?;
+        for (deadline, ids) in deadlines {
+            writeln!(out, "{} expire at {}:", ids.len(), Date(self.time_at(deadline)))?;
+            for id in ids {
+                writeln!(out, "\t{id:#x}")?;
+            }
+        }
+        out.write_str("ephemeral nodes dump:\n")?;
+        let owners: Vec<_> = self.tree.owners().collect();
+        writeln!(out, "Sessions with Ephemerals ({}):", owners.len())?;
+        for (owner, paths) in owners {
+            writeln!(out, "{owner:#x}:")?;
+            for path in paths {
+                writeln!(out, "\t{path}")?;
+            }
+        }
+        // Connections do not expire here; their sessions do.
+        out.write_str("Connections dump:\n")?;
+        let count = self.connections.len();
+        writeln!(out, "Connections Sets (1)/({count}):\n{count} expire at {}:", Date(self.time()))?;
+        for Connection { peer, session, .. } in self.connections.values() {
+            writeln!(out, "\tip: /{peer} sessionId: {:#x}", session.unwrap_or(0))?;
+        }
+        Ok(())
+    }
+
+    fn write_watch_summary(&self, out: &mut String) -> fmt::Result {
+        let table = self.watches.of_nodes();
+        let (watchers, paths) = (table.watchers().count(), table.paths().count());
+        let total: usize = table.watchers().map(|(_, paths)| paths.len()).sum();
+        writeln!(out, "{watchers} connections watching {paths} paths\nTotal watches:{total}")
+    }
+
+    fn write_watches_by_connection(&self, out: &mut String) -> fmt::Result {
+        for (watcher, paths) in self.watches.of_nodes().watchers() {
+            writeln!(out, "{:#x}", self.session_of(watcher))?;
+            for path in paths {
+                writeln!(out, "\t{path}")?;
+            }
+        }
+        out.write_str("\n")
+    }
+
+    fn write_watches_by_path(&self, out: &mut String) -> fmt::Result {
+        for (path, watchers) in self.watches.of_nodes().paths() {
+            writeln!(out, "{path}")?;
+            for watcher in watchers {
+                writeln!(out, "\t{:#x}", self.session_of(watcher))?;
+            }
+        }
+        out.write_str("\n")
+    }
+
+    fn session_of(&self, watcher: ConnectionId) -> i64 {
+        self.connections.get(&watcher).and_then(|connection| connection.session).unwrap_or(0)
+    }
+
+    fn write_configuration(&self, out: &mut String) -> fmt::Result {
+        let Config { tick_time, max_client_connections, .. } = &self.config;
+        let (shortest, longest) = self.config.session_timeouts();
+        writeln!(out, "clientPort={}", self.port.map_or(-1, i32::from))?;
+        out.write_str(
+            "secureClientPort=-1\ndataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n",
+        )?;
+        writeln!(out, "tickTime={}", millis(*tick_time))?;
+        writeln!(out, "maxClientCnxns={}", max_client_connections.unwrap_or(0))?;
+        writeln!(out, "minSessionTimeout={}", millis(shortest))?;
+        writeln!(out, "maxSessionTimeout={}", millis(longest))?;
+        out.write_str("clientPortListenBacklog=-1\nserverId=0\n")
+    }
+
+    /// There is no Java here, and what the machine is does not matter.
+    fn write_environment(&self, out: &mut String) -> fmt::Result {
+        let missing = [
+            "java.version",
+            "java.vendor",
+            "java.home",
+            "java.class.path",
+            "java.library.path",
+            "java.io.tmpdir",
+            "java.compiler",
+        ];
+        writeln!(out, "Environment:\nzookeeper.version={}\nhost.name=localhost", self.full_version())?;
+        for name in missing {
+            writeln!(out, "{name}=<NA>")?;
+        }
+        writeln!(out, "os.name={}\nos.arch={}", std::env::consts::OS, std::env::consts::ARCH)?;
+        for name in ["os.version", "user.name", "user.home", "user.dir"] {
+            writeln!(out, "{name}=<NA>")?;
+        }
+        out.write_str("os.memory.free=0MB\nos.memory.max=0MB\nos.memory.total=0MB\n")
+    }
+}
+
+/// Milliseconds since the Unix epoch, as `Fri Nov 20 11:02:50 UTC 2026`.
+struct Date(i64);
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let seconds = u64::try_from(self.0 / 1000).unwrap_or(0);
+        let (days, time) = (seconds / 86_400, seconds % 86_400);
+        let (mut year, mut day) = (1970, days);
+        let leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        while day >= 365 + u64::from(leap(year)) {
+            day -= 365 + u64::from(leap(year));
+            year += 1;
+        }
+        let february = 28 + u64::from(leap(year));
+        let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        for (name, length) in MONTHS.iter().zip(lengths) {
+            if day < length {
+                let weekday = DAYS.get(usize::try_from(days % 7).unwrap_or(0)).unwrap_or(&"Thu");
+                let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+                let day = day + 1;
+                return write!(f, "{weekday} {name} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}");
+            }
+            day -= length;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_java() {
+        for (millis, text) in [
+            (0, "Thu Jan 01 00:00:00 UTC 1970"),
+            (951_782_400_000, "Tue Feb 29 00:00:00 UTC 2000"),
+            (1_795_172_570_999, "Fri Nov 20 11:02:50 UTC 2026"),
+            (4_107_542_399_000, "Sun Feb 28 23:59:59 UTC 2100"),
+            (4_107_542_400_000, "Mon Mar 01 00:00:00 UTC 2100"),
+        ] {
+            assert_eq!(Date(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn words_are_not_frames() {
+        assert_eq!(Word::parse(b"ruok"), Some(Word::Ruok));
+        assert_eq!(Word::parse(b"\0\0\0\x2d"), None);
+        assert_eq!(Word::parse(b"nope"), None);
+    }
+}

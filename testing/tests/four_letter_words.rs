@@ -1,0 +1,144 @@
+//! The four-letter words, and that their lines have the form of Apache ZooKeeper's.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::RawClient;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zk_curator_proto::Request;
+use zk_curator_proto::records::{AddWatchRequest, CreateMode};
+use zk_curator_testing::{TestServer, real};
+
+const WORDS: [&str; 15] = [
+    "ruok", "isro", "srvr", "stat", "cons", "mntr", "dump", "wchs", "wchc", "wchp", "conf", "envi", "dirs",
+    "crst", "srst",
+];
+
+async fn ask(address: &str, word: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(word.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(common::LONG, stream.read_to_string(&mut answer)).await.expect("an end").unwrap();
+    answer
+}
+
+/// The line with `#` for every number, and without what differs from machine to machine.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let (number, is_digit): (_, fn(char) -> bool) = match rest.strip_prefix("0x") {
+            Some(digits) => (digits, |c| c.is_ascii_hexdigit()),
+            None => (rest, |c| c.is_ascii_digit() || c == '.'),
+        };
+        if c.is_ascii_digit() {
+            shape.push('#');
+            rest = number.trim_start_matches(is_digit);
+        } else {
+            shape.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    for until in ["expire at ", "ersion: ", "zk_version\t", "zookeeper.version=", "dataDir=", "dataLogDir="] {
+        if let Some(at) = shape.find(until) {
+            shape.truncate(at + until.len());
+        }
+    }
+    let environment = ["java.", "os.", "user.", "host."].iter().any(|prefix| shape.starts_with(prefix));
+    if let Some((name, _)) = shape.split_once('=').filter(|_| environment) {
+        return name.to_owned();
+    }
+    shape
+}
+
+fn shapes(answer: &str) -> Vec<String> {
+    answer.split('\n').map(shape).collect()
+}
+
+/// A session with an ephemeral node and watches, and every answer.
+async fn answers(address: &str) -> Vec<(&'static str, String)> {
+    let mut zk = RawClient::over_tcp(address, 10_000).await;
+    zk.create("/e", CreateMode::Ephemeral).await.unwrap();
+    zk.exists("/e", true).await.unwrap();
+    zk.children("/", true).await.unwrap();
+    zk.call(Request::AddWatch(AddWatchRequest { path: "/w".into(), mode: 1 })).await.unwrap();
+    zk.ping().await;
+    let mut answers = Vec::new();
+    for word in WORDS {
+        answers.push((word, ask(address, word).await));
+    }
+    zk.call(Request::CloseSession).await.unwrap();
+    answers
+}
+
+#[tokio::test]
+async fn lines_have_the_form_of_apache_zookeeper() {
+    let Some(zookeeper) = real::or_skip("lines_have_the_form_of_apache_zookeeper").await else { return };
+    let embedded = TestServer::start().await;
+    let expected = answers(&zookeeper.connect_string()).await;
+    for ((word, expected), (_, found)) in expected.iter().zip(answers(&embedded.connect_string()).await) {
+        let (expected, found) = (shapes(expected), shapes(&found));
+        match *word {
+            // Thousands of numbers about the insides of a Java server.
+            "mntr" => {
+                let expected: BTreeSet<_> = expected.into_iter().collect();
+                let extra: Vec<_> = found.iter().filter(|line| !expected.contains(*line)).collect();
+                assert!(extra.is_empty(), "{extra:?}");
+                assert!(found.len() > 15);
+            }
+            // How sessions and connections are sorted into buckets of time is not comparable.
+            "dump" => {
+                let comparable = |lines: Vec<String>| {
+                    let bucket = |line: &String| line.contains("expire at") || line.contains("Sets (");
+                    lines.into_iter().filter(|line| !bucket(line)).collect::<BTreeSet<_>>()
+                };
+                assert_eq!(comparable(expected), comparable(found), "{word}");
+            }
+            // In no order.
+            "cons" | "stat" | "wchc" | "wchp" => {
+                let sorted = |mut lines: Vec<String>| {
+                    lines.sort_unstable();
+                    lines
+                };
+                assert_eq!(sorted(expected), sorted(found), "{word}");
+            }
+            _ => assert_eq!(expected, found, "{word}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn words_tell_what_the_server_knows() {
+    let server = TestServer::start().await;
+    let address = server.connect_string();
+    let answers = answers(&address).await;
+    let answer = |word: &str| answers.iter().find(|(asked, _)| *asked == word).unwrap().1.clone();
+    assert_eq!((answer("ruok").as_str(), answer("isro").as_str()), ("imok", "rw"));
+    for line in ["Zxid: 0x2", "Mode: standalone", "Node count: 6", "Connections: 2"] {
+        assert!(answer("srvr").lines().any(|found| found == line), "{line}: {}", answer("srvr"));
+    }
+    assert!(answer("mntr").contains("zk_ephemerals_count\t1\n"));
+    assert_eq!(answer("wchs"), "1 connections watching 2 paths\nTotal watches:2\n");
+    assert!(answer("wchp").contains("/w\n\t0x"));
+    assert!(answer("dump").contains("\t/e\n"));
+
+    server.set_read_only(true);
+    assert_eq!(ask(&address, "isro").await, "ro");
+    let answer = ask(&address, "srvr").await;
+    assert!(answer.contains("READ-ONLY mode") && answer.contains("Mode: read-only\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn one_address_has_as_many_connections_as_it_may() {
+    let server = TestServer::builder().max_client_connections(2).start().await.unwrap();
+    let address = server.connect_string();
+    let first = RawClient::over_tcp(&address, 10_000).await;
+    let _second = RawClient::over_tcp(&address, 10_000).await;
+    assert_eq!(ask(&address, "").await, "", "closed at once");
+    drop(first);
+    server.until(|probe| probe.sessions().iter().filter(|session| session.connected).count() == 1).await;
+    assert_eq!(ask(&address, "ruok").await, "imok");
+}
