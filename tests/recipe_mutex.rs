@@ -1,4 +1,5 @@
 //! [`InterProcessMutex`] when all is well: layout, order, cost, contention.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 
