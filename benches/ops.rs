@@ -69,7 +69,7 @@ struct Round {
 
 fn compare(name: &str, server: SocketAddr, in_flight: usize, rounds: usize, length: Duration) {
     let mut floor = Floor::connect(server, in_flight);
-    let mut client = Client::connect(server, in_flight);
+    let client = Client::connect(server, in_flight);
     let (mut floors, mut clients) = (Vec::new(), Vec::new());
     // The first of each warms up.
     for round in 0..=rounds {
@@ -154,7 +154,7 @@ impl Client {
         Self { runtime, zk, in_flight }
     }
 
-    fn run(&mut self, length: Duration) -> Round {
+    fn run(&self, length: Duration) -> Round {
         let (zk, in_flight) = (&self.zk, self.in_flight);
         self.runtime.block_on(async {
             let (began, cpu) = (Instant::now(), thread_cpu());
