@@ -55,21 +55,23 @@ async fn java_and_rust_contend(connect_string: &str) {
     let program = compiled().await;
     let zk = framework(connect_string).await;
     zk.create(COUNTER).data("0").await.unwrap();
+    let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
     let rounds = ROUNDS.to_string();
     let start = |label| program.spawn([connect_string, LOCK, &rounds, label, WITNESS, COUNTER]).unwrap();
     let java = [("java-1", start("java-1")), ("java-2", start("java-2"))];
-    // Once the first of them has come, so that all contend.
-    loop {
-        let lock = zk.exists(LOCK).watched().await.unwrap();
-        if lock.value.is_some() {
-            break;
-        }
-        lock.watch.await.unwrap();
-    }
     let rust = ["rust-1", "rust-2"].map(|label| {
         let connect_string = connect_string.to_owned();
         tokio::spawn(async move { contend(framework(&connect_string).await, label).await })
     });
+    // The gate opens when all four are in the queue behind it.
+    loop {
+        let queue = zk.children(LOCK).watched().await.unwrap();
+        if queue.value.0.len() == 5 {
+            break;
+        }
+        queue.watch.await.unwrap();
+    }
+    gate.release().await.unwrap();
 
     let mut nodes = Vec::new();
     for task in rust {
@@ -89,7 +91,7 @@ async fn java_and_rust_contend(connect_string: &str) {
     // It was a contest: the lock went back and forth between the two languages.
     nodes.sort_by_key(|(node, _)| node[node.len() - 10..].to_owned());
     let changes = nodes.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
-    assert!(changes >= ROUNDS / 2, "only {changes} hand-overs between the languages");
+    assert!(changes >= ROUNDS, "only {changes} hand-overs between the languages");
     assert_eq!(zk.children(LOCK).await.unwrap_or_default(), [""; 0]);
     zk.close().await.unwrap();
 }
