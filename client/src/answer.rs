@@ -195,3 +195,40 @@ impl<T> fmt::Debug for PendingWatched<T> {
         f.debug_struct("PendingWatched").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_proto::records::DataResponse;
+
+    use super::*;
+
+    #[test]
+    fn small_data_do_not_keep_what_was_read_with_them() {
+        let read = Bytes::from(vec![7; 64 * 1024]);
+        for (length, shared) in [(0, false), (5, false), (COPIED_BELOW - 1, false), (COPIED_BELOW, true)] {
+            let body = DataResponse { data: Some(read.slice(100..100 + length)), ..DataResponse::default() };
+            let answer = data(Response::Data(body), "").unwrap();
+            assert_eq!(answer.data, vec![7; length]);
+            assert_eq!(read.as_ptr_range().contains(&answer.data.as_ptr()), shared, "{length}");
+        }
+    }
+
+    #[test]
+    fn the_operation_at_fault_is_the_one_with_an_error_of_its_own() {
+        let filler = || MultiResult::Error(Some(ErrorCode::RuntimeInconsistency));
+        let cases = [
+            (vec![], None),
+            (vec![MultiResult::Delete, MultiResult::Check], None),
+            (
+                vec![MultiResult::Error(None), MultiResult::Error(Some(ErrorCode::NoNode)), filler()],
+                Some((1, ErrorCode::NoNode)),
+            ),
+            (vec![filler(), MultiResult::Error(Some(ErrorCode::NoNode))], Some((1, ErrorCode::NoNode))),
+            (vec![filler(), filler()], Some((0, ErrorCode::RuntimeInconsistency))),
+        ];
+        for (results, expected) in cases {
+            let expected = expected.map(|(index, code)| Error::TransactionFailed { index, code });
+            assert_eq!(transaction_error(&results), expected);
+        }
+    }
+}

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
+use common::{TIMEOUT, builder, connected, create, id, open, real_time, reconnect, simulated, start, until};
 use zk_curator_client::{CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
@@ -286,5 +286,56 @@ fn a_chain_of_faults_leaves_one_client_and_one_session() {
         assert_eq!(server.probe().sessions().len(), 1);
         zk.close().await.unwrap();
         assert!(server.probe().sessions().is_empty());
+    });
+}
+
+#[test]
+fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
+    real_time(async {
+        let server = TestServer::start().await;
+        let zk = start(ZooKeeper::builder(server.connect_string())).await;
+        create(&zk, "/n").await.unwrap();
+        let writers: Vec<_> = (0..8)
+            .map(|_| {
+                let zk = zk.clone();
+                tokio::spawn(async move {
+                    let (mut applied, mut unknown) = (0, 0);
+                    for _ in 0..100 {
+                        match zk.set_data("/n", b"", None).await {
+                            Ok(_) => applied += 1,
+                            Err(error) if error.may_have_applied() => unknown += 1,
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                    (applied, unknown)
+                })
+            })
+            .collect();
+        let cutter = async {
+            loop {
+                // Every time it is served again.
+                zk.connected().await.unwrap();
+                server.disconnect_all();
+                tokio::task::yield_now().await;
+            }
+        };
+        let writes = async {
+            let (mut applied, mut unknown) = (0, 0);
+            for writer in writers {
+                let (more_applied, more_unknown) = writer.await.unwrap();
+                (applied, unknown) = (applied + more_applied, unknown + more_unknown);
+            }
+            (applied, unknown)
+        };
+        let (applied, unknown): (i32, i32) = tokio::select! {
+            counts = writes => counts,
+            () = cutter => unreachable!("it never ends"),
+        };
+        // The last cut may still be under way.
+        while zk.sync("/n").await.is_err() {}
+        let version = zk.exists("/n").await.unwrap().unwrap().version;
+        assert!((applied..=applied + unknown).contains(&version), "{applied} + {unknown}, not {version}");
+        assert_eq!(server.probe().sessions().len(), 1);
+        zk.close().await.unwrap();
     });
 }

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{Closing, Effect, Machine, Phase, after};
-use crate::session::{ExpiredBy, SessionState, Submission};
+use crate::Error;
+use crate::session::{ExpiredBy, SessionState};
 use crate::watch::WatchEnded;
-use crate::{DisconnectedPolicy, Error};
 
 impl Machine {
     /// The last handle is gone, or [`crate::session::Command::Close`].
@@ -57,9 +57,6 @@ impl Machine {
             debug!(why, "connection attempt failed");
         }
         self.forget_connection(&Error::ConnectionLoss { sent: true });
-        if self.disconnected == DisconnectedPolicy::FailFast {
-            self.fail_queued(&Error::NotConnected);
-        }
         if self.closing.is_some() && self.has_nothing_to_tell() {
             self.end(SessionState::Closed);
         }
@@ -94,7 +91,9 @@ impl Machine {
             _ => (Error::Closed { sent: true }, Error::Closed { sent: false }, WatchEnded::Closed),
         };
         self.forget_connection(&unanswered);
-        self.fail_queued(&unsent);
+        for (_, submission) in std::mem::take(&mut self.queued) {
+            submission.finish(Err(unsent.clone()));
+        }
         self.auth.end(&unsent);
         self.watches.end(watches);
         for waiter in closing.into_iter().flat_map(|closing| closing.waiters) {
@@ -110,16 +109,11 @@ impl Machine {
         self.effects.push_back(Effect::Disconnect);
         self.out.clear();
         self.pings.clear();
-        self.rearming = 0;
         self.auth.reset();
         for request in std::mem::take(&mut self.in_flight) {
-            request.submission.into_iter().for_each(|submission| submission.finish(Err(unanswered.clone())));
-        }
-    }
-
-    fn fail_queued(&mut self, error: &Error) {
-        for (_, submission) in std::mem::take(&mut self.queued) {
-            Submission::finish(submission, Err(error.clone()));
+            if let Some(submission) = request.submission {
+                submission.finish(Err(unanswered.clone()));
+            }
         }
     }
 }

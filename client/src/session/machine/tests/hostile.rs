@@ -34,6 +34,33 @@ fn an_answer_that_comes_twice_ends_the_connection() {
 }
 
 #[test]
+fn answers_to_what_an_earlier_connection_asked_are_not_taken() {
+    let mut rig = Rig::connected();
+    let (_answer, _watch) = rig.watched(WatchPlan::Exists, "/a");
+    rig.reply(1, 1, Err(ErrorCode::NoNode));
+    for xid in [XID_PING, XID_AUTH, XID_SET_WATCHES] {
+        let _auth = rig.add_auth("digest");
+        rig.pass(TIMEOUT / 3);
+        assert!(rig.sent_opcodes().contains(&OpCode::Ping));
+        rig.cut();
+        rig.connect();
+        rig.sent();
+        rig.states();
+        rig.reply_ok(xid);
+        if xid == XID_PING {
+            rig.assert_disconnected();
+            rig.connect();
+        } else {
+            // Asked for again on this connection, once.
+            assert_eq!(rig.states(), []);
+            rig.reply_ok(xid);
+            rig.assert_disconnected();
+            rig.connect();
+        }
+    }
+}
+
+#[test]
 fn answers_out_of_order_end_the_connection() {
     let mut rig = Rig::connected();
     let answers = [rig.delete("/a"), rig.delete("/b")];

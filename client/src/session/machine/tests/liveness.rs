@@ -157,6 +157,19 @@ fn an_answered_ping_and_a_handshake_prolong_the_session() {
 }
 
 #[test]
+fn a_slow_handshake_counts_from_when_it_began() {
+    let mut rig = Rig::new();
+    rig.open();
+    rig.pass(Duration::from_secs(2));
+    rig.accept(TIMEOUT);
+    rig.cut();
+    rig.pass(TIMEOUT - Duration::from_millis(2001));
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+}
+
+#[test]
 fn a_connection_that_lives_is_never_ended_by_the_clock() {
     let mut rig = Rig::connected();
     // A burst, which the server works off for longer than the session timeout.
