@@ -150,7 +150,7 @@ impl OwnedNode {
 
 impl Drop for OwnedNode {
     fn drop(&mut self) {
-        if !self.armed || (self.ephemeral && self.ownership.is_session_lost()) {
+        if !self.armed {
             return;
         }
         let session = Arc::clone(&self.ownership.session);

@@ -214,6 +214,17 @@ fn a_lost_list_of_siblings_is_asked_for_again_and_shows_the_node() {
     });
 }
 
+#[test]
+fn a_parent_that_is_gone_before_its_children_are_listed_has_none() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let _gone = once(&server, OpCode::GetChildren2, Verdict::Refuse(ErrorCode::NoNode));
+        let (node, names) = zk.create("/n").owned_with_siblings().await.unwrap();
+        assert_eq!(names, [""; 0]);
+        node.delete().await.unwrap();
+    });
+}
+
 // Deletes.
 
 #[test]

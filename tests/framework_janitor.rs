@@ -105,6 +105,23 @@ fn an_owned_node_that_cannot_be_deleted_now_is_deleted_later() {
 }
 
 #[test]
+fn what_ends_with_a_lost_session_is_not_deleted_in_the_next_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        server.stop().await;
+        drop(node);
+        until_state(&zk, ConnectionState::Lost).await;
+        server.restart().await.unwrap();
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // By now it might be somebody else's, of the same name.
+        assert_eq!(server.probe().requests(OpCode::Delete), 0);
+        until(&server, |probe| !probe.exists("/n")).await;
+    });
+}
+
+#[test]
 fn the_error_of_an_owned_delete_remembers_that_the_first_try_may_have_been_applied() {
     simulated(async {
         let (server, zk) = in_memory().await;
