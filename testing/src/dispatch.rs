@@ -132,7 +132,7 @@ impl State {
             Request::SetData(body) => self.write(session, &identities, MultiOp::SetData(body)),
             Request::Multi(ops) => {
                 let txn = self.next_txn(session, &identities);
-                let (results, changes) = self.tree.apply_multi(ops, txn);
+                let (results, changes) = self.tree.apply_multi(ops, txn)?;
                 self.publish(&changes);
                 Ok(Response::Multi(results))
             }

@@ -54,6 +54,13 @@ impl State {
             }
             Request::CheckWatches(body) => {
                 let kind = self.watcher_type(&body)?;
+                // 3.8 looks for the parent of every path.
+                if self.config.version == ZooKeeperVersion::V3_8
+                    && !body.path.is_empty()
+                    && !body.path.contains('/')
+                {
+                    return Err(ErrorCode::MarshallingError);
+                }
                 found(self.watches.contains(&body.path, id, kind))
             }
             Request::SetWatches(body) => {

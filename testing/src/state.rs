@@ -371,14 +371,14 @@ impl State {
 
     /// Sends the watch events of changes. Called before the answer to the write that made them.
     pub(super) fn publish(&mut self, changes: &[Change]) {
-        let is_3_8 = self.config.version == ZooKeeperVersion::V3_8;
-        let zxid = if is_3_8 { -1 } else { self.zxid };
+        let zxid = match self.config.version {
+            ZooKeeperVersion::V3_8 => -1,
+            ZooKeeperVersion::V3_9 => self.zxid,
+        };
         for change in changes {
             for notification in self.watches.trigger(change) {
                 let Some(connection) = self.connections.get(&notification.watcher) else { continue };
-                if is_3_8
-                    || access::check(&notification.acl, Permissions::READ, &connection.identities).is_ok()
-                {
+                if access::check(&notification.acl, Permissions::READ, &connection.identities).is_ok() {
                     self.notify(notification.watcher, notification.event, &notification.path, zxid);
                 }
             }

@@ -140,7 +140,7 @@ fn a_failed_create_uses_no_number() {
     let (results, changes) = {
         let ops = vec![create("/a/s-", CreateMode::PersistentSequential), check("/none", -1)];
         let txn = f.next();
-        f.tree.apply_multi(ops, txn)
+        f.tree.apply_multi(ops, txn).unwrap()
     };
     assert_eq!(results, [MultiResult::Error(None), MultiResult::Error(Some(ErrorCode::NoNode))]);
     assert_eq!(changes, []);
@@ -234,7 +234,7 @@ fn in_a_multi_the_flags_say_what_a_create_is() {
         create_ttl("/t", 5, 7),
     ];
     let txn = f.next();
-    let (results, _) = f.tree.apply_multi(ops, txn);
+    let (results, _) = f.tree.apply_multi(ops, txn).unwrap();
     assert_eq!(
         (&results[0], &results[2]),
         (&MultiResult::Create("/a".into()), &MultiResult::Create("/p".into()))
@@ -256,7 +256,7 @@ fn operations_of_a_multi_see_those_before_them() {
         delete("/a", 1),
     ];
     let txn = f.next();
-    let (results, changes) = f.tree.apply_multi(ops, txn);
+    let (results, changes) = f.tree.apply_multi(ops, txn).unwrap();
     assert!(results.iter().all(|result| !matches!(result, MultiResult::Error(_))), "{results:?}");
     assert_eq!(
         kinds(&changes),
@@ -279,20 +279,36 @@ fn a_multi_counts_on_after_the_last_number() {
     let ops = vec![create("/a/s-", CreateMode::PersistentSequential); 3];
     let made = |path: &str| MultiResult::Create(path.into());
     let expected = [made("/a/s-2147483647"), made("/a/s--2147483648"), made("/a/s--2147483647")];
-    assert_eq!(f.tree.apply_multi(ops, txn).0, expected);
+    assert_eq!(f.tree.apply_multi(ops, txn).unwrap().0, expected);
     let txn = f.next();
-    let (results, _) = f.tree.apply_multi(
-        vec![
-            create("/b", CreateMode::Persistent),
-            create("/b/s-", CreateMode::PersistentSequential),
-            delete("/b/s-0000000000", 0),
-            delete("/b", 0),
-            create("/b", CreateMode::Persistent),
-            create("/b/s-", CreateMode::PersistentSequential),
-        ],
-        txn,
-    );
+    let (results, _) = f
+        .tree
+        .apply_multi(
+            vec![
+                create("/b", CreateMode::Persistent),
+                create("/b/s-", CreateMode::PersistentSequential),
+                delete("/b/s-0000000000", 0),
+                delete("/b", 0),
+                create("/b", CreateMode::Persistent),
+                create("/b/s-", CreateMode::PersistentSequential),
+            ],
+            txn,
+        )
+        .unwrap();
     assert_eq!(results.last(), Some(&made("/b/s-0000000000")));
+}
+
+#[test]
+fn a_create_without_room_for_its_time_to_live_fails_the_whole_multi() {
+    let mut f = Fixture::new();
+    let before = contents(&f.tree);
+    let without = || MultiOp::Create(body("/t", CreateMode::PersistentWithTtl.flags()));
+    let txn = f.next();
+    let ops = vec![create("/a", CreateMode::Persistent), without()];
+    assert_eq!(f.tree.apply_multi(ops, txn), Err(ErrorCode::MarshallingError));
+    assert_eq!(contents(&f.tree), before);
+    let results = f.tree.apply_multi(vec![check("/none", -1), without()], txn).unwrap().0;
+    assert_eq!(results[0], MultiResult::Error(Some(ErrorCode::NoNode)), "not reached");
 }
 
 #[test]
@@ -436,7 +452,7 @@ proptest! {
             }
             Err(_) => true,
         });
-        let (results, changes) = f.tree.apply_multi(ops.clone(), txn);
+        let (results, changes) = f.tree.apply_multi(ops.clone(), txn).unwrap();
         prop_assert_eq!(results.len(), ops.len());
         assert_consistent(&f.tree);
         match failure {

@@ -50,12 +50,21 @@ impl Tree {
         Ok((result, journal.changes))
     }
 
-    /// Applies all operations, each seeing the effects of those before it, or none.
-    pub(crate) fn apply_multi(&mut self, ops: Vec<MultiOp>, txn: Txn<'_>) -> (Vec<MultiResult>, Vec<Change>) {
+    /// Applies all operations, each seeing the effects of those before it, or none. An error is one of the
+    /// request, not of an operation.
+    pub(crate) fn apply_multi(
+        &mut self,
+        ops: Vec<MultiOp>,
+        txn: Txn<'_>,
+    ) -> Result<(Vec<MultiResult>, Vec<Change>), ErrorCode> {
         let mut journal = Journal::default();
         let mut results = Vec::with_capacity(ops.len());
         let count = ops.len();
         for op in ops {
+            if is_create_without_ttl(&op) {
+                self.take_back(journal);
+                return Err(ErrorCode::MarshallingError);
+            }
             match self.step(as_in_multi(op), txn, &mut journal) {
                 Ok(result) => results.push(result),
                 Err(code) => {
@@ -66,15 +75,13 @@ impl Tree {
                         std::cmp::Ordering::Equal => Some(code),
                         std::cmp::Ordering::Greater => Some(ErrorCode::RuntimeInconsistency),
                     };
-                    return (
-                        (0..count).map(|index| MultiResult::Error(outcome(index))).collect(),
-                        Vec::new(),
-                    );
+                    let results = (0..count).map(|index| MultiResult::Error(outcome(index))).collect();
+                    return Ok((results, Vec::new()));
                 }
             }
         }
         self.count(&journal.usages);
-        (results, journal.changes)
+        Ok((results, journal.changes))
     }
 
     /// Replaces an ACL. No watch is triggered by it.
@@ -285,6 +292,16 @@ impl Tree {
 
 fn length(data: Option<&Bytes>) -> i64 {
     data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
+}
+
+/// A create whose flags ask for a time to live that its record has no room for. Released servers stumble over it.
+fn is_create_without_ttl(op: &MultiOp) -> bool {
+    match op {
+        MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
+            mode(body.flags).is_ok_and(CreateMode::is_ttl)
+        }
+        _ => false,
+    }
 }
 
 /// In a multi the flags say what a create is and its opcode does not: released servers read all of them into
