@@ -4,6 +4,7 @@ use std::time::Duration;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use crate::connector::{Connector, TcpConnector};
+use crate::sasl::SaslMechanism;
 use crate::session::{Machine, StateHub};
 use crate::{ConnectString, ConnectStringError, ZooKeeper};
 
@@ -45,6 +46,7 @@ pub struct ZooKeeperBuilder {
     pub(crate) max_frame: usize,
     pub(crate) seed: Option<u64>,
     pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
 }
 
 impl ZooKeeperBuilder {
@@ -59,6 +61,7 @@ impl ZooKeeperBuilder {
             max_frame: DEFAULT_MAX_FRAME,
             seed: None,
             connector: Arc::new(TcpConnector),
+            sasl: None,
         }
     }
 
@@ -110,6 +113,30 @@ impl ZooKeeperBuilder {
     /// How to reach servers. Default: [`TcpConnector`].
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
+        self
+    }
+
+    /// Proves on every connection who the client is, with SASL DIGEST-MD5, before anything else is sent on it. Default:
+    /// not at all.
+    ///
+    /// The session is [connected](crate::SessionState::Connected) only after that. A server that refuses, that has no
+    /// SASL, or that cannot prove in turn that it knows the password, ends the client in
+    /// [`crate::SessionState::AuthFailed`]. ACLs name the user by the scheme `sasl`.
+    ///
+    /// The server has to be told, with `authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider`
+    /// in its configuration, and with a file that the system property `java.security.auth.login.config` names:
+    ///
+    /// ```text
+    /// Server {
+    ///     org.apache.zookeeper.server.auth.DigestLoginModule required user_alice="her password";
+    /// };
+    /// ```
+    ///
+    /// The password does not travel, but whoever listens can guess at it offline, MD5 is fast, and what follows is
+    /// neither encrypted nor authenticated: over networks of others use TLS as well.
+    #[cfg(feature = "sasl")]
+    pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.sasl = Some(Arc::new(crate::sasl::DigestMd5::new(user.into(), password.into())));
         self
     }
 

@@ -33,6 +33,7 @@ mod connect_string;
 mod connector;
 mod error;
 pub mod path;
+mod sasl;
 mod session;
 mod types;
 mod watch;

@@ -24,7 +24,10 @@ impl Machine {
                 (Ok(None), _) | (_, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) => {
                     return;
                 }
-                (Ok(Some(body)), Phase::Handshaking { sent_at, .. }) => self.on_handshake(body, sent_at, now),
+                (Ok(Some(body)), Phase::Handshaking { sent_at, deadline }) => {
+                    self.on_handshake(body, sent_at, deadline, now)
+                }
+                (Ok(Some(body)), Phase::Authenticating { .. }) => self.on_sasl(body, now),
                 (Ok(Some(body)), Phase::Connected) => self.on_message(body, now),
                 (Err(error), _) => Err(error),
             };
@@ -35,7 +38,13 @@ impl Machine {
         }
     }
 
-    fn on_handshake(&mut self, body: Bytes, sent_at: Instant, now: Instant) -> Result<(), DecodeError> {
+    fn on_handshake(
+        &mut self,
+        body: Bytes,
+        sent_at: Instant,
+        deadline: Instant,
+        now: Instant,
+    ) -> Result<(), DecodeError> {
         let response = ConnectResponse::decode(&mut Decoder::new(body), "connect response")?;
         let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0) else {
             if self.session.is_some() {
@@ -58,9 +67,19 @@ impl Machine {
         self.session = Some(Session { info, password });
         self.seen_alive = sent_at;
         self.last_answer = now;
+        debug!(session = %id, timeout, "the server takes the session");
+        if !self.begins_sasl(deadline, now) {
+            self.serve(now);
+        }
+        Ok(())
+    }
+
+    /// The server knows the session, and who we are.
+    pub(super) fn serve(&mut self, now: Instant) {
+        let Some(session) = &self.session else { return };
         self.phase = Phase::Connected;
-        debug!(session = %id, timeout, "connected");
-        self.states.publish(SessionState::Connected(info));
+        debug!(session = %session.info.id, "connected");
+        self.states.publish(SessionState::Connected(session.info));
 
         // The order matters: identities first, for the watches may need them, and watches before requests,
         // for an event must not come after an answer that already shows the change.
@@ -79,7 +98,6 @@ impl Machine {
         if self.closing.is_some() {
             self.send_close(now);
         }
-        Ok(())
     }
 
     fn on_message(&mut self, body: Bytes, now: Instant) -> Result<(), DecodeError> {
@@ -163,7 +181,7 @@ impl Machine {
         submission.finish(result);
     }
 
-    fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
+    pub(super) fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
         let visible = match event.path.strip_prefix(&self.chroot) {

@@ -2,6 +2,7 @@
 
 mod end;
 mod input;
+mod sasl;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,7 @@ pub(crate) struct Machine {
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
     rearming: usize,
+    sasl: sasl::Sasl,
     auth: AuthBook,
     watches: Registry,
     closing: Option<Closing>,
@@ -87,6 +89,8 @@ enum Phase {
     Connecting { deadline: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
+    /// A server has taken the session; the client proves who it is.
+    Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
     /// A server serves the session.
     Connected,
     /// Over.
@@ -139,6 +143,7 @@ impl Machine {
             in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             rearming: 0,
+            sasl: sasl::Sasl::new(config.sasl.clone()),
             auth: AuthBook::default(),
             watches: Registry::default(),
             closing: None,
@@ -164,7 +169,9 @@ impl Machine {
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Waiting { until } => Some(until),
-            Phase::Connecting { deadline } | Phase::Handshaking { deadline, .. } => Some(deadline),
+            Phase::Connecting { deadline }
+            | Phase::Handshaking { deadline, .. }
+            | Phase::Authenticating { deadline, .. } => Some(deadline),
             Phase::Connected => {
                 Some((self.last_sent + self.ping_interval()).min(self.last_answer + self.silence_limit()))
             }
@@ -197,7 +204,11 @@ impl Machine {
                 debug!(%host, "connecting");
                 self.effects.push_back(Effect::Connect(host));
             }
-            Phase::Connecting { deadline } | Phase::Handshaking { deadline, .. } if deadline <= now => {
+            Phase::Connecting { deadline }
+            | Phase::Handshaking { deadline, .. }
+            | Phase::Authenticating { deadline, .. }
+                if deadline <= now =>
+            {
                 self.disconnect(now, "no answer to the connection attempt");
             }
             Phase::Connected if self.last_answer + self.silence_limit() <= now => {

@@ -4,6 +4,7 @@ mod ending;
 mod hostile;
 mod liveness;
 mod requests;
+mod sasl;
 mod watches;
 
 use std::pin::Pin;

@@ -1,0 +1,82 @@
+//! The SASL exchange, between the handshake and everything else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tracing::warn;
+use zk_curator_proto::records::{ReplyHeader, SaslToken};
+use zk_curator_proto::{DecodeError, Decoder, ErrorCode, Record, Request, XID_NOTIFICATION};
+
+use super::{Machine, Phase};
+use crate::sasl::{SaslExchange, SaslMechanism};
+use crate::session::SessionState;
+
+/// How the client proves who it is on every connection, if it was told to.
+#[derive(Debug)]
+pub(super) struct Sasl {
+    mechanism: Option<Arc<dyn SaslMechanism>>,
+    /// That of the present connection.
+    exchange: Option<Box<dyn SaslExchange>>,
+}
+
+impl Sasl {
+    pub(super) const fn new(mechanism: Option<Arc<dyn SaslMechanism>>) -> Self {
+        Self { mechanism, exchange: None }
+    }
+}
+
+impl Machine {
+    /// Begins the exchange, if there is to be one. `deadline` is that of the attempt to connect.
+    pub(super) fn begins_sasl(&mut self, deadline: Instant, now: Instant) -> bool {
+        self.sasl.exchange = self.sasl.mechanism.as_ref().map(|mechanism| mechanism.start());
+        let begins = self.sasl.exchange.is_some();
+        if begins {
+            self.send_sasl(Bytes::new(), deadline, now);
+        }
+        begins
+    }
+
+    fn send_sasl(&mut self, token: Bytes, deadline: Instant, now: Instant) {
+        let xid = self.next_xid();
+        self.phase = Phase::Authenticating { xid, sent_at: now, deadline };
+        self.put_request(xid, &Request::Sasl(SaslToken { token: Some(token) }), now);
+    }
+
+    /// A message has arrived while [`Phase::Authenticating`].
+    pub(super) fn on_sasl(&mut self, body: Bytes, now: Instant) -> Result<(), DecodeError> {
+        let Phase::Authenticating { xid, sent_at, deadline } = self.phase else { return Ok(()) };
+        let mut input = Decoder::new(body);
+        let header = ReplyHeader::decode(&mut input, "header")?;
+        if header.xid == XID_NOTIFICATION {
+            return self.on_event(&mut input);
+        }
+        if header.xid != xid {
+            self.disconnect(now, "the server answered out of order");
+            return Ok(());
+        }
+        self.seen_alive = self.seen_alive.max(sent_at);
+        self.last_answer = now;
+        match ErrorCode::from_code(header.err) {
+            None => {
+                let token = SaslToken::decode(&mut input, "sasl")?.token.unwrap_or_default();
+                match self.sasl.exchange.as_mut().map_or(Ok(None), |exchange| exchange.step(&token)) {
+                    Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
+                    Ok(None) => self.serve(now),
+                    Err(why) => self.sasl_failed(why),
+                }
+            }
+            Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth) => {
+                self.sasl_failed("the server refuses the name or the password");
+            }
+            // Whatever it is, it does not speak of the credentials.
+            Some(_) => self.disconnect(now, "the server failed to authenticate the client"),
+        }
+        Ok(())
+    }
+
+    fn sasl_failed(&mut self, why: &'static str) {
+        warn!(why, "SASL authentication failed");
+        self.end(SessionState::AuthFailed);
+    }
+}

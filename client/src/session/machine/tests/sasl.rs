@@ -1,0 +1,141 @@
+use zk_curator_proto::records::SaslToken;
+
+use super::*;
+use crate::sasl::{SaslExchange, SaslMechanism};
+
+/// Says `first`, then `second`; is content with a proof.
+#[derive(Debug)]
+struct Scripted;
+
+impl SaslMechanism for Scripted {
+    fn start(&self) -> Box<dyn SaslExchange> {
+        Box::new(Step(0))
+    }
+}
+
+#[derive(Debug)]
+struct Step(u8);
+
+impl SaslExchange for Step {
+    fn step(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str> {
+        self.0 += 1;
+        match (self.0, token) {
+            (1, b"challenge") => Ok(Some(Bytes::from_static(b"response"))),
+            (2, b"proof") => Ok(None),
+            _ => Err("wrong"),
+        }
+    }
+}
+
+fn rig() -> Rig {
+    Rig::with("h:1", |mut builder| {
+        builder.sasl = Some(Arc::new(Scripted));
+        builder
+    })
+}
+
+fn token(token: &'static [u8]) -> Result<Response, ErrorCode> {
+    Ok(Response::Sasl(SaslToken { token: Some(Bytes::from_static(token)) }))
+}
+
+/// The only request that has left, which carries a token.
+fn sent_token(rig: &mut Rig) -> (i32, Bytes) {
+    let mut sent = rig.sent();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    match sent.remove(0) {
+        Sent { xid, request: Request::Sasl(SaslToken { token: Some(token) }) } => (xid, token),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The exchange of one connection, to the last answer of the server, which is left to the caller.
+fn exchange(rig: &mut Rig) -> i32 {
+    rig.connect();
+    let (xid, first) = sent_token(rig);
+    assert!(xid > 0 && first.is_empty());
+    rig.reply(xid, 0, token(b"challenge"));
+    let (xid, second) = sent_token(rig);
+    assert_eq!(second, "response");
+    xid
+}
+
+#[test]
+fn nothing_else_is_sent_before_the_proof_and_everything_after_it() {
+    let mut rig = rig();
+    let mut get = rig.get("/early");
+    let _auth = rig.add_auth("digest");
+    let xid = exchange(&mut rig);
+    assert_eq!(rig.states(), []);
+    assert!(is_open(&mut get));
+    let _late = rig.get("/late");
+    rig.reply(xid, 0, token(b"proof"));
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+    assert_eq!(rig.sent_opcodes(), [OpCode::Auth, OpCode::GetData, OpCode::GetData]);
+}
+
+#[test]
+fn it_is_repeated_on_every_connection_before_the_watches() {
+    let mut rig = rig();
+    let xid = exchange(&mut rig);
+    rig.reply(xid, 0, token(b"proof"));
+    let (_answer, _watch) = rig.watched(WatchPlan::Exists, "/w");
+    let xid = rig.sent()[0].xid;
+    rig.reply(xid, 5, Err(ErrorCode::NoNode));
+    rig.cut();
+    let xid = exchange(&mut rig);
+    rig.reply(xid, 0, token(b"proof"));
+    assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
+}
+
+#[test]
+fn a_refusal_or_a_server_without_proof_ends_the_client() {
+    for answer in [
+        Err(ErrorCode::AuthFailed),
+        Err(ErrorCode::SessionClosedRequireSaslAuth),
+        token(b"forged"),
+        Ok(Response::Sasl(SaslToken { token: None })),
+    ] {
+        let mut rig = rig();
+        let get = rig.get("/a");
+        let xid = exchange(&mut rig);
+        rig.reply(xid, 0, answer);
+        assert_eq!(rig.states(), [SessionState::AuthFailed]);
+        assert_eq!(now(get), Err(Error::AuthFailed { sent: false }));
+        rig.assert_ended();
+    }
+}
+
+#[test]
+fn a_lost_connection_or_a_silent_server_is_only_another_attempt() {
+    let mut rig = rig();
+    exchange(&mut rig);
+    rig.cut();
+    exchange(&mut rig);
+    rig.pass(TIMEOUT);
+    assert!(rig.effects().contains(&Effect::Disconnect));
+
+    let mut rig = self::rig();
+    let xid = exchange(&mut rig);
+    rig.reply(xid + 1, 0, token(b"proof"));
+    assert!(rig.effects().contains(&Effect::Disconnect));
+    let xid = exchange(&mut rig);
+    rig.reply(xid, 0, Err(ErrorCode::SystemError));
+    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert_eq!(rig.states(), []);
+    let xid = exchange(&mut rig);
+    rig.reply(xid, 0, token(b"proof"));
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+}
+
+#[test]
+fn closing_waits_for_the_proof() {
+    let mut rig = rig();
+    let xid = exchange(&mut rig);
+    let mut closed = rig.close();
+    assert!(rig.sent().is_empty() && is_open(&mut closed));
+    rig.reply(xid, 0, token(b"proof"));
+    let sent = rig.sent();
+    assert_eq!(sent[0].request.opcode(), OpCode::CloseSession);
+    rig.reply_ok(sent[0].xid);
+    assert_eq!(now(closed), Ok(()));
+}
