@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{builder, expire, simulated};
+use common::{builder, expire, session_id, simulated, until_state};
 use tokio::time::Instant;
 use zk_curator::retry::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
     RetryPolicy, RetryUntilElapsed,
 };
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 
@@ -168,6 +168,25 @@ fn curator_defect_t_an_ephemeral_create_does_not_move_to_the_next_session_unaske
         zk.states().until(|status| status.session_epoch == 2).await.unwrap();
         zk.sync("/").await.unwrap();
         assert_eq!(server.probe().paths(), [""; 0]);
+    });
+}
+
+#[test]
+fn only_a_protected_ephemeral_create_that_was_never_sent_goes_on_in_the_next_session() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(5, PAUSE)).await;
+        server.partition();
+        until_state(&zk, ConnectionState::Suspended).await;
+        let create = |path: &str| zk.create(path).mode(CreateMode::Ephemeral);
+        let plain = tokio::spawn(create("/plain").into_future());
+        let protected = tokio::spawn(create("/protected").protected().into_future());
+        until_state(&zk, ConnectionState::Lost).await;
+        server.heal();
+        let error = plain.await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "create \"/plain\": session expired");
+        let created = protected.await.unwrap().unwrap();
+        assert_eq!(created.stat.ephemeral_owner, session_id(&zk).get());
+        assert_eq!(server.probe().paths().len(), 1);
     });
 }
 

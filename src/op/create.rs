@@ -18,7 +18,8 @@ use crate::retry::Budget;
 /// `TooLarge`.
 ///
 /// After an unknown outcome a [`protected`](Self::protected) create finds out; another one fails with
-/// [`may_have_applied`](crate::Error::may_have_applied).
+/// [`may_have_applied`](crate::Error::may_have_applied). If the session ends first, a protected create goes on in
+/// the next one; another ephemeral one fails with `SessionExpired`.
 ///
 /// # Cancel safety
 /// Once polled, a plain create may leave the node behind. A [protected](Self::protected) one does not: the
