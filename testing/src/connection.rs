@@ -182,22 +182,26 @@ impl Connection {
         let id = self.id;
         let judgement = self.shared.rules().judge(session, &request);
         if let Verdict::Delay(delay) = judgement.verdict {
+            self.shared.update(|state| state.record_verdict(session, &request, judgement.verdict));
             judgement.has_taken_effect();
             tokio::time::sleep(delay).await;
             self.shared.gate().open().await;
             self.shared.update(|state| state.handle(id, xid, request));
             return;
         }
-        self.shared.update(|state| match judgement.verdict {
-            Verdict::Pass | Verdict::Delay(_) => state.handle(id, xid, request),
-            Verdict::Refuse(code) => state.refuse(id, xid, &request, code),
-            Verdict::LoseRequest => state.seal(id),
-            Verdict::LoseReply => {
-                self.outbox.seal();
-                state.handle(id, xid, request);
-                state.seal(id);
+        self.shared.update(|state| {
+            state.record_verdict(session, &request, judgement.verdict);
+            match judgement.verdict {
+                Verdict::Pass | Verdict::Delay(_) => state.handle(id, xid, request),
+                Verdict::Refuse(code) => state.refuse(id, xid, &request, code),
+                Verdict::LoseRequest => state.seal(id),
+                Verdict::LoseReply => {
+                    self.outbox.seal();
+                    state.handle(id, xid, request);
+                    state.seal(id);
+                }
+                Verdict::Disconnect => state.cut(id),
             }
-            Verdict::Disconnect => state.cut(id),
         });
         judgement.has_taken_effect();
     }

@@ -4,12 +4,13 @@
 //!   real or in paused time. It is a test double: production runs on Apache ZooKeeper, and so do the suites that
 //!   matter, see [`real`].
 //! * [`TestServer::rule`]: faults on matched requests, as a [`Verdict`]: delayed, refused, lost on the way or on
-//!   the way back. See [`rule`].
+//!   the way back. See [`rule`]. [`TestServer::journal`] tells what was injected.
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
-//!   [`partition`](TestServer::partition), [`stop`](TestServer::stop), [`restart`](TestServer::restart): faults of
-//!   the server and the network.
+//!   [`partition`](TestServer::partition), [`set_read_only`](TestServer::set_read_only),
+//!   [`stop`](TestServer::stop), [`restart`](TestServer::restart): faults of the server and the network.
 //! * [`TestServer::probe`]: a printable snapshot of nodes, sessions and watches, for assertions such as "nothing
 //!   is left behind"; [`TestServer::until`] waits for one.
+//! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) are answered.
 //! * The binary `zk-test-server` serves clients in other languages.
 //!
 //! ```
@@ -29,10 +30,20 @@
 //! # }
 //! ```
 //!
-//! How it differs from Apache ZooKeeper: it keeps everything in memory; reconfiguration is disabled and SASL not
-//! configured, as by default there; of the identities of one connection it keeps the order in which they were
-//! added; session expiry has a finer granularity unless [`TestServerBuilder::tick_time`] says otherwise. Where
-//! releases differ, it behaves like 3.9 unless [`TestServerBuilder::version`] says otherwise.
+//! # How it differs from Apache ZooKeeper
+//! It answers every operation of a client as Apache ZooKeeper does: `tests/real_differential.rs` compares random
+//! ones. Where releases differ, it behaves like 3.9 unless [`TestServerBuilder::version`] says otherwise. But
+//!
+//! * everything is in memory, and latencies in the answers to four-letter words are zero;
+//! * reconfiguration is disabled and SASL not configured, as by default there;
+//! * requests are carried out one after the other, each when the one before is done: see
+//!   [`SequenceOverflow`] for the one thing in which it shows that Apache ZooKeeper prepares them earlier;
+//! * what has no order there has the same one in every run: children, the identities of a connection, the
+//!   ephemeral nodes of a session that ends;
+//! * where a request makes Apache ZooKeeper end its process or owe the answer for ever, such as quotas that are no
+//!   numbers or a `check` outside of a multi, this server ignores or refuses it;
+//! * characters outside the basic plane are answered in UTF-8, not as two surrogates;
+//! * sessions expire with a finer granularity unless [`TestServerBuilder::tick_time`] says otherwise.
 
 mod access;
 mod builder;
@@ -40,6 +51,8 @@ mod collections;
 mod connection;
 mod dispatch;
 mod four_letter;
+mod glob;
+mod journal;
 mod network;
 mod outbox;
 mod probe;
@@ -56,6 +69,7 @@ mod watch;
 
 pub use access::digest;
 pub use builder::TestServerBuilder;
+pub use journal::{Fault, Journal, JournalEntry};
 pub use network::MemoryConnector;
 pub use probe::{Probe, ProbeSession, ProbeWatch};
 pub use rule::{RuleGuard, RuleRequest, Verdict};

@@ -23,8 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zk_curator_proto::records::MultiOp;
+use zk_curator_proto::records::{MultiOp, ReadOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
+
+use crate::glob;
 
 /// What happens to a request.
 ///
@@ -58,6 +60,10 @@ pub struct RuleRequest<'a> {
 }
 
 impl<'a> RuleRequest<'a> {
+    pub(crate) const fn new(session_id: i64, request: &'a Request) -> Self {
+        Self { session_id, request }
+    }
+
     /// The session of the connection.
     #[must_use]
     pub const fn session_id(&self) -> i64 {
@@ -82,15 +88,27 @@ impl<'a> RuleRequest<'a> {
         self.paths().next()
     }
 
-    /// The nodes it is about: one, or of a multi one per operation. Without sequence numbers.
+    /// The nodes it is about: one, or of a multi or a multi read one per operation. Without sequence numbers.
     pub fn paths(&self) -> impl Iterator<Item = &'a str> {
-        self.request.path().into_iter().chain(self.ops().iter().map(MultiOp::path))
+        let reads = match self.request {
+            Request::MultiRead(ops) => ops.as_slice(),
+            _ => &[],
+        };
+        let ops = self.ops().iter().map(MultiOp::path).chain(reads.iter().map(ReadOp::path));
+        self.request.path().into_iter().chain(ops)
     }
 
     /// Whether it, or any operation of a multi, is about this node.
     #[must_use]
     pub fn is_about(&self, path: &str) -> bool {
         self.paths().any(|about| about == path)
+    }
+
+    /// Whether it, or any operation of a multi, is about a node that this pattern describes: `*` stands for any
+    /// characters but a slash, `?` for one, and a component `**` for any number of components, none included.
+    #[must_use]
+    pub fn matches(&self, pattern: &str) -> bool {
+        self.paths().any(|path| glob::matches(pattern, path))
     }
 
     /// Whether it has this opcode. The operations of a multi do not count.
@@ -137,6 +155,8 @@ type Decide = dyn Fn(&RuleRequest<'_>) -> Verdict + Send + Sync;
 
 struct Rule {
     decide: Box<Decide>,
+    /// How many requests it lets pass that it would have fired at.
+    skip: AtomicU64,
     /// How often it may fire.
     limit: AtomicU64,
     /// How often it was going to fire.
@@ -147,6 +167,10 @@ struct Rule {
 
 impl Rule {
     fn take_one(&self) -> bool {
+        let one_less = |skip: u64| skip.checked_sub(1);
+        if self.skip.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
+            return false;
+        }
         let limit = self.limit.load(Ordering::Acquire);
         let more = |taken: u64| (taken < limit).then(|| taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
@@ -172,6 +196,7 @@ impl Rules {
     ) -> RuleGuard {
         let rule = Arc::new(Rule {
             decide: Box::new(decide),
+            skip: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
             hits: watch::Sender::new(0),
@@ -185,7 +210,7 @@ impl Rules {
     /// The verdict about a request. The functions of the rules run without any lock held.
     pub(crate) fn judge(&self, session_id: i64, request: &Request) -> Judgement {
         let installed = Arc::clone(&self.lock());
-        let request = RuleRequest { session_id, request };
+        let request = RuleRequest::new(session_id, request);
         for rule in installed.iter() {
             let verdict = (rule.decide)(&request);
             if verdict != Verdict::Pass && rule.take_one() {
@@ -234,6 +259,13 @@ impl fmt::Debug for RuleGuard {
 }
 
 impl RuleGuard {
+    /// Lets `n` requests pass at which the rule would have fired, before it does: `after(2).times(1)` is the third
+    /// one alone. Without it there are none.
+    pub fn after(self, n: u64) -> Self {
+        self.rule.skip.store(n, Ordering::Release);
+        self
+    }
+
     /// Lets the rule fire at most `n` times in all. Without it there is no limit.
     pub fn times(self, n: u64) -> Self {
         self.rule.limit.store(n, Ordering::Release);

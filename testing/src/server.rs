@@ -12,6 +12,7 @@ use zk_curator_proto::ErrorCode;
 use crate::SequenceOverflow;
 use crate::builder::{Config, TestServerBuilder};
 use crate::connection;
+use crate::journal::{Fault, Journal};
 use crate::network::MemoryConnector;
 use crate::probe::Probe;
 use crate::rule::{RuleGuard, RuleRequest, Verdict};
@@ -115,8 +116,8 @@ impl TestServer {
     /// # Cancel safety
     /// Dropping the future leaves the server stopped, but its last tasks may still be ending.
     pub async fn stop(&self) {
-        self.shared().end();
-        self.shared().ended().await;
+        self.shared().update(|state| state.record(Fault::Stop));
+        self.end().await;
     }
 
     /// Stops the server if it runs, and starts it again at the same address. Sessions that clients have not
@@ -128,12 +129,15 @@ impl TestServer {
     /// # Cancel safety
     /// Dropping the future may leave the server stopped.
     pub async fn restart(&self) -> io::Result<()> {
-        self.stop().await;
+        self.end().await;
         let listener = match self.addr() {
             Some(addr) => Some(TcpListener::bind(addr).await?),
             None => None,
         };
-        self.shared().update(crate::state::State::renew_sessions);
+        self.shared().update(|state| {
+            state.record(Fault::Restart);
+            state.renew_sessions();
+        });
         self.run(listener);
         Ok(())
     }
@@ -144,34 +148,53 @@ impl TestServer {
     /// # Cancel safety
     /// Never waits.
     pub async fn expire(&self, session_id: i64) -> bool {
-        self.shared().update(|state| state.expire(session_id))
+        self.shared().update(|state| {
+            let session = state.number_of(session_id);
+            if session != 0 {
+                state.record(Fault::Expire { session });
+            }
+            state.expire(session_id)
+        })
     }
 
     /// Cuts the connection of a session, which lives on. Returns whether it had one.
     pub fn disconnect(&self, session_id: i64) -> bool {
         self.shared().update(|state| {
             let connection = state.sessions.get(session_id).and_then(|session| session.connection);
+            if connection.is_some() {
+                let session = state.number_of(session_id);
+                state.record(Fault::Disconnect { session });
+            }
             connection.inspect(|id| state.cut(*id)).is_some()
         })
     }
 
     /// Cuts every connection. Sessions live on.
     pub fn disconnect_all(&self) {
-        self.shared().update(crate::state::State::cut_all);
+        self.shared().update(|state| {
+            state.record(Fault::DisconnectAll);
+            state.cut_all();
+        });
     }
 
     /// Makes the server do nothing until [`TestServer::release`], as if its process were suspended: it accepts
     /// connections and bytes, but answers nothing, and no session expires. What was in the middle of a
     /// [`Verdict::Delay`] waits as well. The methods of this handle work.
     pub fn hold(&self) {
-        self.shared().update(crate::state::State::hold);
+        self.shared().update(|state| {
+            state.record(Fault::Hold);
+            state.hold();
+        });
         self.shared().block(|blocked| blocked.held = true);
     }
 
     /// Ends [`TestServer::hold`]. What has arrived meanwhile is handled in its order, and sessions have as much
     /// time left as they had when the hold began.
     pub fn release(&self) {
-        self.shared().update(crate::state::State::release);
+        self.shared().update(|state| {
+            state.record(Fault::Release);
+            state.release();
+        });
         self.shared().block(|blocked| blocked.held = false);
         self.shared().deadlines_changed();
     }
@@ -181,11 +204,13 @@ impl TestServer {
     /// and expires sessions. New connections hang: in memory inside `connect`, on TCP, whose connections the
     /// kernel accepts, in the handshake.
     pub fn partition(&self) {
+        self.shared().update(|state| state.record(Fault::Partition));
         self.shared().block(|blocked| blocked.partitioned = true);
     }
 
     /// Ends [`TestServer::partition`]: what was on the way arrives.
     pub fn heal(&self) {
+        self.shared().update(|state| state.record(Fault::Heal));
         self.shared().block(|blocked| blocked.partitioned = false);
     }
 
@@ -209,7 +234,11 @@ impl TestServer {
     /// # Errors
     /// [`ErrorCode::NoNode`] when there is no such node.
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
-        self.shared().update(|state| state.tree.set_sequence(path, next))
+        self.shared().update(|state| {
+            state.tree.set_sequence(path, next)?;
+            state.record(Fault::SetSequence { path: path.to_owned(), next });
+            Ok(())
+        })
     }
 
     /// Changes [`TestServerBuilder::sequence_overflow`].
@@ -228,6 +257,12 @@ impl TestServer {
     /// called on the tasks of the server and must not block.
     pub fn rule(&self, decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static) -> RuleGuard {
         self.shared().rules().install(decide)
+    }
+
+    /// The faults that rules and the methods of this handle have injected, in order.
+    #[must_use]
+    pub fn journal(&self) -> Journal {
+        self.shared().look(|state| state.journal.clone())
     }
 
     /// What the server knows now. Costs time in the size of the tree.
@@ -255,6 +290,11 @@ impl TestServer {
                 return probe;
             }
         }
+    }
+
+    async fn end(&self) {
+        self.shared().end();
+        self.shared().ended().await;
     }
 
     fn shared(&self) -> &Arc<Shared> {

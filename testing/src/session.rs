@@ -17,6 +17,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Session {
     password: Bytes,
+    /// How many sessions the server has opened, this one included.
+    pub(crate) number: u64,
     /// Milliseconds, negotiated by the connection that attached last.
     pub(crate) timeout: u64,
     /// The connection it is attached to.
@@ -34,6 +36,7 @@ pub(crate) struct Sessions {
     /// Sessions by deadline. Deadlines are rounded up to the tick, so that most packets move nothing.
     deadlines: BTreeMap<u64, BTreeSet<i64>>,
     next_id: i64,
+    opened: u64,
     /// Milliseconds, at least one.
     tick: u64,
     passwords: fastrand::Rng,
@@ -45,17 +48,27 @@ impl Sessions {
         let mut passwords = fastrand::Rng::new();
         // Spread, so that two servers of one process rarely give the same id to two sessions.
         let next_id = FIRST_ID | i64::from(passwords.u32(..)) << 16;
-        Self { by_id: BTreeMap::new(), deadlines: BTreeMap::new(), next_id, tick: tick.max(1), passwords }
+        Self {
+            by_id: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            next_id,
+            opened: 0,
+            tick: tick.max(1),
+            passwords,
+        }
     }
 
     /// Opens a session; returns its id.
     pub(crate) fn create(&mut self, connection: ConnectionId, timeout: u64, local: bool, now: u64) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
+        self.opened += 1;
+        let number = self.opened;
         let password: [u8; PASSWORD_LEN] = self.passwords.u128(..).to_be_bytes();
         let deadline = self.round(now + timeout);
         let password = Bytes::copy_from_slice(&password);
-        self.by_id.insert(id, Session { password, timeout, connection: Some(connection), local, deadline });
+        self.by_id
+            .insert(id, Session { password, number, timeout, connection: Some(connection), local, deadline });
         self.deadlines.entry(deadline).or_default().insert(id);
         id
     }

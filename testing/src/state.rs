@@ -12,13 +12,15 @@ use zk_curator_proto::records::{
     ConnectRequest, ConnectResponse, EventType, KeeperState, PASSWORD_LEN, Permissions, ReplyHeader,
     WatcherEvent,
 };
-use zk_curator_proto::{Encoder, OpCode, Record, XID_NOTIFICATION};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_NOTIFICATION};
 
 use crate::ZooKeeperVersion;
 use crate::access::{self, Identity};
 use crate::builder::Config;
 use crate::collections::Map;
+use crate::journal::{Fault, Journal};
 use crate::outbox::Outbox;
+use crate::rule::{RuleRequest, Verdict};
 use crate::session::Sessions;
 use crate::tree::{Change, Tree, Txn};
 use crate::watch::{ConnectionId, WatchTable};
@@ -88,6 +90,7 @@ pub(crate) struct State {
     pub(super) watches: WatchTable,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) counters: Counters,
+    pub(super) journal: Journal,
     /// The last transaction.
     pub(super) zxid: i64,
     /// Whether the server has lost its quorum.
@@ -113,6 +116,7 @@ impl State {
             watches: WatchTable::new(config.version),
             connections: BTreeMap::new(),
             counters: Counters::default(),
+            journal: Journal::default(),
             zxid: 0,
             read_only: config.read_only,
             port: None,
@@ -331,12 +335,33 @@ impl State {
         self.held_since = self.held_since.map(|_| now);
     }
 
+    /// Notes a fault.
+    pub(crate) fn record(&mut self, fault: Fault) {
+        let at = Duration::from_millis(self.now());
+        self.journal.add(at, fault);
+    }
+
+    /// Notes what a rule has decided, if it is a fault.
+    pub(crate) fn record_verdict(&mut self, session: i64, request: &Request, verdict: Verdict) {
+        if verdict != Verdict::Pass {
+            let path = RuleRequest::new(session, request).path().map(str::to_owned);
+            let session = self.number_of(session);
+            self.record(Fault::Rule { verdict, session, opcode: request.opcode(), path });
+        }
+    }
+
+    /// The number of a session; zero of one that does not live.
+    pub(crate) fn number_of(&self, session: i64) -> u64 {
+        self.sessions.get(session).map_or(0, |session| session.number)
+    }
+
     /// Loses or finds the quorum: a server that does ends every connection.
     pub(crate) fn set_read_only(&mut self, read_only: bool) {
         if self.read_only == read_only {
             return;
         }
         self.read_only = read_only;
+        self.record(Fault::ReadOnly(read_only));
         self.cut_all();
         if read_only {
             self.sessions.suspend_global();

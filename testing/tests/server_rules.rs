@@ -214,3 +214,74 @@ async fn a_condition_is_waited_for_without_polling() {
     assert!(text.contains(&format!("/a/1 = \"data\" ephemeral of {:#x}", zk.id())), "{text}");
     assert!(text.contains("3 Create"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_for_the_third_time_of_a_pattern() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let third = server
+        .rule(|request| match request.matches("/*/lock-?") && request.is_create() {
+            true => Verdict::Refuse(ErrorCode::NoAuth),
+            false => Verdict::Pass,
+        })
+        .after(2)
+        .times(1);
+    zk.create("/l", CreateMode::Persistent).await.unwrap();
+    for number in 1..=4 {
+        let created = zk.create(&format!("/l/lock-{number}"), CreateMode::Persistent).await;
+        assert_eq!(created.is_err(), number == 3, "{number}");
+    }
+    assert_eq!(third.hits(), 1);
+}
+
+/// The same journal in every run, though session ids differ.
+#[tokio::test(start_paused = true)]
+async fn the_journal_tells_what_was_injected() {
+    let run = async || {
+        let server = TestServer::in_memory().await;
+        let mut first = RawClient::new(&server).await;
+        let mut second = RawClient::new(&server).await;
+        let rule = server.rule(|request| match request.path() {
+            Some("/late") => Verdict::Delay(Duration::from_millis(50)),
+            Some("/no") => Verdict::Refuse(ErrorCode::NoAuth),
+            _ => Verdict::Pass,
+        });
+        first.create("/late", CreateMode::Persistent).await.unwrap();
+        assert!(second.exists("/no", false).await.is_err());
+        drop(rule);
+        server.hold();
+        server.release();
+        server.partition();
+        server.heal();
+        server.set_sequence("/late", 7).unwrap();
+        server.disconnect(first.id());
+        server.disconnect(first.id());
+        server.expire(second.id()).await;
+        server.expire(second.id()).await;
+        server.set_read_only(true);
+        server.set_read_only(true);
+        server.set_read_only(false);
+        server.disconnect_all();
+        server.stop().await;
+        server.restart().await.unwrap();
+        server.journal().to_string()
+    };
+    let journal = run().await;
+    let expected = "       0 ms Delay(50ms) of Create /late in session 1
+      50 ms Refuse(NoAuth) of Exists /no in session 2
+      50 ms held
+      50 ms released
+      50 ms partitioned
+      50 ms healed
+      50 ms next child of /late is 7
+      50 ms session 1 disconnected
+      50 ms session 2 expired
+      50 ms read-only
+      50 ms no longer read-only
+      50 ms all disconnected
+      50 ms stopped
+      50 ms restarted
+";
+    assert_eq!(journal, expected);
+    assert_eq!(run().await, expected);
+}

@@ -1,0 +1,156 @@
+//! [`Journal`]: what faults were injected, in order.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use zk_curator_proto::OpCode;
+
+use crate::Verdict;
+
+/// How many faults are remembered; of more, the last ones are.
+const CAPACITY: usize = 10_000;
+
+/// A fault that was injected.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// A rule has decided about a request.
+    Rule {
+        /// What it decided; never [`Verdict::Pass`].
+        verdict: Verdict,
+        /// The session, by the order in which the server opened them, from 1: ids differ from run to run.
+        session: u64,
+        /// What was asked for.
+        opcode: OpCode,
+        /// The node; of a multi, that of its first operation.
+        path: Option<String>,
+    },
+    /// [`TestServer::expire`](crate::TestServer::expire) has ended this session.
+    Expire {
+        /// As in [`Fault::Rule`].
+        session: u64,
+    },
+    /// [`TestServer::disconnect`](crate::TestServer::disconnect) has cut the connection of this session.
+    Disconnect {
+        /// As in [`Fault::Rule`].
+        session: u64,
+    },
+    /// [`TestServer::disconnect_all`](crate::TestServer::disconnect_all).
+    DisconnectAll,
+    /// [`TestServer::hold`](crate::TestServer::hold).
+    Hold,
+    /// [`TestServer::release`](crate::TestServer::release).
+    Release,
+    /// [`TestServer::partition`](crate::TestServer::partition).
+    Partition,
+    /// [`TestServer::heal`](crate::TestServer::heal).
+    Heal,
+    /// [`TestServer::stop`](crate::TestServer::stop).
+    Stop,
+    /// [`TestServer::restart`](crate::TestServer::restart).
+    Restart,
+    /// [`TestServer::set_read_only`](crate::TestServer::set_read_only).
+    ReadOnly(bool),
+    /// [`TestServer::set_sequence`](crate::TestServer::set_sequence).
+    SetSequence {
+        /// The parent.
+        path: String,
+        /// The next number.
+        next: i32,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { verdict, session, opcode, path } => {
+                write!(f, "{verdict:?} of {opcode:?}")?;
+                if let Some(path) = path {
+                    write!(f, " {path}")?;
+                }
+                write!(f, " in session {session}")
+            }
+            Self::Expire { session } => write!(f, "session {session} expired"),
+            Self::Disconnect { session } => write!(f, "session {session} disconnected"),
+            Self::DisconnectAll => f.write_str("all disconnected"),
+            Self::Hold => f.write_str("held"),
+            Self::Release => f.write_str("released"),
+            Self::Partition => f.write_str("partitioned"),
+            Self::Heal => f.write_str("healed"),
+            Self::Stop => f.write_str("stopped"),
+            Self::Restart => f.write_str("restarted"),
+            Self::ReadOnly(true) => f.write_str("read-only"),
+            Self::ReadOnly(false) => f.write_str("no longer read-only"),
+            Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),
+        }
+    }
+}
+
+/// When a fault was injected.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// How long after the server was made, in whole milliseconds of tokio's clock.
+    pub at: Duration,
+    /// What happened.
+    pub fault: Fault,
+}
+
+/// The faults that were injected into a server, in order; see [`TestServer::journal`](crate::TestServer::journal).
+///
+/// It names sessions by number, so that under a paused clock two runs of the same test have the same journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Journal {
+    entries: VecDeque<JournalEntry>,
+    forgotten: u64,
+}
+
+impl Journal {
+    pub(crate) fn add(&mut self, at: Duration, fault: Fault) {
+        tracing::debug!(%fault, "injected");
+        if self.entries.len() == CAPACITY {
+            self.entries.pop_front();
+            self.forgotten += 1;
+        }
+        self.entries.push_back(JournalEntry { at, fault });
+    }
+
+    /// The last 10,000 faults, oldest first.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &JournalEntry> {
+        self.entries.iter()
+    }
+
+    /// How many faults there were before those.
+    #[must_use]
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+}
+
+impl fmt::Display for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.forgotten > 0 {
+            writeln!(f, "({} more before)", self.forgotten)?;
+        }
+        for JournalEntry { at, fault } in &self.entries {
+            writeln!(f, "{:>8} ms {fault}", at.as_millis())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_forgets_the_oldest() {
+        let mut journal = Journal::default();
+        for number in 0..CAPACITY as u64 + 2 {
+            journal.add(Duration::from_millis(number), Fault::Hold);
+        }
+        assert_eq!((journal.entries().len(), journal.forgotten()), (CAPACITY, 2));
+        assert_eq!(journal.to_string().lines().nth(1), Some("       2 ms held"));
+    }
+}
