@@ -32,11 +32,15 @@ pub struct TcpConnector;
 #[async_trait]
 impl Connector for TcpConnector {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
-        let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-        // One that swallows the attempt must not stand in front of the others every time.
-        fastrand::shuffle(&mut addresses);
-        let stream = TcpStream::connect(&addresses[..]).await?;
-        stream.set_nodelay(true)?;
-        Ok(Box::new(stream))
+        Ok(Box::new(open_tcp(host, port).await?))
     }
+}
+
+pub(crate) async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    // One that swallows the attempt must not stand in front of the others every time.
+    fastrand::shuffle(&mut addresses);
+    let stream = TcpStream::connect(&addresses[..]).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

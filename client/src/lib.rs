@@ -12,6 +12,8 @@
 //! * **A session ends once**, as a state and not as an error string: when the server says so, or when the
 //!   negotiated timeout has passed without a server that answers ([`SessionState::Expired`]).
 //!
+//! Features, off by default: `tls` for `tls::TlsConnector`, `sasl` for `ZooKeeperBuilder::sasl_digest_md5`.
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = zk_curator_testing::TestServer::start().await;
@@ -35,6 +37,8 @@ mod error;
 pub mod path;
 mod sasl;
 mod session;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod types;
 mod watch;
 mod zookeeper;

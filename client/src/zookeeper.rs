@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +82,15 @@ impl ZooKeeper {
     #[must_use]
     pub fn session(&self) -> Option<SessionInfo> {
         self.shared.states.session()
+    }
+
+    /// Why the last connection, or the last attempt to open one, failed; `None` when none has. It stays when a later
+    /// attempt succeeds.
+    ///
+    /// For people: it is what a service should log when it is not connected for long.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Arc<io::Error>> {
+        self.shared.states.failure()
     }
 
     /// Waits until the client is connected.

@@ -70,7 +70,7 @@ pub(crate) async fn run_driver(
                 input.shrink();
             }
             Wake::Link(LinkEvent::Written) | Wake::Timer => {}
-            Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, &error.to_string()),
+            Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
             Wake::Command(Some(command)) => machine.on_command(command, now),
             Wake::Command(None) => handles_left = close(&mut machine, now),
         }

@@ -1,6 +1,7 @@
 use std::fmt;
+use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -87,6 +88,7 @@ pub(crate) struct StateHub {
 struct Hub {
     current: SessionState,
     session: Option<SessionInfo>,
+    failure: Option<Arc<io::Error>>,
     subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
 }
 
@@ -96,6 +98,7 @@ impl StateHub {
             inner: Mutex::new(Hub {
                 current: SessionState::Connecting,
                 session: None,
+                failure: None,
                 subscribers: Vec::new(),
             }),
         }
@@ -107,6 +110,15 @@ impl StateHub {
 
     pub(crate) fn session(&self) -> Option<SessionInfo> {
         self.lock().session
+    }
+
+    /// Why the last connection, or attempt to open one, failed.
+    pub(crate) fn failure(&self) -> Option<Arc<io::Error>> {
+        self.lock().failure.clone()
+    }
+
+    pub(crate) fn failed(&self, why: io::Error) {
+        self.lock().failure = Some(Arc::new(why));
     }
 
     pub(crate) fn subscribe(&self) -> SessionStates {

@@ -1,5 +1,7 @@
 //! Closing, losing a connection, and the end of the session.
 
+use std::io;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -47,14 +49,20 @@ impl Machine {
             && self.queued.iter().all(|(_, submission)| submission.reply.is_closed())
     }
 
-    pub(super) fn disconnect(&mut self, now: Instant, why: &str) {
+    pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {
+        self.lose(now, io::Error::other(why));
+    }
+
+    pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
         let was_connected = self.phase == Phase::Connected;
         self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
         if was_connected {
-            info!(why, "connection lost");
+            info!(%why, "connection lost");
+            self.states.failed(why);
             self.states.publish(SessionState::Disconnected);
         } else {
-            debug!(why, "connection attempt failed");
+            debug!(%why, "connection attempt failed");
+            self.states.failed(why);
         }
         self.forget_connection(&Error::ConnectionLoss { sent: true });
         if self.closing.is_some() && self.has_nothing_to_tell() {

@@ -16,6 +16,9 @@ use crate::session::{ExpiredBy, SessionState, WatchPlan};
 use crate::watch::WatchKind;
 use crate::{Error, SessionId, SessionInfo};
 
+/// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
+const TLS_ALERT: [u8; 2] = [0x15, 3];
+
 impl Machine {
     /// Bytes have arrived. Takes all complete frames.
     pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
@@ -32,6 +35,9 @@ impl Machine {
                 (Err(error), _) => Err(error),
             };
             if let Err(error) = result {
+                if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(&TLS_ALERT) {
+                    return self.disconnect(now, "the server speaks TLS on this port");
+                }
                 warn!(%error, "malformed frame");
                 return self.disconnect(now, "the server sent a malformed frame");
             }

@@ -7,6 +7,7 @@ mod sasl;
 mod tests;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,9 +245,9 @@ impl Machine {
     }
 
     /// The connection failed, was closed by the server, or could not be opened.
-    pub(super) fn on_io_error(&mut self, now: Instant, why: &str) {
+    pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
         if !matches!(self.phase, Phase::Waiting { .. } | Phase::Ended(_)) {
-            self.disconnect(now, why);
+            self.lose(now, why);
         }
     }
 

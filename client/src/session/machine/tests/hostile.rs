@@ -208,7 +208,7 @@ proptest! {
                 }
                 Step::Accept(timeout, id) => rig.answer_handshake(timeout, id),
                 Step::Open => rig.machine.on_connected(rig.now),
-                Step::Cut => rig.machine.on_io_error(rig.now, "cut"),
+                Step::Cut => rig.machine.on_io_error(rig.now, io::ErrorKind::ConnectionReset.into()),
                 Step::Pass(millis) => rig.pass(Duration::from_millis(millis)),
                 Step::Get => answers.push(rig.get("/a")),
                 Step::Watch(kind) => {

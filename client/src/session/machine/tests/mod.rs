@@ -7,6 +7,7 @@ mod requests;
 mod sasl;
 mod watches;
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -156,11 +157,11 @@ impl Rig {
 
     /// An attempt to connect fails.
     fn cut_attempt(&mut self) {
-        self.machine.on_io_error(self.now, "refused");
+        self.machine.on_io_error(self.now, io::ErrorKind::ConnectionRefused.into());
     }
 
     fn cut(&mut self) {
-        self.machine.on_io_error(self.now, "cut");
+        self.machine.on_io_error(self.now, io::ErrorKind::ConnectionReset.into());
         assert!(self.effects().contains(&Effect::Disconnect));
     }
 

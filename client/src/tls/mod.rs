@@ -1,0 +1,115 @@
+//! TLS to the servers, by rustls (feature `tls`).
+//!
+//! # Configuring ZooKeeper
+//! TLS has a port of its own and needs the network layer that is made with Netty. In `zoo.cfg` (ZooKeeper 3.8):
+//!
+//! ```text
+//! secureClientPort=2281
+//! serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+//! ssl.keyStore.location=/etc/zookeeper/server.pem
+//! ssl.keyStore.type=PEM
+//! ssl.trustStore.location=/etc/zookeeper/ca.pem
+//! ssl.trustStore.type=PEM
+//! ssl.clientAuth=need
+//! authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
+//! ```
+//!
+//! `server.pem` holds the server's key (PKCS #8: `BEGIN PRIVATE KEY`) and its certificate with every certificate up to,
+//! but without, the CA. The names under which clients reach the server must be among the certificate's *subject
+//! alternative names*, as `DNS:` or, for an address, `IP:`; a common name does not count here, unlike with Java's client.
+//!
+//! `ssl.clientAuth=need`, the default, wants a [client certificate](TlsConnectorBuilder::client_certificate_file) too.
+//! Its owner is then known to ACLs by the scheme `x509` and its distinguished name, such as `CN=worker`, given the last
+//! line. With `ssl.clientAuth=none` neither is needed.
+//!
+//! # Example
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use zk_curator_client::{ZooKeeper, tls::TlsConnector};
+//!
+//! let tls = TlsConnector::builder()
+//!     .ca_file("/etc/orders/zookeeper-ca.pem")
+//!     .client_certificate_file("/etc/orders/client.pem", "/etc/orders/client-key.pem")
+//!     .build()?;
+//! let zk = ZooKeeper::builder("zk1:2281,zk2:2281").connector(Arc::new(tls)).connect()?;
+//! # Ok(()) }
+//! ```
+//!
+//! # When it fails
+//! A handshake that fails is one failed attempt to connect: the client goes on with the next server. It says why at the
+//! level `warn`, and in [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure), in which [`TlsError::of`] finds the
+//! [`TlsErrorKind`].
+
+mod builder;
+mod error;
+mod transport;
+mod verify;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::connector::{Connector, Transport, open_tcp};
+
+pub use builder::{TlsConfigError, TlsConnectorBuilder, TlsInput};
+pub use error::{TlsError, TlsErrorKind};
+use transport::TlsTransport;
+
+/// TLS 1.2 or 1.3 over TCP, as [`TcpConnector`](crate::TcpConnector) opens it.
+///
+/// The certificate of the server must come from a CA that was given, and be for the host of the connect string. What
+/// bounds an attempt to connect bounds the handshake as well. When the client lets go of a connection, the server is
+/// told (`close_notify`), unless the network takes no more.
+#[derive(Clone)]
+pub struct TlsConnector {
+    tls: tokio_rustls::TlsConnector,
+    /// Instead of the host that is connected to.
+    server_name: Option<ServerName<'static>>,
+    checks_host: bool,
+    has_certificate: bool,
+}
+
+impl TlsConnector {
+    /// Begins to configure TLS. At least a CA is needed.
+    pub fn builder() -> TlsConnectorBuilder {
+        TlsConnectorBuilder::default()
+    }
+}
+
+impl fmt::Debug for TlsConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsConnector")
+            .field("server_name", &self.server_name)
+            .field("checks_host", &self.checks_host)
+            .field("has_certificate", &self.has_certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Connector for TlsConnector {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned()).map_err(|error| {
+                TlsError::new(host, port, TlsErrorKind::InvalidServerName, error).into_io()
+            })?,
+        };
+        let peer: Arc<str> = host.into();
+        let tcp = open_tcp(host, port).await?;
+        match self.tls.connect(name, tcp).await {
+            Ok(stream) => Ok(Box::new(TlsTransport::new(stream, peer, port))),
+            Err(error) => {
+                let error = TlsError::of_handshake(host, port, error);
+                if let Some(error) = TlsError::of(&error) {
+                    tracing::warn!(host, port, kind = %error.kind(), "TLS handshake failed");
+                }
+                Err(error)
+            }
+        }
+    }
+}
