@@ -22,6 +22,11 @@ const COPIED_BELOW: usize = 16 * 1024;
 /// Reads an answer; `None` when it is of another kind.
 pub(crate) type Decode<T> = fn(Response, &str) -> Option<T>;
 
+/// For answers that say no more than that it is done.
+pub(crate) fn nothing(_: Response, _: &str) -> Option<()> {
+    Some(())
+}
+
 pub(crate) fn stat_of_answer(response: Response, _: &str) -> Option<Stat> {
     if let Response::Stat(stat) = response { Some(stat) } else { None }
 }
@@ -55,7 +60,7 @@ pub(crate) fn created(body: Create2Response, chroot: &str) -> Created {
 }
 
 /// The path without the chroot.
-fn below(chroot: &str, path: String) -> String {
+pub(crate) fn below(chroot: &str, path: String) -> String {
     match path.strip_prefix(chroot) {
         Some(visible) if !chroot.is_empty() => visible.to_owned(),
         _ => path,
@@ -88,7 +93,8 @@ pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpRe
 pub struct Pending<T> {
     state: PendingState,
     decode: Decode<T>,
-    on_absent: Option<fn() -> T>,
+    /// What an error of the server stands for, if it is no error to the caller.
+    expected: Option<(ErrorCode, fn() -> T)>,
 }
 
 enum PendingState {
@@ -98,7 +104,7 @@ enum PendingState {
 
 impl<T> Pending<T> {
     pub(crate) fn failed(error: Error) -> Self {
-        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, on_absent: None }
+        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, expected: None }
     }
 
     pub(crate) const fn waiting(
@@ -106,14 +112,21 @@ impl<T> Pending<T> {
         shared: Arc<Shared>,
         decode: Decode<T>,
     ) -> Self {
-        Self { state: PendingState::Waiting { reply, shared }, decode, on_absent: None }
+        Self { state: PendingState::Waiting { reply, shared }, decode, expected: None }
+    }
+}
+
+impl<T> Pending<T> {
+    /// An error that is a value to the caller.
+    pub(crate) fn refused_with(mut self, code: ErrorCode, value: fn() -> T) -> Self {
+        self.expected = Some((code, value));
+        self
     }
 }
 
 impl<T> Pending<Option<T>> {
-    pub(crate) fn absent_is_none(mut self) -> Self {
-        self.on_absent = Some(|| None);
-        self
+    pub(crate) fn absent_is_none(self) -> Self {
+        self.refused_with(ErrorCode::NoNode, || None)
     }
 }
 
@@ -134,10 +147,10 @@ impl<T> Future for Pending<T> {
                 Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
             }
             Ok(Ok(response)) => (this.decode)(response, &shared.chroot).ok_or(Error::UnexpectedAnswer),
-            Ok(Err(Error::Refused(ErrorCode::NoNode))) if this.on_absent.is_some() => {
-                this.on_absent.map(|absent| absent()).ok_or(Error::UnexpectedAnswer)
-            }
-            Ok(Err(error)) => Err(error),
+            Ok(Err(error)) => match this.expected {
+                Some((code, value)) if error == Error::Refused(code) => Ok(value()),
+                _ => Err(error),
+            },
             // The client's task is gone, with its runtime: nobody knows whether the request was sent.
             Err(_) => Err(Error::Closed { sent: true }),
         })
@@ -169,19 +182,13 @@ impl<T> fmt::Debug for Pending<T> {
 /// # Cancel safety
 /// As [`Pending`]; the watch is forgotten.
 #[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
-pub struct PendingWatched<T> {
+pub struct PendingWatched<T, W = OneshotWatch> {
     pub(crate) answer: Pending<T>,
-    pub(crate) watch: Option<OneshotWatch>,
+    pub(crate) watch: Option<W>,
 }
 
-impl<T> PendingWatched<T> {
-    pub(crate) fn failed(error: Error) -> Self {
-        Self { answer: Pending::failed(error), watch: None }
-    }
-}
-
-impl<T> Future for PendingWatched<T> {
-    type Output = Result<(T, OneshotWatch), Error>;
+impl<T, W: Unpin> Future for PendingWatched<T, W> {
+    type Output = Result<(T, W), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
@@ -190,7 +197,7 @@ impl<T> Future for PendingWatched<T> {
     }
 }
 
-impl<T> fmt::Debug for PendingWatched<T> {
+impl<T, W> fmt::Debug for PendingWatched<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingWatched").finish_non_exhaustive()
     }

@@ -29,6 +29,7 @@
 //! # Ok(()) }
 //! ```
 
+mod admin;
 mod answer;
 mod config;
 mod connect_string;
@@ -49,9 +50,13 @@ pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{Connector, TcpConnector, Transport};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates};
-pub use types::{Children, Created, Data, Op, OpResult, SessionId, SessionInfo};
-pub use watch::{OneshotWatch, WatchEnded, WatchNotifier, WatchedEvent};
+pub use types::{
+    AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionId, SessionInfo,
+};
+pub use watch::{OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent};
 pub use zookeeper::ZooKeeper;
 
-pub use zk_curator_proto::records::{Acl, CreateMode, EventType, Permissions, Stat};
+pub use zk_curator_proto::records::{
+    Acl, AddWatchMode, ClientInfo, CreateMode, EventType, Permissions, Stat, WatcherType,
+};
 pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode};

@@ -179,3 +179,55 @@ pub enum OpResult {
     /// Of [`Op::Check`].
     Checked,
 }
+
+/// The access control list of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AclOf {
+    /// The list.
+    pub acl: Vec<Acl>,
+    /// The stat of the node.
+    pub stat: Stat,
+}
+
+/// One read of [`crate::ZooKeeper::multi_read`].
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// Data and stat of a node.
+    Data(String),
+    /// The names of a node's children.
+    Children(String),
+}
+
+/// The answer to a [`Read`].
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadAnswer {
+    /// To [`Read::Data`].
+    Data(Data),
+    /// To [`Read::Children`]: names, in no order; without a stat.
+    Children(Vec<String>),
+}
+
+/// A change of the ensemble, for [`crate::ZooKeeper::reconfig`].
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconfiguration {
+    /// Servers join, or change; others leave.
+    Incremental {
+        /// Those that join, as in a configuration file: `server.4=host:2888:3888;2181`.
+        joining: Vec<String>,
+        /// The ids of those that leave.
+        leaving: Vec<String>,
+        /// The version that the configuration must have; `None` for any.
+        version: Option<i64>,
+    },
+    /// All members anew.
+    Members {
+        /// The servers, as in a configuration file: `server.4=host:2888:3888;2181`.
+        members: Vec<String>,
+        /// The version that the configuration must have; `None` for any.
+        version: Option<i64>,
+    },
+}

@@ -11,13 +11,14 @@ use zk_curator_proto::records::{
 };
 use zk_curator_proto::{Encoder, Request, Response};
 
-use crate::answer::{self, Decode, Pending, PendingWatched, children, data, stat, stat_of_answer};
+use crate::answer::{self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_answer};
 use crate::config::ZooKeeperBuilder;
 use crate::path::{validate, validate_sequential};
 use crate::session::{
-    Command, Gate, Machine, SessionState, SessionStates, StateHub, Submission, WatchPlan, run_driver,
+    Command, Gate, Machine, SessionState, SessionStates, StateHub, Submission, WatchEffect, WatchPlan,
+    run_driver,
 };
-use crate::watch::OneshotWatch;
+use crate::watch::{OneshotWatch, Sink};
 use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
 
 /// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
@@ -29,12 +30,12 @@ use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
 /// Paths are absolute and below the chroot of the connect string.
 #[derive(Clone)]
 pub struct ZooKeeper {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What keeps the session open: every handle, and every answer that is waited for.
 pub(crate) struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
     states: Arc<StateHub>,
     gate: Arc<Gate>,
     pub(crate) chroot: Arc<str>,
@@ -171,23 +172,13 @@ impl ZooKeeper {
     ///
     /// Fails with `NoNode`, `BadVersion`, `NotEmpty`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
-        match self.absolute(path) {
-            Ok(path) => {
-                let request = Request::Delete(DeleteRequest { path, version: version.unwrap_or(-1) });
-                self.submit(&request, |_, _| Some(()))
-            }
-            Err(error) => Pending::failed(error),
-        }
+        let version = version.unwrap_or(-1);
+        self.at(path, |path| Request::Delete(DeleteRequest { path, version }), nothing)
     }
 
     /// Answers the stat of a node, or `None` when it does not exist.
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
-        match self.absolute(path) {
-            Ok(path) => {
-                self.submit(&Request::Exists(ExistsRequest { path, watch: false }), stat).absent_is_none()
-            }
-            Err(error) => Pending::failed(error),
-        }
+        self.at(path, |path| Request::Exists(ExistsRequest { path, watch: false }), stat).absent_is_none()
     }
 
     /// [`ZooKeeper::exists`], and a watch for creation, change of data and deletion.
@@ -205,10 +196,7 @@ impl ZooKeeper {
 
     /// Answers data and stat of a node. Fails with `NoNode`.
     pub fn get_data(&self, path: &str) -> Pending<Data> {
-        match self.absolute(path) {
-            Ok(path) => self.submit(&Request::GetData(GetDataRequest { path, watch: false }), data),
-            Err(error) => Pending::failed(error),
-        }
+        self.at(path, |path| Request::GetData(GetDataRequest { path, watch: false }), data)
     }
 
     /// [`ZooKeeper::get_data`], and a watch for change of data and deletion, if the node exists.
@@ -226,24 +214,13 @@ impl ZooKeeper {
     ///
     /// Fails with `NoNode`, `BadVersion`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        match self.absolute(path) {
-            Ok(path) => {
-                let data = Some(Bytes::copy_from_slice(data));
-                let request = Request::SetData(SetDataRequest { path, data, version: version.unwrap_or(-1) });
-                self.submit(&request, stat_of_answer)
-            }
-            Err(error) => Pending::failed(error),
-        }
+        let (data, version) = (Some(Bytes::copy_from_slice(data)), version.unwrap_or(-1));
+        self.at(path, |path| Request::SetData(SetDataRequest { path, data, version }), stat_of_answer)
     }
 
     /// Answers the names of a node's children, in no order, and its stat. Fails with `NoNode`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
-        match self.absolute(path) {
-            Ok(path) => {
-                self.submit(&Request::GetChildren2(GetChildrenRequest { path, watch: false }), children)
-            }
-            Err(error) => Pending::failed(error),
-        }
+        self.at(path, |path| Request::GetChildren2(GetChildrenRequest { path, watch: false }), children)
     }
 
     /// [`ZooKeeper::get_children`], and a watch for children and deletion, if the node exists.
@@ -260,10 +237,7 @@ impl ZooKeeper {
     /// Brings the server up to date with the leader: reads issued after it see everything that was
     /// committed before it.
     pub fn sync(&self, path: &str) -> Pending<()> {
-        match self.absolute(path) {
-            Ok(path) => self.submit(&Request::Sync(SyncRequest { path }), |_, _| Some(())),
-            Err(error) => Pending::failed(error),
-        }
+        self.at(path, |path| Request::Sync(SyncRequest { path }), nothing)
     }
 
     /// Applies all operations or none.
@@ -292,7 +266,7 @@ impl ZooKeeper {
         if self.shared.commands.send(Command::AddAuth { packet, reply }).is_err() {
             return Pending::failed(self.ended());
         }
-        Pending::waiting(receiver, Arc::clone(&self.shared), |_, _| Some(()))
+        Pending::waiting(receiver, Arc::clone(&self.shared), nothing)
     }
 
     /// Closes the session, for all clones of the handle: requests issued before are still sent, the server
@@ -312,7 +286,20 @@ impl ZooKeeper {
         receiver.await.unwrap_or(Ok(()))
     }
 
-    fn submit<T>(&self, request: &Request, decode: Decode<T>) -> Pending<T> {
+    /// Sends the request that `build` makes of the path on the server.
+    pub(crate) fn at<T>(
+        &self,
+        path: &str,
+        build: impl FnOnce(String) -> Request,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        match self.absolute(path) {
+            Ok(path) => self.submit(&build(path), decode),
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    pub(crate) fn submit<T>(&self, request: &Request, decode: Decode<T>) -> Pending<T> {
         self.enqueue(request, None, decode)
     }
 
@@ -324,15 +311,16 @@ impl ZooKeeper {
         decode: Decode<T>,
     ) -> PendingWatched<T> {
         let (sender, receiver) = oneshot::channel();
-        let watch = OneshotWatch::new(path.clone(), receiver, self.shared.commands.downgrade());
-        let answer = self.enqueue(request, Some((plan, path, sender)), decode);
+        let path: Arc<str> = path.into();
+        let watch = OneshotWatch::new(Arc::clone(&path), receiver, self.shared.commands.downgrade());
+        let answer = self.enqueue(request, Some(WatchEffect::Arm(plan, path, Sink::Once(sender))), decode);
         PendingWatched { answer, watch: Some(watch) }
     }
 
-    fn enqueue<T>(
+    pub(crate) fn enqueue<T>(
         &self,
         request: &Request,
-        watch: Option<(WatchPlan, String, crate::watch::WatchSender)>,
+        watch: Option<WatchEffect>,
         decode: Decode<T>,
     ) -> Pending<T> {
         let mut body = Encoder::with_capacity(64);
@@ -360,12 +348,12 @@ impl ZooKeeper {
         self.shared.states.current().end().unwrap_or(Error::Closed { sent: false })
     }
 
-    fn absolute(&self, path: &str) -> Result<String, Error> {
+    pub(crate) fn absolute(&self, path: &str) -> Result<String, Error> {
         validate(path)?;
         Ok(self.below_chroot(path))
     }
 
-    fn below_chroot(&self, path: &str) -> String {
+    pub(crate) fn below_chroot(&self, path: &str) -> String {
         match (&*self.shared.chroot, path) {
             ("", path) => path.to_owned(),
             (chroot, "/") => chroot.to_owned(),

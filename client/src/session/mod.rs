@@ -9,6 +9,6 @@ mod state;
 
 pub(crate) use driver::run_driver;
 pub(crate) use machine::Machine;
-pub(crate) use pending::{Command, Gate, Reply, Submission, WatchPlan};
+pub(crate) use pending::{Command, Gate, Reply, Submission, WatchEffect, WatchPlan};
 pub(crate) use state::StateHub;
 pub use state::{ExpiredBy, SessionState, SessionStates};

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use zk_curator_proto::records::AuthPacket;
+use zk_curator_proto::records::{AuthPacket, WatcherType};
 use zk_curator_proto::{OpCode, Response};
 
 use crate::Error;
-use crate::watch::WatchSender;
+use crate::watch::{Sink, WatchKind};
 
 pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
 
@@ -16,7 +16,7 @@ pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
 pub(crate) enum Command {
     Request(Submission),
     AddAuth { packet: AuthPacket, reply: Reply },
-    ForgetWatch { path: String },
+    ForgetWatch { path: Arc<str> },
     Close { done: oneshot::Sender<Result<(), Error>> },
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Submission {
     pub(crate) opcode: OpCode,
     pub(crate) body: Bytes,
     pub(crate) reply: Reply,
-    pub(crate) watch: Option<(WatchPlan, String, WatchSender)>,
+    pub(crate) watch: Option<WatchEffect>,
     pub(crate) permit: Permit,
 }
 
@@ -39,7 +39,16 @@ impl Submission {
     }
 }
 
-/// Which watch a read leaves.
+/// What a request does to the watches on a path of the server, if it succeeds.
+#[derive(Debug)]
+pub(crate) enum WatchEffect {
+    /// It leaves one.
+    Arm(WatchPlan, Arc<str>, Sink),
+    /// It takes all of a kind away.
+    Remove(WatcherType, Arc<str>),
+}
+
+/// Which watch a request leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchPlan {
     /// Data watch if the node exists, none otherwise.
@@ -48,6 +57,8 @@ pub(crate) enum WatchPlan {
     Child,
     /// Data watch if the node exists, else a watch for its creation.
     Exists,
+    /// A lasting watch, whether the node exists or not.
+    Lasting(WatchKind),
 }
 
 /// Bounds what waits for answers.

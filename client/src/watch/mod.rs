@@ -1,17 +1,21 @@
-//! One-shot watches: the handle a caller waits on, and the client's book of what is armed.
+//! Watches: the handles a caller waits on, and the client's book of what is armed.
 
+mod operations;
+mod persistent;
 mod registry;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 use zk_curator_proto::records::EventType;
 
 use crate::session::Command;
-pub(crate) use registry::{Registry, WatchKind};
+pub use persistent::{PersistentEvent, PersistentWatch};
+pub(crate) use registry::{Registry, Sink, WatchKind};
 
 /// Something happened to a watched node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +45,9 @@ pub enum WatchEnded {
     /// The client was closed.
     #[error("the client was closed before the watch fired")]
     Closed,
+    /// The watch was removed by [`crate::ZooKeeper::remove_watches`].
+    #[error("the watch was removed")]
+    Removed,
 }
 
 pub(crate) type WatchSender = oneshot::Sender<Result<WatchedEvent, WatchEnded>>;
@@ -48,11 +55,10 @@ pub(crate) type WatchSender = oneshot::Sender<Result<WatchedEvent, WatchEnded>>;
 /// A one-shot watch: resolves when the node changes in the way the read asked for, across reconnects.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; the client no longer re-arms it after a reconnect. The server's own
-/// one-shot watch stays until it fires or the connection ends, and its event is then ignored.
+/// Dropping it forgets the watch; with the last handle on a path the server forgets it too.
 #[must_use = "a watch does nothing unless it is awaited"]
 pub struct OneshotWatch {
-    path: String,
+    path: Arc<str>,
     receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
     /// Where to say that nobody waits any more; `None` once it has fired.
     forget: Option<mpsc::WeakUnboundedSender<Command>>,
@@ -60,13 +66,13 @@ pub struct OneshotWatch {
 
 impl OneshotWatch {
     /// A watch on `path` and the end that fires it, for raw clients other than [`crate::ZooKeeper`].
-    pub fn channel(path: impl Into<String>) -> (WatchNotifier, Self) {
+    pub fn channel(path: impl Into<Arc<str>>) -> (WatchNotifier, Self) {
         let (sender, receiver) = oneshot::channel();
         (WatchNotifier(sender), Self { path: path.into(), receiver, forget: None })
     }
 
     pub(crate) const fn new(
-        path: String,
+        path: Arc<str>,
         receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
         forget: mpsc::WeakUnboundedSender<Command>,
     ) -> Self {
@@ -104,7 +110,7 @@ impl Drop for OneshotWatch {
         };
         self.receiver.close();
         // A failure means that the client has ended, and its book with it.
-        drop(commands.send(Command::ForgetWatch { path: std::mem::take(&mut self.path) }));
+        drop(commands.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 

@@ -1,125 +1,369 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use zk_curator_proto::records::{EventType, SetWatches};
+use tokio::sync::mpsc;
+use zk_curator_proto::Request;
+use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 
-use super::{WatchEnded, WatchSender, WatchedEvent};
+use super::{PersistentEvent, WatchEnded, WatchSender, WatchedEvent};
 
-/// The server's three tables of one-shot watches.
+/// What a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum WatchKind {
     /// Left by `getData`, and by `exists` on a node that exists: change and deletion.
-    Data,
-    /// Left by `exists` on a node that does not exist: creation.
-    Exist,
+    Data = 1,
+    /// Left by `exists` on a node that does not exist: creation. In the server's books a data watch.
+    Exist = 2,
     /// Left by `getChildren`: children and deletion.
-    Child,
+    Child = 4,
+    /// Of `addWatch`: everything that happens to the node, again and again.
+    Persistent = 8,
+    /// Of `addWatch`: everything that happens to the node and below it, but for `NodeChildrenChanged`.
+    Recursive = 16,
 }
 
-/// The most bytes of paths in one `setWatches` frame, well under 128 KiB with the rest of the frame.
-const CHUNK_BYTES: usize = 96 * 1024;
-/// Bytes of a `setWatches` frame that are not paths: header, zxid and three counts.
-const FRAME_OVERHEAD: usize = 28;
+/// A set of [`WatchKind`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Kinds(u8);
 
-type Table = HashMap<String, Vec<WatchSender>>;
+impl Kinds {
+    const ONE_SHOT_DATA: Self = Self(WatchKind::Data as u8 | WatchKind::Exist as u8);
+    const CHILD: Self = Self(WatchKind::Child as u8);
+    const LASTING: Self = Self(WatchKind::Persistent as u8 | WatchKind::Recursive as u8);
+
+    const fn of(kind: WatchKind) -> Self {
+        Self(kind as u8)
+    }
+
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    const fn contains(self, kind: WatchKind) -> bool {
+        self.0 & kind as u8 != 0
+    }
+}
+
+/// Whom to tell.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    Once(WatchSender),
+    Stream(mpsc::UnboundedSender<PersistentEvent>),
+}
+
+impl Sink {
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Once(sender) => sender.is_closed(),
+            Self::Stream(sender) => sender.is_closed(),
+        }
+    }
+
+    /// Tells a stream; a one-shot watch is not told this way.
+    fn tell(&self, event: PersistentEvent) {
+        if let Self::Stream(sender) = self {
+            // A failure means that nobody reads any more.
+            drop(sender.send(event));
+        }
+    }
+
+    fn end(self, why: WatchEnded) {
+        match self {
+            // A failure means that nobody waits any more.
+            Self::Once(sender) => drop(sender.send(Err(why))),
+            Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
+        }
+    }
+}
+
+/// The watches on one path.
+#[derive(Debug, Default)]
+struct Entry {
+    handles: Vec<(WatchKind, Sink)>,
+    /// What this connection's server has armed.
+    armed: Kinds,
+    /// How many requests are under way that will arm something.
+    arming: u32,
+}
+
+impl Entry {
+    fn wanted(&self) -> Kinds {
+        self.handles.iter().fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.handles.is_empty() && self.arming == 0
+    }
+}
+
+/// The most bytes of paths in one frame that re-arms: with the rest of the frame well under 128 KiB.
+const CHUNK_BYTES: usize = 96 * 1024;
+
+/// What such a frame holds besides the paths: header, zxid and the lengths of the lists.
+const FRAME_OVERHEAD: usize = 36;
 
 /// What this client has armed on the server. Paths are the server's, with the chroot.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    data: Table,
-    exist: Table,
-    child: Table,
+    entries: HashMap<Arc<str>, Entry>,
+    /// How many recursive watches there are: events need no look at the ancestors if there is none.
+    recursive: usize,
 }
 
 impl Registry {
-    /// Notes an armed watch, unless nobody waits for it any more.
-    pub(crate) fn arm(&mut self, kind: WatchKind, path: String, sender: WatchSender) {
-        if sender.is_closed() {
-            return;
-        }
-        let table = match kind {
-            WatchKind::Data => &mut self.data,
-            WatchKind::Exist => &mut self.exist,
-            WatchKind::Child => &mut self.child,
-        };
-        table.entry(path).or_default().push(sender);
+    /// A request was sent that will leave a watch on `path`.
+    pub(crate) fn expect(&mut self, path: &Arc<str>) {
+        self.entries.entry(Arc::clone(path)).or_default().arming += 1;
     }
 
-    /// Fires the watches that this event consumes. `visible_path` is the path without the chroot.
+    /// The answer to such a request: what it has armed, if anything. Answers what the server has to remove
+    /// because nobody waits for it any more.
+    pub(crate) fn answered(
+        &mut self,
+        path: &Arc<str>,
+        armed: Option<(WatchKind, Sink)>,
+    ) -> Option<WatcherType> {
+        let entry = self.entries.entry(Arc::clone(path)).or_default();
+        entry.arming = entry.arming.saturating_sub(1);
+        if let Some((kind, sink)) = armed {
+            entry.armed = entry.armed.or(Kinds::of(kind));
+            self.recursive += usize::from(kind == WatchKind::Recursive);
+            // One at a time: hardly a path has more watches than one.
+            entry.handles.reserve_exact(1);
+            entry.handles.push((kind, sink));
+        }
+        self.forget(path)
+    }
+
+    /// Tells the watches that this event concerns. `visible_path` is the path without the chroot.
     pub(crate) fn fire(&mut self, event_type: EventType, path: &str, visible_path: &str) {
-        let consumed: &mut [&mut Table] = match event_type {
-            EventType::NodeCreated | EventType::NodeDataChanged => &mut [&mut self.data, &mut self.exist],
-            EventType::NodeDeleted => &mut [&mut self.data, &mut self.exist, &mut self.child],
-            EventType::NodeChildrenChanged => &mut [&mut self.child],
-            _ => &mut [],
+        let consumed = match event_type {
+            EventType::NodeCreated | EventType::NodeDataChanged => Kinds::ONE_SHOT_DATA,
+            EventType::NodeDeleted => Kinds::ONE_SHOT_DATA.or(Kinds::CHILD),
+            EventType::NodeChildrenChanged => Kinds::CHILD,
+            _ => return,
         };
-        for table in consumed {
-            for sender in table.remove(path).into_iter().flatten() {
-                let event = WatchedEvent { event_type, path: visible_path.to_owned() };
-                // A failure means that nobody waits any more.
-                drop(sender.send(Ok(event)));
+        let event = || WatchedEvent { event_type, path: visible_path.to_owned() };
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.armed = entry.armed.without(consumed);
+            for (_, sink) in entry.handles.extract_if(.., |(kind, _)| consumed.contains(*kind)) {
+                if let Sink::Once(sender) = sink {
+                    // A failure means that nobody waits any more.
+                    drop(sender.send(Ok(event())));
+                }
+            }
+            for (_, sink) in entry.handles.iter().filter(|(kind, _)| *kind == WatchKind::Persistent) {
+                sink.tell(PersistentEvent::Changed(event()));
+            }
+            if entry.is_idle() && entry.armed.is_empty() {
+                self.entries.remove(path);
             }
         }
-    }
-
-    /// Drops the watches on `path` that nobody waits for.
-    pub(crate) fn forget(&mut self, path: &str) {
-        for table in [&mut self.data, &mut self.exist, &mut self.child] {
-            if let Some(senders) = table.get_mut(path) {
-                senders.retain(|sender| !sender.is_closed());
-                if senders.is_empty() {
-                    table.remove(path);
+        if self.recursive > 0 && event_type != EventType::NodeChildrenChanged {
+            for ancestor in ancestors(path) {
+                let handles =
+                    self.entries.get(ancestor).map(|entry| entry.handles.as_slice()).unwrap_or_default();
+                for (_, sink) in handles.iter().filter(|(kind, _)| *kind == WatchKind::Recursive) {
+                    sink.tell(PersistentEvent::Changed(event()));
                 }
             }
         }
+    }
+
+    /// Drops the watches on `path` that nobody waits for. Answers what the server has to remove.
+    ///
+    /// It is asked to only when it can be told apart: servers before 3.9 know the lasting watches by no kind of
+    /// their own, so these go when nothing else is left on the path. And never while a request is under way that
+    /// arms something, for which the removal could not be told from.
+    pub(crate) fn forget(&mut self, path: &str) -> Option<WatcherType> {
+        let entry = self.entries.get_mut(path)?;
+        let recursive = &mut self.recursive;
+        entry.handles.retain(|(kind, sink)| {
+            let abandoned = sink.is_abandoned();
+            *recursive -= usize::from(abandoned && *kind == WatchKind::Recursive);
+            !abandoned
+        });
+        if entry.arming > 0 {
+            return None;
+        }
+        let wanted = entry.wanted();
+        let mut stale = entry.armed.without(wanted);
+        if !wanted.and(Kinds::ONE_SHOT_DATA).is_empty() {
+            // One data watch on the server serves both kinds of ours.
+            stale = stale.without(Kinds::ONE_SHOT_DATA);
+        }
+        let lasting = !entry.armed.and(Kinds::LASTING).is_empty();
+        let remove = if stale.is_empty() || (lasting && !wanted.is_empty()) {
+            None
+        } else if lasting
+            || (!stale.and(Kinds::CHILD).is_empty() && !stale.and(Kinds::ONE_SHOT_DATA).is_empty())
+        {
+            Some(WatcherType::Any)
+        } else if stale.and(Kinds::CHILD).is_empty() {
+            Some(WatcherType::Data)
+        } else {
+            Some(WatcherType::Children)
+        };
+        if remove.is_some() {
+            entry.armed = entry.armed.without(stale);
+        }
+        if entry.is_idle() {
+            self.entries.remove(path);
+        }
+        remove
+    }
+
+    /// The server has removed the watches of this kind at the user's request.
+    pub(crate) fn removed(&mut self, path: &str, watcher_type: WatcherType) {
+        let kinds = match watcher_type {
+            WatcherType::Children => Kinds::CHILD,
+            WatcherType::Data => Kinds::ONE_SHOT_DATA,
+            WatcherType::Persistent => Kinds::of(WatchKind::Persistent),
+            WatcherType::PersistentRecursive => Kinds::of(WatchKind::Recursive),
+            // `Any`, and what is added to that enum.
+            _ => Kinds(u8::MAX),
+        };
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        entry.armed = entry.armed.without(kinds);
+        for (kind, sink) in entry.handles.extract_if(.., |(kind, _)| kinds.contains(*kind)) {
+            self.recursive -= usize::from(kind == WatchKind::Recursive);
+            sink.end(WatchEnded::Removed);
+        }
+        if entry.is_idle() {
+            self.entries.remove(path);
+        }
+    }
+
+    /// The connection is lost, and what its server had armed with it.
+    pub(crate) fn disconnected(&mut self) {
+        self.entries.retain(|_, entry| {
+            entry.armed = Kinds::default();
+            entry.arming = 0;
+            !entry.handles.is_empty()
+        });
     }
 
     /// Ends every watch.
     pub(crate) fn end(&mut self, why: WatchEnded) {
-        for table in [&mut self.data, &mut self.exist, &mut self.child] {
-            for sender in table.drain().flat_map(|(_, senders)| senders) {
-                // A failure means that nobody waits any more.
-                drop(sender.send(Err(why)));
-            }
+        for (_, sink) in std::mem::take(&mut self.entries).into_values().flat_map(|entry| entry.handles) {
+            sink.end(why);
+        }
+        self.recursive = 0;
+    }
+
+    /// The requests that re-arm everything after a reconnect, each of bounded size: `setWatches`, which every
+    /// server knows, and `setWatches2` for watches that only a server which knows it can have armed.
+    pub(crate) fn rearm(&mut self, relative_zxid: i64, max_frame: usize) -> Vec<Request> {
+        let limit = CHUNK_BYTES.min(max_frame.saturating_sub(FRAME_OVERHEAD));
+        for entry in self.entries.values_mut() {
+            entry.armed = entry.wanted();
+        }
+        let mut requests = Vec::new();
+        for chunk in self.chunks(Kinds(!Kinds::LASTING.0), limit) {
+            requests.push(Request::SetWatches(SetWatches {
+                relative_zxid,
+                data_watches: chunk.data,
+                exist_watches: chunk.exist,
+                child_watches: chunk.child,
+            }));
+        }
+        for chunk in self.chunks(Kinds::LASTING, limit) {
+            requests.push(Request::SetWatches2(SetWatches2 {
+                relative_zxid,
+                persistent_watches: chunk.persistent,
+                persistent_recursive_watches: chunk.recursive,
+                ..SetWatches2::default()
+            }));
+        }
+        requests
+    }
+
+    /// Everything is armed again: the lasting watches may have missed something, which the server does not tell.
+    pub(crate) fn rearmed(&self) {
+        for (_, sink) in self.entries.values().flat_map(|entry| &entry.handles) {
+            sink.tell(PersistentEvent::Rearmed);
         }
     }
 
-    /// The requests that re-arm everything after a reconnect, each of bounded size, and of at most `max_frame`
-    /// bytes unless a single path is longer.
-    pub(crate) fn rearm(&self, relative_zxid: i64, max_frame: usize) -> Vec<SetWatches> {
-        let limit = CHUNK_BYTES.min(max_frame.saturating_sub(FRAME_OVERHEAD));
+    /// The paths with watches of these kinds, in order, so that the same run sends the same bytes.
+    fn chunks(&self, kinds: Kinds, limit: usize) -> Vec<Chunk> {
+        let mut paths: Vec<(&Arc<str>, Kinds)> = self
+            .entries
+            .iter()
+            .map(|(path, entry)| (path, entry.wanted().and(kinds)))
+            .filter(|(_, wanted)| !wanted.is_empty())
+            .collect();
+        paths.sort_unstable_by_key(|(path, _)| *path);
         let mut chunks = Vec::new();
-        let mut chunk = SetWatches { relative_zxid, ..SetWatches::default() };
-        let mut bytes = 0;
-        let kinds =
-            [(WatchKind::Data, &self.data), (WatchKind::Exist, &self.exist), (WatchKind::Child, &self.child)];
-        for (kind, table) in kinds {
-            for path in sorted_paths(table) {
-                if bytes > 0 && bytes + path.len() + 4 > limit {
-                    let empty = SetWatches { relative_zxid, ..SetWatches::default() };
-                    chunks.push(std::mem::replace(&mut chunk, empty));
-                    bytes = 0;
+        let mut chunk = Chunk::default();
+        for (path, wanted) in paths {
+            for kind in [
+                WatchKind::Data,
+                WatchKind::Exist,
+                WatchKind::Child,
+                WatchKind::Persistent,
+                WatchKind::Recursive,
+            ] {
+                if wanted.contains(kind) {
+                    if chunk.bytes > 0 && chunk.bytes + path.len() + 4 > limit {
+                        chunks.push(std::mem::take(&mut chunk));
+                    }
+                    chunk.bytes += path.len() + 4;
+                    chunk.list(kind).push(String::from(&**path));
                 }
-                bytes += path.len() + 4;
-                let paths = match kind {
-                    WatchKind::Data => &mut chunk.data_watches,
-                    WatchKind::Exist => &mut chunk.exist_watches,
-                    WatchKind::Child => &mut chunk.child_watches,
-                };
-                paths.push(path.clone());
             }
         }
-        if bytes > 0 {
+        if chunk.bytes > 0 {
             chunks.push(chunk);
         }
         chunks
     }
 }
 
-/// In order, so that the same run sends the same bytes.
-fn sorted_paths(table: &Table) -> Vec<&String> {
-    let mut paths: Vec<_> = table.keys().collect();
-    paths.sort_unstable();
-    paths
+/// The paths of one frame.
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: usize,
+    data: Vec<String>,
+    exist: Vec<String>,
+    child: Vec<String>,
+    persistent: Vec<String>,
+    recursive: Vec<String>,
+}
+
+impl Chunk {
+    const fn list(&mut self, kind: WatchKind) -> &mut Vec<String> {
+        match kind {
+            WatchKind::Data => &mut self.data,
+            WatchKind::Exist => &mut self.exist,
+            WatchKind::Child => &mut self.child,
+            WatchKind::Persistent => &mut self.persistent,
+            WatchKind::Recursive => &mut self.recursive,
+        }
+    }
+}
+
+/// A path and all paths above it, up to the root.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rfind('/') {
+        _ if *path == "/" => None,
+        Some(0) => Some("/"),
+        Some(slash) => Some(&path[..slash]),
+        None => None,
+    })
 }
 
 #[cfg(test)]
@@ -128,48 +372,155 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn two_thousand_watches_are_rearmed_in_frames_under_128_kib() {
-        let mut registry = Registry::default();
-        let mut receivers = Vec::new();
-        for n in 0..4000 {
-            let (sender, receiver) = oneshot::channel();
-            registry.arm(WatchKind::Data, format!("/{}/{n:04}", "x".repeat(63)), sender);
-            receivers.push(receiver);
+    type Receiver = oneshot::Receiver<Result<WatchedEvent, WatchEnded>>;
+
+    fn once(registry: &mut Registry, kind: WatchKind, path: &str) -> Receiver {
+        let (sender, receiver) = oneshot::channel();
+        let path = Arc::from(path);
+        registry.expect(&path);
+        assert_eq!(registry.answered(&path, Some((kind, Sink::Once(sender)))), None);
+        receiver
+    }
+
+    fn stream(
+        registry: &mut Registry,
+        kind: WatchKind,
+        path: &str,
+    ) -> mpsc::UnboundedReceiver<PersistentEvent> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let path = Arc::from(path);
+        registry.expect(&path);
+        assert_eq!(registry.answered(&path, Some((kind, Sink::Stream(sender)))), None);
+        receiver
+    }
+
+    fn changed(receiver: &mut mpsc::UnboundedReceiver<PersistentEvent>) -> Vec<(EventType, String)> {
+        let mut events = Vec::new();
+        while let Ok(PersistentEvent::Changed(event)) = receiver.try_recv() {
+            events.push((event.event_type, event.path));
         }
-        let chunks = registry.rearm(7, usize::MAX);
-        assert!(chunks.len() > 1);
-        assert_eq!(chunks.iter().map(|chunk| chunk.data_watches.len()).sum::<usize>(), 4000);
-        for chunk in chunks {
+        events
+    }
+
+    #[test]
+    fn four_thousand_watches_are_rearmed_in_frames_under_128_kib() {
+        let mut registry = Registry::default();
+        let receivers: Vec<_> = (0..4000)
+            .map(|n| once(&mut registry, WatchKind::Data, &format!("/{}/{n:04}", "x".repeat(63))))
+            .collect();
+        let requests = registry.rearm(7, usize::MAX);
+        assert!(requests.len() > 1);
+        let mut paths = 0;
+        for request in requests {
+            let Request::SetWatches(chunk) = request else { panic!("{request:?}") };
             assert_eq!(chunk.relative_zxid, 7);
             assert!(chunk.data_watches.iter().map(|path| path.len() + 4).sum::<usize>() < 128 * 1024);
+            paths += chunk.data_watches.len();
         }
+        assert_eq!(paths, receivers.len());
     }
 
     #[test]
     fn an_event_consumes_the_watches_that_zookeeper_consumes() {
         let mut registry = Registry::default();
-        let mut arm = |kind| {
-            let (sender, receiver) = oneshot::channel();
-            registry.arm(kind, "/a".to_owned(), sender);
-            receiver
-        };
-        let (mut data, mut child) = (arm(WatchKind::Data), arm(WatchKind::Child));
+        let mut data = once(&mut registry, WatchKind::Data, "/a");
+        let mut child = once(&mut registry, WatchKind::Child, "/a");
         registry.fire(EventType::NodeDataChanged, "/a", "/a");
         assert_eq!(data.try_recv().unwrap().unwrap().event_type, EventType::NodeDataChanged);
         assert!(child.try_recv().is_err());
         registry.fire(EventType::NodeDeleted, "/a", "/a");
         assert_eq!(child.try_recv().unwrap().unwrap().event_type, EventType::NodeDeleted);
         assert!(registry.rearm(0, usize::MAX).is_empty());
+        assert!(registry.entries.is_empty());
     }
 
     #[test]
-    fn an_abandoned_watch_is_not_rearmed() {
+    fn lasting_watches_hear_of_everything_that_is_theirs_again_and_again() {
         let mut registry = Registry::default();
+        let mut persistent = stream(&mut registry, WatchKind::Persistent, "/a");
+        let mut recursive = stream(&mut registry, WatchKind::Recursive, "/a");
+        let mut root = stream(&mut registry, WatchKind::Recursive, "/");
+        for (event_type, path) in [
+            (EventType::NodeCreated, "/a"),
+            (EventType::NodeChildrenChanged, "/a"),
+            (EventType::NodeCreated, "/a/b/c"),
+            (EventType::NodeDeleted, "/ab"),
+        ] {
+            registry.fire(event_type, path, path);
+        }
+        let created = |path: &str| (EventType::NodeCreated, path.to_owned());
+        assert_eq!(
+            changed(&mut persistent),
+            [created("/a"), (EventType::NodeChildrenChanged, "/a".to_owned())]
+        );
+        assert_eq!(changed(&mut recursive), [created("/a"), created("/a/b/c")]);
+        assert_eq!(
+            changed(&mut root),
+            [created("/a"), created("/a/b/c"), (EventType::NodeDeleted, "/ab".to_owned())]
+        );
+        registry.disconnected();
+        let requests = registry.rearm(9, usize::MAX);
+        let [Request::SetWatches2(request)] = &requests[..] else { panic!("{requests:?}") };
+        assert_eq!(request.persistent_watches, ["/a"]);
+        assert_eq!(request.persistent_recursive_watches, ["/", "/a"]);
+        registry.rearmed();
+        assert!(matches!(persistent.try_recv(), Ok(PersistentEvent::Rearmed)));
+    }
+
+    #[test]
+    fn the_last_handle_of_a_kind_removes_it_from_the_server() {
+        let mut registry = Registry::default();
+        let first = once(&mut registry, WatchKind::Data, "/a");
+        let second = once(&mut registry, WatchKind::Exist, "/a");
+        let child = once(&mut registry, WatchKind::Child, "/a");
+        drop(first);
+        assert_eq!(registry.forget("/a"), None, "the server's one data watch is still wanted");
+        drop(second);
+        assert_eq!(registry.forget("/a"), Some(WatcherType::Data));
+        drop(child);
+        assert_eq!(registry.forget("/a"), Some(WatcherType::Children));
+        assert!(registry.entries.is_empty());
+    }
+
+    #[test]
+    fn a_lasting_watch_is_removed_with_the_last_handle_on_its_path() {
+        let mut registry = Registry::default();
+        let persistent = stream(&mut registry, WatchKind::Persistent, "/a");
+        let data = once(&mut registry, WatchKind::Data, "/a");
+        drop(persistent);
+        assert_eq!(registry.forget("/a"), None, "a server before 3.9 would remove both");
+        drop(data);
+        assert_eq!(registry.forget("/a"), Some(WatcherType::Any));
+        assert!(registry.entries.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_removed_while_a_watch_is_under_way() {
+        let mut registry = Registry::default();
+        let first = once(&mut registry, WatchKind::Data, "/a");
+        let path = Arc::from("/a");
+        registry.expect(&path);
+        drop(first);
+        assert_eq!(registry.forget("/a"), None, "the removal would hit the one that is under way");
         let (sender, receiver) = oneshot::channel();
-        registry.arm(WatchKind::Child, "/a".to_owned(), sender);
         drop(receiver);
-        registry.forget("/a");
-        assert!(registry.rearm(0, usize::MAX).is_empty());
+        assert_eq!(
+            registry.answered(&path, Some((WatchKind::Data, Sink::Once(sender)))),
+            Some(WatcherType::Data),
+            "and nobody waits for that one either"
+        );
+        assert!(registry.entries.is_empty());
+    }
+
+    #[test]
+    fn a_lost_connection_takes_what_was_armed_and_leaves_what_is_wanted() {
+        let mut registry = Registry::default();
+        let kept = once(&mut registry, WatchKind::Child, "/a");
+        registry.expect(&Arc::from("/b"));
+        registry.disconnected();
+        assert_eq!(registry.rearm(0, usize::MAX).len(), 1);
+        drop(kept);
+        assert_eq!(registry.forget("/a"), Some(WatcherType::Children));
+        assert!(registry.entries.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{Closing, Effect, Machine, Phase, after};
+use super::{Closing, Effect, Machine, Phase, Sent, after};
 use crate::Error;
 use crate::session::{ExpiredBy, SessionState};
 use crate::watch::WatchEnded;
@@ -117,9 +117,10 @@ impl Machine {
         self.effects.push_back(Effect::Disconnect);
         self.out.clear();
         self.pings.clear();
+        self.watches.disconnected();
         self.auth.reset();
         for request in std::mem::take(&mut self.in_flight) {
-            if let Some(submission) = request.submission {
+            if let Sent::Request(submission) = request.what {
                 submission.finish(Err(unanswered.clone()));
             }
         }

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
 use zk_curator_proto::{
-    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
-    XID_SET_WATCHES, frame,
+    DecodeError, Decoder, ErrorCode, Record, Response, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES,
+    frame,
 };
 
-use super::{InFlight, Machine, Phase, Session};
-use crate::session::{ExpiredBy, SessionState, WatchPlan};
+use super::{InFlight, Machine, Phase, Sent, Session};
+use crate::session::{ExpiredBy, SessionState, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
 use crate::{Error, SessionId, SessionInfo};
 
@@ -93,7 +93,7 @@ impl Machine {
         let chunks = self.watches.rearm(self.last_zxid, self.max_request);
         self.rearming = chunks.len();
         for chunk in chunks {
-            self.put_request(XID_SET_WATCHES, &Request::SetWatches(chunk), now);
+            self.put_request(XID_SET_WATCHES, &chunk, now);
         }
         for (_, submission) in std::mem::take(&mut self.queued) {
             // A caller that no longer waits does not want it sent, and it never was.
@@ -112,7 +112,7 @@ impl Machine {
         if header.xid == XID_NOTIFICATION {
             return self.on_event(&mut input);
         }
-        match self.on_answer(header, &mut input) {
+        match self.on_answer(header, &mut input, now) {
             Ok(()) => {
                 // Only answers show that the server hears us. Events do not: a network that is cut in one
                 // direction lets them through while the server counts down to the end of the session.
@@ -125,7 +125,12 @@ impl Machine {
     }
 
     /// Fails with what is wrong with an answer that was not asked for.
-    fn on_answer(&mut self, header: ReplyHeader, input: &mut Decoder) -> Result<(), &'static str> {
+    fn on_answer(
+        &mut self,
+        header: ReplyHeader,
+        input: &mut Decoder,
+        now: Instant,
+    ) -> Result<(), &'static str> {
         let error = ErrorCode::from_code(header.err);
         match header.xid {
             XID_PING => {
@@ -140,7 +145,12 @@ impl Machine {
             XID_SET_WATCHES => match (error, self.rearming.checked_sub(1)) {
                 // Its zxid is not taken: should the connection be lost before the chunks behind it are
                 // re-armed, they have to be asked for again from where they were.
-                (None, Some(left)) => self.rearming = left,
+                (None, Some(left)) => {
+                    self.rearming = left;
+                    if left == 0 {
+                        self.watches.rearmed();
+                    }
+                }
                 _ => return Err("the server did not re-arm the watches"),
             },
             xid => {
@@ -150,35 +160,45 @@ impl Machine {
                 };
                 let request = request.ok_or("the server answered out of order")?;
                 self.last_zxid = self.last_zxid.max(header.zxid);
-                self.on_reply(request, error, input);
+                self.on_reply(request, error, input, now);
             }
         }
         Ok(())
     }
 
-    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, input: &mut Decoder) {
+    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, input: &mut Decoder, now: Instant) {
         self.seen_alive = self.seen_alive.max(request.sent_at);
-        let Some(mut submission) = request.submission else {
-            if let Some(closing) = &mut self.closing {
-                closing.acknowledged = true;
+        let mut submission = match request.what {
+            Sent::Request(submission) => submission,
+            Sent::Removal => return,
+            Sent::Close => {
+                if let Some(closing) = &mut self.closing {
+                    closing.acknowledged = true;
+                }
+                return self.end(SessionState::Closed);
             }
-            return self.end(SessionState::Closed);
         };
         if error == Some(ErrorCode::SessionExpired) {
             // This one was not applied; what follows it on the connection nobody knows.
             submission.finish(Err(Error::SessionExpired { sent: false }));
             return self.end(SessionState::Expired(ExpiredBy::Server));
         }
-        if let Some((plan, path, sender)) = submission.watch.take() {
-            let kind = match (plan, error) {
-                (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
-                (WatchPlan::Child, None) => Some(WatchKind::Child),
-                (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
-                _ => None,
-            };
-            if let Some(kind) = kind {
-                self.watches.arm(kind, path, sender);
+        match submission.watch.take() {
+            Some(WatchEffect::Arm(plan, path, sink)) => {
+                let kind = match (plan, error) {
+                    (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
+                    (WatchPlan::Child, None) => Some(WatchKind::Child),
+                    (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
+                    (WatchPlan::Lasting(kind), None) => Some(kind),
+                    _ => None,
+                };
+                let remove = self.watches.answered(&path, kind.map(|kind| (kind, sink)));
+                self.remove_watches(&path, remove, now);
             }
+            Some(WatchEffect::Remove(watcher_type, path)) if error.is_none() => {
+                self.watches.removed(&path, watcher_type);
+            }
+            _ => {}
         }
         let result = match error {
             Some(code) => Err(Error::Refused(code)),

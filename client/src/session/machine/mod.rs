@@ -15,12 +15,12 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, RequestHeader};
+use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, RequestHeader, WatcherType, WatchesRequest};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
 use super::hosts::HostRing;
-use super::{Command, ExpiredBy, SessionState, StateHub, Submission};
+use super::{Command, ExpiredBy, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
 use crate::watch::Registry;
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
@@ -108,8 +108,17 @@ struct Session {
 struct InFlight {
     xid: i32,
     sent_at: Instant,
-    /// `None` for the request that closes the session.
-    submission: Option<Submission>,
+    what: Sent,
+}
+
+#[derive(Debug)]
+enum Sent {
+    /// Somebody waits for the answer.
+    Request(Submission),
+    /// The end of the session.
+    Close,
+    /// The removal of watches that nobody waits for: its answer is of no interest.
+    Removal,
 }
 
 #[derive(Debug)]
@@ -266,7 +275,10 @@ impl Machine {
                     self.send_auth(now);
                 }
             }
-            Command::ForgetWatch { path } => self.watches.forget(&path),
+            Command::ForgetWatch { path } => {
+                let remove = self.watches.forget(&path);
+                self.remove_watches(&path, remove, now);
+            }
             Command::Close { done } => self.on_close(Some(done), now),
         }
     }
@@ -305,14 +317,27 @@ impl Machine {
         }
         let xid = self.next_xid();
         self.put_request(xid, &Request::CloseSession, now);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, submission: None });
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Close });
+    }
+
+    /// Tells the server of watches that nobody waits for any more.
+    fn remove_watches(&mut self, path: &str, watcher_type: Option<WatcherType>, now: Instant) {
+        if let (Phase::Connected, Some(watcher_type), None) = (self.phase, watcher_type, &self.closing) {
+            let xid = self.next_xid();
+            let body = WatchesRequest { path: path.to_owned(), watcher_type: watcher_type.code() };
+            self.put_request(xid, &Request::RemoveWatches(body), now);
+            self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Removal });
+        }
     }
 
     fn send(&mut self, mut submission: Submission, now: Instant) {
         let xid = self.next_xid();
         let body = std::mem::take(&mut submission.body);
         self.put_frame(xid, submission.opcode, &body, now);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, submission: Some(submission) });
+        if let Some(WatchEffect::Arm(_, path, _)) = &submission.watch {
+            self.watches.expect(path);
+        }
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Request(submission) });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {

@@ -28,10 +28,11 @@ use zk_curator_proto::{
 
 use super::{Effect, Machine};
 use crate::config::ZooKeeperBuilder;
+use crate::session::WatchEffect;
 use crate::session::{
     Command, ExpiredBy, Gate, SessionState, SessionStates, StateHub, Submission, WatchPlan,
 };
-use crate::watch::{WatchEnded, WatchedEvent};
+use crate::watch::{Sink, WatchEnded, WatchedEvent};
 use crate::{ConnectString, DisconnectedPolicy, Error, SessionId, SessionInfo, ZooKeeper};
 
 /// The session timeout of these tests, asked for and granted.
@@ -219,11 +220,7 @@ impl Rig {
         self.submit(request, None)
     }
 
-    fn submit(
-        &mut self,
-        request: Request,
-        watch: Option<(WatchPlan, String, oneshot::Sender<WatchResult>)>,
-    ) -> Answer {
+    fn submit(&mut self, request: Request, watch: Option<WatchEffect>) -> Answer {
         let mut body = Encoder::new();
         request.encode_body(&mut body);
         let (reply, answer) = oneshot::channel();
@@ -249,8 +246,9 @@ impl Rig {
             WatchPlan::Data => Request::GetData(GetDataRequest { path: owned, watch: watched }),
             WatchPlan::Child => Request::GetChildren2(GetChildrenRequest { path: owned, watch: watched }),
             WatchPlan::Exists => Request::Exists(ExistsRequest { path: owned, watch: watched }),
+            WatchPlan::Lasting(_) => panic!("not a read"),
         };
-        (self.submit(request, Some((plan, path.to_owned(), sender))), watch)
+        (self.submit(request, Some(WatchEffect::Arm(plan, path.into(), Sink::Once(sender)))), watch)
     }
 
     fn add_auth(&mut self, scheme: &str) -> Answer {
@@ -277,8 +275,6 @@ impl Rig {
         assert_eq!(self.effects(), [Effect::Disconnect]);
     }
 }
-
-type WatchResult = Result<WatchedEvent, WatchEnded>;
 
 fn packet(scheme: &str) -> AuthPacket {
     AuthPacket { scheme: scheme.into(), auth: Some(Bytes::from_static(b"secret")) }

@@ -1,0 +1,121 @@
+//! Operations beyond the everyday: ACLs, many reads at once, identities, ephemeral nodes, the ensemble.
+
+use zk_curator_proto::records::{
+    Acl, ClientInfo, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
+    GetEphemeralsRequest, ReadOp, ReadResult, ReconfigRequest, SetAclRequest, Stat,
+};
+use zk_curator_proto::{Request, Response};
+
+use crate::answer::{Pending, below, data, stat_of_answer};
+use crate::{AclOf, Data, Error, Read, ReadAnswer, Reconfiguration, ZooKeeper};
+
+/// The node that holds the configuration of the ensemble. The chroot does not apply to it.
+const CONFIG_NODE: &str = "/zookeeper/config";
+
+impl ZooKeeper {
+    /// Answers the access control list of a node. Fails with `NoNode`, `NoAuth`.
+    ///
+    /// To those who may not change it, passwords of the scheme `digest` are shown as `x`.
+    pub fn get_acl(&self, path: &str) -> Pending<AclOf> {
+        self.at(
+            path,
+            |path| Request::GetAcl(GetAclRequest { path }),
+            |response, _| match response {
+                Response::Acl(body) => Some(AclOf { acl: body.acl, stat: body.stat }),
+                _ => None,
+            },
+        )
+    }
+
+    /// Replaces the access control list of a node. `version` is the ACL version (`aversion`) it must have;
+    /// `None` for any.
+    ///
+    /// Fails with `NoNode`, `BadVersion`, `InvalidAcl`, `NoAuth`.
+    pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Pending<Stat> {
+        let (acl, version) = (acl.to_vec(), version.unwrap_or(-1));
+        self.at(path, |path| Request::SetAcl(SetAclRequest { path, acl, version }), stat_of_answer)
+    }
+
+    /// Reads many nodes in one request; since ZooKeeper 3.6. Each read succeeds or fails for itself.
+    pub fn multi_read(&self, reads: &[Read]) -> Pending<Vec<Result<ReadAnswer, Error>>> {
+        let wire = |read: &Read| {
+            Ok(match read {
+                Read::Data(path) => {
+                    ReadOp::GetData(GetDataRequest { path: self.absolute(path)?, watch: false })
+                }
+                Read::Children(path) => {
+                    ReadOp::GetChildren(GetChildrenRequest { path: self.absolute(path)?, watch: false })
+                }
+            })
+        };
+        match reads.iter().map(wire).collect::<Result<Vec<_>, Error>>() {
+            Ok(reads) => self.submit(&Request::MultiRead(reads), read_results),
+            Err(error) => Pending::failed(error),
+        }
+    }
+
+    /// Answers the paths of the ephemeral nodes of this session that begin with `prefix`; `/` for all.
+    pub fn get_ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
+        let build = |prefix| Request::GetEphemerals(GetEphemeralsRequest { prefix });
+        self.at(prefix, build, |response, chroot| match response {
+            Response::Children(paths) => Some(paths.into_iter().map(|path| below(chroot, path)).collect()),
+            _ => None,
+        })
+    }
+
+    /// Answers how many nodes are below a node, at any depth. Fails with `NoNode`.
+    pub fn get_all_children_number(&self, path: &str) -> Pending<u32> {
+        let build = |path| Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path });
+        self.at(path, build, |response, _| match response {
+            Response::Number(number) => u32::try_from(number).ok(),
+            _ => None,
+        })
+    }
+
+    /// Answers the identities of this connection; since ZooKeeper 3.7. Everybody is at least `ip`.
+    pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
+        self.submit(&Request::WhoAmI, |response, _| match response {
+            Response::Identities(identities) => Some(identities),
+            _ => None,
+        })
+    }
+
+    /// Answers the configuration of the ensemble: one line for each server, and the version. The chroot does not
+    /// apply.
+    pub fn get_config(&self) -> Pending<Data> {
+        let body = GetDataRequest { path: CONFIG_NODE.to_owned(), watch: false };
+        self.submit(&Request::GetData(body), data)
+    }
+
+    /// Changes the members of the ensemble, and answers the new configuration. The servers must have
+    /// `reconfigEnabled`, and this client permission to write to the node of the configuration.
+    ///
+    /// Fails with `ReconfigDisabled`, `NoAuth`, `BadVersion`, `NewConfigNoQuorum`, `ReconfigInProgress`,
+    /// `BadArguments`.
+    pub fn reconfig(&self, change: &Reconfiguration) -> Pending<Data> {
+        let list = |servers: &[String]| servers.join(",");
+        let (joining, leaving, members, version) = match change {
+            Reconfiguration::Incremental { joining, leaving, version } => {
+                (list(joining), list(leaving), String::new(), version)
+            }
+            Reconfiguration::Members { members, version } => {
+                (String::new(), String::new(), list(members), version)
+            }
+        };
+        let body = ReconfigRequest { joining, leaving, members, version: version.unwrap_or(-1) };
+        self.submit(&Request::Reconfig(body), data)
+    }
+}
+
+fn read_results(response: Response, chroot: &str) -> Option<Vec<Result<ReadAnswer, Error>>> {
+    let Response::ReadResults(results) = response else {
+        return None;
+    };
+    let convert = |result| match result {
+        ReadResult::Data(body) => data(Response::Data(body), chroot).map(|data| Ok(ReadAnswer::Data(data))),
+        ReadResult::Children(names) => Some(Ok(ReadAnswer::Children(names))),
+        ReadResult::Error(Some(code)) => Some(Err(Error::Refused(code))),
+        _ => None,
+    };
+    results.into_iter().map(convert).collect()
+}
