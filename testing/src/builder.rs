@@ -15,8 +15,8 @@ pub(crate) struct Config {
     pub(crate) tcp: bool,
     pub(crate) port: u16,
     pub(crate) tick_time: Duration,
-    min_session_timeout: Option<Duration>,
-    max_session_timeout: Option<Duration>,
+    pub(crate) min_session_timeout: Option<Duration>,
+    pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) max_frame: usize,
     pub(crate) container_check_interval: Duration,
     pub(crate) max_never_used_interval: Option<Duration>,
@@ -30,6 +30,24 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    pub(crate) const DEFAULT: Self = Self {
+        tcp: true,
+        port: 0,
+        tick_time: Duration::from_millis(10),
+        min_session_timeout: None,
+        max_session_timeout: None,
+        max_frame: DEFAULT_MAX_FRAME,
+        container_check_interval: Duration::from_secs(60),
+        max_never_used_interval: None,
+        wall_clock: None,
+        version: ZooKeeperVersion::V3_9,
+        sequence_overflow: SequenceOverflow::Sticks,
+        super_digest: None,
+        enforce_quotas: false,
+        read_only: false,
+        max_client_connections: None,
+    };
+
     /// The shortest and the longest session timeout.
     pub(crate) fn session_timeouts(&self) -> (Duration, Duration) {
         let shortest = self.min_session_timeout.unwrap_or(self.tick_time * 2);
@@ -47,25 +65,7 @@ pub struct TestServerBuilder {
 
 impl TestServerBuilder {
     pub(crate) const fn new() -> Self {
-        Self {
-            config: Config {
-                tcp: true,
-                port: 0,
-                tick_time: Duration::from_millis(10),
-                min_session_timeout: None,
-                max_session_timeout: None,
-                max_frame: DEFAULT_MAX_FRAME,
-                container_check_interval: Duration::from_secs(60),
-                max_never_used_interval: None,
-                wall_clock: None,
-                version: ZooKeeperVersion::V3_9,
-                sequence_overflow: SequenceOverflow::Sticks,
-                super_digest: None,
-                enforce_quotas: false,
-                read_only: false,
-                max_client_connections: None,
-            },
-        }
+        Self { config: Config::DEFAULT }
     }
 
     /// Whether to listen on TCP, on 127.0.0.1. Default: yes. The in-memory network is always there.

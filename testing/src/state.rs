@@ -111,7 +111,7 @@ impl State {
         let epoch = config.wall_clock.unwrap_or_else(SystemTime::now);
         let since_epoch = epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            tree: Tree::new(config.sequence_overflow, config.enforce_quotas),
+            tree: Tree::new(&config),
             sessions: Sessions::new(millis(config.tick_time)),
             watches: WatchTable::new(config.version),
             connections: BTreeMap::new(),

@@ -6,10 +6,12 @@
 pub enum ZooKeeperVersion {
     /// 3.8.0, as Debian ships it: with the fix that watch events need the permission to read the node; the
     /// differential test compares with it. A connection has at most one watch in each of the two tables on a path:
-    /// setting a one-shot one takes the place of a persistent one. `exists` needs no permission.
+    /// setting a one-shot one takes the place of a persistent one. `exists` needs no permission, and a `create2` in
+    /// a multi is answered without a stat.
     V3_8,
     /// 3.9, as of its last releases. Watches of different kinds on one path live side by side and are removed by
-    /// kind, events carry the zxid of their transaction, and `exists` needs the permission to read the node.
+    /// kind, events carry the zxid of their transaction, `exists` needs the permission to read the node,
+    /// and a `create2` in a multi is answered with a stat.
     V3_9,
 }
 

@@ -4,7 +4,9 @@ mod common;
 
 use bytes::{BufMut, BytesMut};
 use common::{Message, RawClient, auth, create, create_body, delete, set_data};
-use zk_curator_proto::records::{CreateMode, MultiOp, MultiResult, RequestHeader, SyncRequest};
+use zk_curator_proto::records::{
+    Create2Response, CreateMode, MultiOp, MultiResult, RequestHeader, SyncRequest,
+};
 use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, frame};
 use zk_curator_testing::{SequenceOverflow, TestServer};
 
@@ -85,9 +87,15 @@ async fn a_multi_is_one_transaction() {
             MultiOp::Create2(create_body("/a/n-", CreateMode::EphemeralSequential)),
         ])
         .await;
-    let paths = ["/a", "/a/n-0000000000", "/a/n-0000000001"];
-    assert_eq!(results, paths.map(|path| MultiResult::Create(path.into())));
     let probe = server.probe();
+    let path = "/a/n-0000000001".to_owned();
+    let stat = probe.stat(&path).unwrap();
+    let expected = [
+        MultiResult::Create("/a".into()),
+        MultiResult::Create("/a/n-0000000000".into()),
+        MultiResult::Create2(Create2Response { path, stat }),
+    ];
+    assert_eq!(results, expected);
     assert!(probe.paths().iter().all(|path| probe.stat(path).unwrap().czxid == zxid), "{probe}");
     assert_eq!(probe.zxid(), zxid);
 }

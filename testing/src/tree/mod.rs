@@ -23,8 +23,9 @@ pub(crate) use path::parent;
 pub(crate) use txn::Txn;
 pub(crate) use undo::{Change, ChangeKind};
 
-use crate::SequenceOverflow;
+use crate::builder::Config;
 use crate::collections::{Map, Set};
+use crate::{SequenceOverflow, ZooKeeperVersion};
 
 /// All nodes of a server.
 #[derive(Debug, Clone)]
@@ -37,21 +38,23 @@ pub(crate) struct Tree {
     ttls: Set<Arc<str>>,
     /// The paths that have a quota.
     quotas: BTreeSet<String>,
+    version: ZooKeeperVersion,
     sequence_overflow: SequenceOverflow,
     enforces_quotas: bool,
 }
 
 impl Tree {
     /// A tree with the nodes every server is born with.
-    pub(crate) fn new(sequence_overflow: SequenceOverflow, enforces_quotas: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let mut tree = Self {
             nodes: Map::default(),
             ephemerals: Map::default(),
             containers: Set::default(),
             ttls: Set::default(),
             quotas: BTreeSet::new(),
-            sequence_overflow,
-            enforces_quotas,
+            version: config.version,
+            sequence_overflow: config.sequence_overflow,
+            enforces_quotas: config.enforce_quotas,
         };
         let open: Arc<[Acl]> = Acl::open_unsafe().into();
         for path in path::SPECIAL {

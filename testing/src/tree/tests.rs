@@ -15,7 +15,15 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self { tree: new_tree(), zxid: 0 }
+        Self::with(Config::DEFAULT)
+    }
+
+    fn with(config: Config) -> Self {
+        Self { tree: Tree::new(&config), zxid: 0 }
+    }
+
+    fn of_3_8() -> Self {
+        Self::with(Config { version: ZooKeeperVersion::V3_8, ..Config::DEFAULT })
     }
 
     /// Applies at the next zxid, at 1,000 times as many milliseconds.
@@ -42,7 +50,7 @@ impl Fixture {
 }
 
 fn new_tree() -> Tree {
-    Tree::new(SequenceOverflow::Sticks, false)
+    Tree::new(&Config::DEFAULT)
 }
 
 fn kinds(changes: &[Change]) -> Vec<(ChangeKind, String)> {
@@ -225,8 +233,8 @@ fn versions_are_compared_unless_any_will_do() {
 }
 
 #[test]
-fn in_a_multi_the_flags_say_what_a_create_is() {
-    let mut f = Fixture::new();
+fn in_a_multi_of_3_8_the_flags_say_what_a_create_is() {
+    let mut f = Fixture::of_3_8();
     let ops = vec![
         MultiOp::Create2(body("/a", 0)),
         MultiOp::Create(body("/c", 4)),
@@ -300,7 +308,7 @@ fn a_multi_counts_on_after_the_last_number() {
 
 #[test]
 fn a_create_without_room_for_its_time_to_live_fails_the_whole_multi() {
-    let mut f = Fixture::new();
+    let mut f = Fixture::of_3_8();
     let before = contents(&f.tree);
     let without = || MultiOp::Create(body("/t", CreateMode::PersistentWithTtl.flags()));
     let txn = f.next();
@@ -309,11 +317,46 @@ fn a_create_without_room_for_its_time_to_live_fails_the_whole_multi() {
     assert_eq!(contents(&f.tree), before);
     let results = f.tree.apply_multi(vec![check("/none", -1), without()], txn).unwrap().0;
     assert_eq!(results[0], MultiResult::Error(Some(ErrorCode::NoNode)), "not reached");
+
+    let mut f = Fixture::new();
+    for flags in [CreateMode::PersistentWithTtl.flags(), 7, -1] {
+        let ops = vec![check("/none", -1), MultiOp::Create(body("/t", flags))];
+        assert_eq!(f.tree.apply_multi(ops, txn), Err(ErrorCode::MarshallingError), "not even looked at");
+    }
+}
+
+#[test]
+fn a_create_in_a_multi_is_what_its_flags_say_in_3_8_and_what_its_opcode_says_in_3_9() {
+    let ops = || {
+        vec![
+            MultiOp::Create(body("/create", 0)),
+            MultiOp::Create2(body("/create2", 0)),
+            MultiOp::CreateContainer(body("/container", 0)),
+            MultiOp::Create(body("/flag", CreateMode::Container.flags())),
+            MultiOp::CreateTtl(CreateTtlRequest {
+                path: "/ttl".into(),
+                acl: Acl::open_unsafe(),
+                ..Default::default()
+            }),
+        ]
+    };
+    for (mut f, with_stat, containers) in [
+        (Fixture::of_3_8(), [false, false, false, true, false], ["/flag"].as_slice()),
+        (Fixture::new(), [false, true, true, true, false], ["/container", "/flag"].as_slice()),
+    ] {
+        let txn = f.next();
+        let (results, _) = f.tree.apply_multi(ops(), txn).unwrap();
+        let stats: Vec<_> = results.iter().map(|result| matches!(result, MultiResult::Create2(_))).collect();
+        assert_eq!(stats, with_stat);
+        let mut found: Vec<_> = f.tree.containers.iter().map(AsRef::as_ref).collect();
+        found.sort_unstable();
+        assert_eq!(found, containers);
+    }
 }
 
 #[test]
 fn a_counter_that_wraps_around_goes_on_below_zero() {
-    let mut f = Fixture { tree: Tree::new(SequenceOverflow::WrapsAround, false), zxid: 0 };
+    let mut f = Fixture::with(Config { sequence_overflow: SequenceOverflow::WrapsAround, ..Config::DEFAULT });
     f.make("/a", CreateMode::Persistent).unwrap();
     f.tree.set_sequence("/a", i32::MAX).unwrap();
     for number in ["2147483647", "-2147483648", "-2147483647"] {
@@ -445,7 +488,7 @@ proptest! {
         let txn = f.next();
         let mut single = f.tree.clone();
         let mut expected = Vec::new();
-        let failure = ops.iter().position(|op| match single.apply(txn::as_in_multi(op.clone()), txn) {
+        let failure = ops.iter().position(|op| match single.apply(txn::as_in_multi(op.clone(), f.tree.version), txn) {
             Ok((result, _)) => {
                 expected.push(result);
                 false
@@ -466,7 +509,7 @@ proptest! {
                 for (index, result) in results.iter().enumerate() {
                     let code = match index.cmp(&at) {
                         std::cmp::Ordering::Less => None,
-                        std::cmp::Ordering::Equal => single.apply(txn::as_in_multi(ops[at].clone()), txn).err(),
+                        std::cmp::Ordering::Equal => single.apply(txn::as_in_multi(ops[at].clone(), f.tree.version), txn).err(),
                         std::cmp::Ordering::Greater => Some(ErrorCode::RuntimeInconsistency),
                     };
                     prop_assert_eq!(result, &MultiResult::Error(code));

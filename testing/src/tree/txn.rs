@@ -13,8 +13,8 @@ use super::owner::Owner;
 use super::quota::Usage;
 use super::undo::{Change, Journal, Undo};
 use super::{Node, Tree, path};
-use crate::SequenceOverflow;
 use crate::access::{self, Identity};
+use crate::{SequenceOverflow, ZooKeeperVersion};
 
 /// Who writes, and when.
 #[derive(Debug, Clone, Copy)]
@@ -60,12 +60,17 @@ impl Tree {
         let mut journal = Journal::default();
         let mut results = Vec::with_capacity(ops.len());
         let count = ops.len();
+        let (is_3_8, version) = (self.version == ZooKeeperVersion::V3_8, self.version);
+        if !is_3_8 && ops.iter().any(|op| is_create_without_ttl(op) || has_unknown_flags(op)) {
+            return Err(ErrorCode::MarshallingError);
+        }
         for op in ops {
-            if is_create_without_ttl(&op) {
+            // 3.8 notices when it comes to it.
+            if is_3_8 && is_create_without_ttl(&op) {
                 self.take_back(journal);
                 return Err(ErrorCode::MarshallingError);
             }
-            match self.step(as_in_multi(op), txn, &mut journal) {
+            match self.step(as_in_multi(op, version), txn, &mut journal) {
                 Ok(result) => results.push(result),
                 Err(code) => {
                     self.take_back(journal);
@@ -304,21 +309,34 @@ fn is_create_without_ttl(op: &MultiOp) -> bool {
     }
 }
 
-/// In a multi the flags say what a create is and its opcode does not: released servers read all of them into
-/// one record, answer `create2` as `create`, and make a container of any that has the container flag.
-pub(super) fn as_in_multi(op: MultiOp) -> MultiOp {
-    let body = match op {
-        MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => body,
+/// The same for flags that mean nothing, which 3.9 refuses to read.
+fn has_unknown_flags(op: &MultiOp) -> bool {
+    match op {
+        MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
+            mode(body.flags).is_err()
+        }
+        _ => false,
+    }
+}
+
+/// What a create in a multi is taken for. Any with the container flag makes a container. Otherwise the flags say
+/// what it is in 3.8, which answers `create2` as `create`, and the opcode does in 3.9.
+pub(super) fn as_in_multi(op: MultiOp, version: ZooKeeperVersion) -> MultiOp {
+    let (body, plain): (_, fn(CreateRequest) -> MultiOp) = match op {
+        MultiOp::Create2(body) if version != ZooKeeperVersion::V3_8 => (body, MultiOp::Create2),
+        MultiOp::CreateContainer(body) if version != ZooKeeperVersion::V3_8 => {
+            (body, MultiOp::CreateContainer)
+        }
+        MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
+            (body, MultiOp::Create)
+        }
         MultiOp::CreateTtl(body) if !mode(body.flags).is_ok_and(CreateMode::is_ttl) => {
-            CreateRequest { path: body.path, data: body.data, acl: body.acl, flags: body.flags }
+            let body = CreateRequest { path: body.path, data: body.data, acl: body.acl, flags: body.flags };
+            (body, MultiOp::Create)
         }
         other => return other,
     };
-    if body.flags == CreateMode::Container.flags() {
-        MultiOp::CreateContainer(body)
-    } else {
-        MultiOp::Create(body)
-    }
+    if body.flags == CreateMode::Container.flags() { MultiOp::CreateContainer(body) } else { plain(body) }
 }
 
 fn mode(flags: i32) -> Result<CreateMode, ErrorCode> {
