@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zk_curator_proto::ErrorCode;
 
+use super::txn::length;
 use super::{Tree, path};
 
 const ROOT: &str = "/zookeeper/quota";
@@ -103,14 +104,11 @@ impl Tree {
 
     /// How many nodes there are at and below `path`, and how many bytes they have.
     fn usage_below(&self, path: &str) -> (i64, i64) {
-        let Some(node) = self.nodes.get(super::resolve(path)) else { return (0, 0) };
-        let own = node.data.as_ref().map_or(0, |data| data.len().cast_signed() as i64);
-        node.children
-            .iter()
-            .map(|name| self.usage_below(&format!("{path}/{name}")))
-            .fold((1, own), |(nodes, bytes), (more_nodes, more_bytes)| {
-                (nodes + more_nodes, bytes + more_bytes)
-            })
+        let within = |other: &str| {
+            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let nodes = self.nodes.iter().filter(|(other, _)| within(other));
+        nodes.fold((0, 0), |(nodes, bytes), (_, node)| (nodes + 1, bytes + length(node.data.as_ref())))
     }
 }
 
@@ -159,5 +157,85 @@ impl std::fmt::Display for Numbers {
             write!(f, "{hide};{name}={value}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_proto::records::{Acl, CreateRequest, DeleteRequest, MultiOp, SetDataRequest};
+
+    use super::*;
+    use crate::builder::Config;
+    use crate::tree::Txn;
+
+    const TXN: Txn<'static> = Txn { session: 1, identities: &[], zxid: 1, time: 0 };
+
+    fn create(path: &str, data: &'static str) -> MultiOp {
+        let data = Some(Bytes::from_static(data.as_bytes()));
+        MultiOp::Create(CreateRequest { path: path.into(), data, acl: Acl::open_unsafe(), flags: 0 })
+    }
+
+    fn set(path: &str, data: &'static str) -> MultiOp {
+        let data = Some(Bytes::from_static(data.as_bytes()));
+        MultiOp::SetData(SetDataRequest { path: path.into(), data, version: -1 })
+    }
+
+    fn delete(path: &str) -> MultiOp {
+        MultiOp::Delete(DeleteRequest { path: path.into(), version: -1 })
+    }
+
+    /// A tree with a quota on `/a`, which has a child already.
+    fn limited(enforce_quotas: bool, limits: &'static str) -> Tree {
+        let mut tree = Tree::new(&Config { enforce_quotas, ..Config::DEFAULT });
+        for (path, data) in [
+            ("/a", "12"),
+            ("/a/b", "345"),
+            ("/zookeeper/quota/a", ""),
+            ("/zookeeper/quota/a/zookeeper_limits", limits),
+            ("/zookeeper/quota/a/zookeeper_stats", ""),
+        ] {
+            tree.apply(create(path, data), TXN).unwrap();
+        }
+        tree
+    }
+
+    fn stats(tree: &Tree) -> String {
+        let node = tree.get("/zookeeper/quota/a/zookeeper_stats").unwrap();
+        String::from_utf8(node.data().unwrap().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn nodes_and_bytes_are_counted() {
+        let mut tree = limited(false, "count=1,bytes=1");
+        assert_eq!(stats(&tree), "count=2,bytes=5");
+        tree.apply(create("/a/c", "6789"), TXN).unwrap();
+        tree.apply(set("/a", ""), TXN).unwrap();
+        tree.apply(create("/ab", "elsewhere"), TXN).unwrap();
+        assert_eq!(stats(&tree), "count=3,bytes=7");
+        tree.apply(delete("/a/b"), TXN).unwrap();
+        assert_eq!(stats(&tree), "count=2,bytes=4");
+        tree.apply_multi(vec![create("/a/d", "1"), delete("/none")], TXN).unwrap();
+        assert_eq!(stats(&tree), "count=2,bytes=4", "nothing of a failed multi");
+        tree.apply_multi(vec![create("/a/d", "1"), delete("/a/c")], TXN).unwrap();
+        assert_eq!(stats(&tree), "count=2,bytes=1");
+        tree.apply(delete("/zookeeper/quota/a/zookeeper_limits"), TXN).unwrap();
+        tree.apply(delete("/a/d"), TXN).unwrap();
+        assert_eq!(stats(&tree), "count=2,bytes=1", "no quota any more");
+    }
+
+    #[test]
+    fn hard_limits_are_enforced_on_request() {
+        let limits = "count=-1,bytes=-1=;byteHardLimit=8;countHardLimit=3";
+        let mut lenient = limited(false, limits);
+        lenient.apply(set("/a", "far too many bytes"), TXN).unwrap();
+        let mut tree = limited(true, limits);
+        let exceeded =
+            |result: Result<_, ErrorCode>| result.map(|_: (_, _)| ()) == Err(ErrorCode::QuotaExceeded);
+        assert!(exceeded(tree.apply(create("/a/c", "1234"), TXN)));
+        tree.apply(create("/a/c", "123"), TXN).unwrap();
+        assert!(exceeded(tree.apply(create("/a/d", ""), TXN)));
+        assert!(exceeded(tree.apply(set("/a/c", "1234"), TXN)));
+        tree.apply(set("/a/c", "12"), TXN).unwrap();
+        assert_eq!(stats(&tree), "count=3,bytes=7");
     }
 }

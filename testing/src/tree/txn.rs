@@ -295,7 +295,7 @@ impl Tree {
     }
 }
 
-fn length(data: Option<&Bytes>) -> i64 {
+pub(super) fn length(data: Option<&Bytes>) -> i64 {
     data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
 }
 
