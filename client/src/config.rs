@@ -133,7 +133,9 @@ impl ZooKeeperBuilder {
     /// ```
     ///
     /// The password does not travel, but whoever listens can guess at it offline, MD5 is fast, and what follows is
-    /// neither encrypted nor authenticated: over networks of others use TLS as well.
+    /// neither encrypted nor authenticated: over networks of others use TLS as well. Servers before 3.9.3 let users that
+    /// do not exist in with the password of the last one that logged in
+    /// ([ZOOKEEPER-4839](https://issues.apache.org/jira/browse/ZOOKEEPER-4839)).
     #[cfg(feature = "sasl")]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.sasl = Some(Arc::new(crate::sasl::DigestMd5::new(user.into(), password.into())));

@@ -1,0 +1,295 @@
+//! TLS in front of the embedded server.
+#![expect(clippy::unwrap_used, reason = "all of it is for tests")]
+
+mod certificates;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use certificates::{Authority, Identity};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use zk_curator_client::tls::{TlsConnector, TlsConnectorBuilder, TlsError, TlsErrorKind};
+use zk_curator_client::{
+    Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport, ZooKeeper,
+};
+use zk_curator_testing::TestServer;
+
+const HERE: &str = "127.0.0.1";
+
+/// Bounds a test.
+async fn within<T>(test: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test takes too long")
+}
+
+/// A listener that is served by `serve`, one connection after the other or several at once.
+async fn listen<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind((HERE, 0)).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve(stream));
+        }
+    });
+    addr
+}
+
+fn acceptor(
+    identity: &Identity,
+    client_ca: Option<&Authority>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> TlsAcceptor {
+    let provider = Arc::new(ring::default_provider());
+    let config =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions).unwrap();
+    let config = match client_ca {
+        None => config.with_no_client_auth(),
+        Some(ca) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()).unwrap();
+            config.with_client_cert_verifier(
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap(),
+            )
+        }
+    };
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    Arc::new(config.with_single_cert(vec![certificate], key).unwrap()).into()
+}
+
+/// TLS in front of `server`.
+async fn front(server: &TestServer, acceptor: TlsAcceptor) -> SocketAddr {
+    let behind = server.addr().unwrap();
+    listen(move |stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            // A client that refuses the certificate is none of our business, nor is how the connection ends.
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            let mut plain = TcpStream::connect(behind).await.unwrap();
+            drop(copy_bidirectional(&mut stream, &mut plain).await);
+        }
+    })
+    .await
+}
+
+fn trusting(ca: &Authority) -> TlsConnectorBuilder {
+    TlsConnector::builder().ca_pem(ca.pem.clone())
+}
+
+fn client(addr: SocketAddr, tls: TlsConnectorBuilder) -> ZooKeeper {
+    ZooKeeper::builder(addr.to_string()).connector(Arc::new(tls.build().unwrap())).connect().unwrap()
+}
+
+async fn connect(addr: SocketAddr, tls: TlsConnectorBuilder) -> io::Result<Box<dyn Transport>> {
+    tls.build().unwrap().connect(HERE, addr.port()).await
+}
+
+/// What is wrong with a connection that is not to be opened.
+async fn refusal(addr: SocketAddr, tls: TlsConnectorBuilder) -> TlsErrorKind {
+    let Err(error) = connect(addr, tls).await else { panic!("connected") };
+    let error = TlsError::of(&error).unwrap_or_else(|| panic!("{error}"));
+    assert_eq!((error.host(), error.port()), (HERE, addr.port()));
+    assert!(error.to_string().contains(HERE), "{error}");
+    error.kind().clone()
+}
+
+#[tokio::test]
+async fn a_session_lives_over_every_version() {
+    within(async {
+        let ca = Authority::new("ca");
+        for version in [&TLS12, &TLS13] {
+            let server = TestServer::start().await;
+            let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[version])).await;
+            let zk = client(addr, trusting(&ca));
+            let session = zk.connected().await.unwrap();
+            let large = vec![7; 900_000];
+            zk.create("/a", &large, &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
+            let answers: Vec<_> = (0..100).map(|_| zk.get_data("/a")).collect();
+            for answer in answers {
+                assert_eq!(answer.await.unwrap().data, large);
+            }
+            let (_, watch) = zk.exists_watched("/b").await.unwrap();
+            let mut states = zk.states();
+            server.disconnect_all();
+            while states.next().await != Some(SessionState::Disconnected) {}
+            zk.create("/b", b"", &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
+            assert_eq!(watch.await.unwrap().event_type, EventType::NodeCreated);
+            assert_eq!(zk.session().map(|now| now.id), Some(session.id));
+            zk.close().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn certificates_that_do_not_fit_are_told_apart() {
+    within(async {
+        let ca = Authority::new("ca");
+        let server = TestServer::start().await;
+        let front = async |identity: Identity| front(&server, acceptor(&identity, None, &[&TLS13])).await;
+
+        let addr = front(ca.server(&["zk.example"])).await;
+        match refusal(addr, trusting(&ca)).await {
+            TlsErrorKind::WrongHost { presented } => {
+                assert!(presented.iter().any(|name| name.contains("zk.example")), "{presented:?}");
+            }
+            other => panic!("{other}"),
+        }
+        connect(addr, trusting(&ca).server_name("zk.example")).await.unwrap();
+        connect(addr, trusting(&ca).danger_accept_any_host_name()).await.unwrap();
+
+        let addr = front(ca.expired(&[HERE])).await;
+        assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::Expired);
+        assert_eq!(refusal(addr, trusting(&ca).danger_accept_any_host_name()).await, TlsErrorKind::Expired);
+        let addr = front(ca.early(&[HERE])).await;
+        assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::NotYetValid);
+
+        let addr = front(ca.server(&[HERE])).await;
+        let other = Authority::new("other");
+        assert_eq!(refusal(addr, trusting(&other)).await, TlsErrorKind::UnknownCa);
+        let dangerous = trusting(&other).danger_accept_any_host_name();
+        assert_eq!(refusal(addr, dangerous).await, TlsErrorKind::UnknownCa);
+        // A CA of the same name with another key: the signature is not its.
+        let namesake = Authority::new("ca");
+        assert_eq!(refusal(addr, trusting(&namesake)).await, TlsErrorKind::InvalidCertificate);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
+    within(async {
+        let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
+        let server = TestServer::start().await;
+        for version in [&TLS12, &TLS13] {
+            let addr = front(&server, acceptor(&ca.server(&[HERE]), Some(&clients), &[version])).await;
+            let worker = clients.client("worker");
+            let zk = client(addr, trusting(&ca).client_certificate_pem(worker.certificate, worker.key));
+            zk.connected().await.unwrap();
+            zk.close().await.unwrap();
+
+            let zk = client(addr, trusting(&ca));
+            let failure = loop {
+                if let Some(failure) = zk.last_failure() {
+                    break failure;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            };
+            let kind = TlsError::of(&failure).map(TlsError::kind);
+            assert_eq!(kind, Some(&TlsErrorKind::Refused), "{failure}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn servers_that_do_not_speak_tls_are_told_apart() {
+    within(async {
+        let ca = Authority::new("ca");
+        let http = listen(async |mut stream: TcpStream| {
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        });
+        assert_eq!(refusal(http.await, trusting(&ca)).await, TlsErrorKind::NotTls);
+        let closing = listen(async |mut stream: TcpStream| drop(stream.read_u8().await));
+        assert_eq!(refusal(closing.await, trusting(&ca)).await, TlsErrorKind::Closed);
+        let server = TestServer::start().await;
+        let addr = server.addr().unwrap();
+        assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::Closed);
+
+        let zk = ZooKeeper::builder(addr.to_string())
+            .connector(Arc::new(trusting(&ca).build().unwrap()))
+            .disconnected(DisconnectedPolicy::Wait(Duration::from_millis(300)))
+            .connect()
+            .unwrap();
+        assert_eq!(zk.exists("/").await, Err(Error::NotConnected));
+        assert_eq!(zk.state(), SessionState::Connecting);
+        let failure = zk.last_failure().unwrap();
+        assert_eq!(TlsError::of(&failure).map(TlsError::kind), Some(&TlsErrorKind::Closed));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_without_tls_is_told_that_the_server_has_it() {
+    within(async {
+        let ca = Authority::new("ca");
+        let server = TestServer::start().await;
+        let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS12, &TLS13])).await;
+        let zk = ZooKeeper::builder(addr.to_string())
+            .disconnected(DisconnectedPolicy::Wait(Duration::from_millis(300)))
+            .connect()
+            .unwrap();
+        assert_eq!(zk.exists("/").await, Err(Error::NotConnected));
+        assert_eq!(zk.last_failure().unwrap().to_string(), "the server speaks TLS on this port");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_costs_one_attempt() {
+    within(async {
+        let ca = Authority::new("ca");
+        let silent = listen(async |stream: TcpStream| {
+            std::future::pending::<()>().await;
+            drop(stream);
+        })
+        .await;
+        let server = TestServer::start().await;
+        let good = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS13])).await;
+        // Whichever of the two is tried first, both have their half of the timeout.
+        for seed in 0..4 {
+            let zk = ZooKeeper::builder(format!("{silent},{good}"))
+                .seed(seed)
+                .session_timeout(Duration::from_millis(1000))
+                .connector(Arc::new(trusting(&ca).build().unwrap()))
+                .connect()
+                .unwrap();
+            zk.connected().await.unwrap();
+            if let Some(failure) = zk.last_failure() {
+                assert_eq!(failure.to_string(), "no answer to the connection attempt");
+            }
+            zk.close().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_is_announced() {
+    within(async {
+        let ca = Authority::new("ca");
+        let acceptor = acceptor(&ca.server(&[HERE]), None, &[&TLS13]);
+        let (ends, mut ended) = mpsc::unbounded_channel();
+        let addr = listen(move |stream| {
+            let (acceptor, ends) = (acceptor.clone(), ends.clone());
+            async move {
+                let mut stream = acceptor.accept(stream).await.unwrap();
+                let mut read = Vec::new();
+                // Without close_notify it fails with `UnexpectedEof`.
+                let end = stream.read_to_end(&mut read).await.map(|_| read);
+                ends.send(end).unwrap();
+            }
+        })
+        .await;
+        let mut transport = connect(addr, trusting(&ca)).await.unwrap();
+        transport.write_all(b"last words").await.unwrap();
+        drop(transport);
+        assert_eq!(ended.recv().await.unwrap().unwrap(), b"last words");
+    })
+    .await;
+}
