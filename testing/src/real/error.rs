@@ -43,6 +43,12 @@ pub enum RealError {
         /// The port.
         port: u16,
     },
+    /// No server of an ensemble was its leader in time, or more than one said so.
+    #[error("no single leader within {after:?}")]
+    NoLeader {
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// `javac` refused a program.
     #[error("javac refused {}:\n{output}", file.display())]
     Compile {

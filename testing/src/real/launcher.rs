@@ -1,38 +1,17 @@
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
 
+use super::launch::{Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal};
 use super::temp_dir::TempDir;
 use super::{RealError, java};
-
-/// How often a server that starts or ends is asked whether it has. There is nothing to wait on: the process
-/// is not ours, and says neither.
-const POLL: Duration = Duration::from_millis(20);
-
-/// How long a server may take to end by itself.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a server may take to answer a four-letter word.
-const WORD_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The same while it starts, when it is asked again anyway.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How many free ports are tried when another process takes them first.
 const PORT_ATTEMPTS: u32 = 8;
 
-/// Ports below those that Linux gives to outgoing connections, so that nobody is given the port of a
-/// stopped server before its restart.
-const PORTS: std::ops::Range<u16> = 20_000..32_768;
-
-/// How much of the log goes into an error, in bytes.
-const LOG_TAIL: u64 = 4096;
-
-/// A standalone Apache ZooKeeper in a process of its own, on 127.0.0.1.
+/// An Apache ZooKeeper in a process of its own, on 127.0.0.1: standalone, or a member of a
+/// [`super::RealEnsemble`].
 ///
 /// Dropping it kills the process and removes its data.
 #[derive(Debug)]
@@ -48,6 +27,10 @@ impl RealZooKeeper {
     /// Settings that can be changed before the start.
     pub fn builder() -> RealZooKeeperBuilder {
         RealZooKeeperBuilder::default()
+    }
+
+    pub(super) const fn running(process: Process, launch: Launch, port: u16, home: TempDir) -> Self {
+        Self { process: Some(process), launch, port, _home: home }
     }
 
     /// Starts a server with the default settings.
@@ -84,7 +67,7 @@ impl RealZooKeeper {
     /// The id of the server's process; `None` while it is stopped.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
-        self.process.as_ref().map(|process| process.child.id())
+        self.process.as_ref().map(Process::id)
     }
 
     /// The end of the server's log: warnings and errors, unless the JVM was given another level.
@@ -141,6 +124,36 @@ impl RealZooKeeper {
         }
     }
 
+    /// Suspends the process (SIGSTOP): it keeps its connections and answers nothing. Nothing happens when it is
+    /// stopped.
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Cancel safety
+    /// The server is suspended all the same.
+    pub async fn pause(&self) -> Result<(), RealError> {
+        self.signal("STOP").await
+    }
+
+    /// Ends [`RealZooKeeper::pause`] (SIGCONT).
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Cancel safety
+    /// The server goes on all the same.
+    pub async fn resume(&self) -> Result<(), RealError> {
+        self.signal("CONT").await
+    }
+
+    async fn signal(&self, name: &'static str) -> Result<(), RealError> {
+        match self.process_id() {
+            None => Ok(()),
+            Some(process) => blocking(move || signal(process, name)).await,
+        }
+    }
+
     /// Starts the server again on the same data and port; stops it first if it runs.
     ///
     /// # Errors
@@ -160,14 +173,14 @@ impl RealZooKeeper {
 #[derive(Debug, Clone)]
 #[must_use = "nothing is started before `start`"]
 pub struct RealZooKeeperBuilder {
-    tick_time: Duration,
-    min_session_timeout: Option<Duration>,
-    max_session_timeout: Duration,
+    pub(super) tick_time: Duration,
+    pub(super) min_session_timeout: Option<Duration>,
+    pub(super) max_session_timeout: Duration,
     jar_directories: Vec<PathBuf>,
     data_directory: Option<PathBuf>,
-    jvm_options: Vec<String>,
-    settings: Vec<(String, String)>,
-    start_timeout: Duration,
+    pub(super) jvm_options: Vec<String>,
+    pub(super) settings: Vec<(String, String)>,
+    pub(super) start_timeout: Duration,
 }
 
 impl Default for RealZooKeeperBuilder {
@@ -266,6 +279,21 @@ impl RealZooKeeperBuilder {
     }
 
     fn start_blocking(self) -> Result<RealZooKeeper, RealError> {
+        let (launch, home) = self.prepare()?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let port = free_port()?;
+            match launch.run(port) {
+                Err(RealError::PortTaken { .. }) if attempts < PORT_ATTEMPTS => {}
+                Err(error) => return Err(error),
+                Ok(process) => return Ok(RealZooKeeper::running(process, launch, port, home)),
+            }
+        }
+    }
+
+    /// Finds what is needed and makes the directories.
+    pub(super) fn prepare(self) -> Result<(Launch, TempDir), RealError> {
         let java = java::find_program("java")?;
         let class_path = java::class_path(self.jars()?.iter().map(PathBuf::as_path))?;
         let home = TempDir::new("zk-curator-real")?;
@@ -280,18 +308,7 @@ impl RealZooKeeperBuilder {
             data,
             builder: self,
         };
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let port = free_port()?;
-            match launch.run(port) {
-                Err(RealError::PortTaken { .. }) if attempts < PORT_ATTEMPTS => {}
-                Err(error) => return Err(error),
-                Ok(process) => {
-                    return Ok(RealZooKeeper { process: Some(process), launch, port, _home: home });
-                }
-            }
-        }
+        Ok((launch, home))
     }
 
     fn jars(&self) -> Result<Vec<PathBuf>, RealError> {
@@ -299,195 +316,4 @@ impl RealZooKeeperBuilder {
         java::zookeeper_jars(&self.jar_directories, "slf4j-simple")
             .or_else(|_| java::zookeeper_jars(&self.jar_directories, "slf4j-nop"))
     }
-}
-
-/// All that is needed to start the process, again and again.
-#[derive(Debug, Clone)]
-struct Launch {
-    java: PathBuf,
-    class_path: std::ffi::OsString,
-    config: PathBuf,
-    log: PathBuf,
-    data: PathBuf,
-    builder: RealZooKeeperBuilder,
-}
-
-impl Launch {
-    /// Starts a process on `port` and waits until it serves.
-    fn run(&self, port: u16) -> Result<Process, RealError> {
-        self.write_config(port)?;
-        let mut process = self.spawn()?;
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // Another ZooKeeper may have taken the port, and would answer `ruok` for ours: `conf` tells them apart.
-        let ours = format!("dataDir={}", self.data.join("version-2").display());
-        let started = Instant::now();
-        loop {
-            if let Some(status) = process.ended()? {
-                let log = self.log_tail();
-                return Err(if log.contains("BindException") || log.contains("Address already in use") {
-                    RealError::PortTaken { port }
-                } else {
-                    RealError::Exited { status, log }
-                });
-            }
-            if ask(addr, "conf", PROBE_TIMEOUT).is_ok_and(|answer| answer.lines().any(|line| line == ours)) {
-                return Ok(process);
-            }
-            let after = started.elapsed();
-            if after >= self.builder.start_timeout {
-                return Err(RealError::DidNotServe { after, log: self.log_tail() });
-            }
-            thread::sleep(POLL);
-        }
-    }
-
-    fn write_config(&self, port: u16) -> Result<(), RealError> {
-        let builder = &self.builder;
-        let tick = builder.tick_time;
-        let data = self.data.display();
-        let mut text = format!(
-            "tickTime={}\nminSessionTimeout={}\nmaxSessionTimeout={}\ndataDir={data}\nclientPort={port}\n\
-             clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=*\n",
-            tick.as_millis(),
-            builder.min_session_timeout.unwrap_or(tick * 2).as_millis(),
-            builder.max_session_timeout.as_millis(),
-        );
-        for (name, value) in &builder.settings {
-            text.push_str(&format!("{name}={value}\n"));
-        }
-        fs::write(&self.config, text).map_err(io_error("write", &self.config))
-    }
-
-    fn spawn(&self) -> Result<Process, RealError> {
-        // A log for each run: what an earlier one said must not be taken for this one's.
-        let log = OpenOptions::new().write(true).create(true).truncate(true).open(&self.log);
-        let log = log.map_err(io_error("write", &self.log))?;
-        let copy = log.try_clone().map_err(io_error("write", &self.log))?;
-        Command::new(&self.java)
-            .args(["-Xmx512m", "-XX:+UseSerialGC"])
-            .args([
-                "-Dzookeeper.extendedTypesEnabled=true",
-                // Tests kill the process, never the machine: what was written is safe without waiting for the
-                // disk. And one megabyte at a time is enough for their logs.
-                "-Dzookeeper.forceSync=no",
-                "-Dzookeeper.preAllocSize=1024",
-                "-Dzookeeper.admin.enableServer=false",
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                "-Dorg.slf4j.simpleLogger.showDateTime=true",
-            ])
-            .args(&self.builder.jvm_options)
-            .arg("-cp")
-            .arg(&self.class_path)
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(&self.config)
-            .stdin(Stdio::null())
-            .stdout(copy)
-            .stderr(log)
-            .spawn()
-            .map(|child| Process { child })
-            .map_err(io_error("run", &self.java))
-    }
-
-    fn log_tail(&self) -> String {
-        let tail = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(&self.log)?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL)))?;
-            let mut tail = Vec::new();
-            file.take(LOG_TAIL).read_to_end(&mut tail)?;
-            Ok(tail)
-        };
-        tail().map_or_else(
-            |error| format!("(no log: {error})"),
-            |tail| String::from_utf8_lossy(&tail).trim_end().to_owned(),
-        )
-    }
-}
-
-/// A running server; dropping it kills it.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-}
-
-impl Process {
-    fn ended(&mut self) -> Result<Option<ExitStatus>, RealError> {
-        self.child.try_wait().map_err(io_error("wait for", Path::new("ZooKeeper")))
-    }
-
-    fn kill(mut self) -> Result<(), RealError> {
-        self.kill_and_wait().map_err(io_error("kill", Path::new("ZooKeeper")))
-    }
-
-    fn stop(mut self) -> Result<(), RealError> {
-        let shell = Path::new("sh");
-        // The standard library only knows SIGKILL; every shell knows the others.
-        Command::new(shell)
-            .args(["-c", "kill -TERM \"$0\"", &self.child.id().to_string()])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .map_err(io_error("run", shell))?;
-        let started = Instant::now();
-        while started.elapsed() < STOP_TIMEOUT {
-            if self.ended()?.is_some() {
-                return Ok(());
-            }
-            thread::sleep(POLL);
-        }
-        self.kill()
-    }
-
-    fn kill_and_wait(&mut self) -> io::Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Waits for the end, which SIGKILL makes a matter of milliseconds: else the data could not be removed.
-        if let Err(error) = self.kill_and_wait() {
-            tracing::warn!(%error, "ZooKeeper was not killed");
-        }
-    }
-}
-
-/// Sends a four-letter word and reads the answer. `timeout` bounds each step.
-fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&addr, timeout)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.write_all(word.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
-fn free_port() -> Result<u16, RealError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let port = fastrand::u16(PORTS);
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(_) => return Ok(port),
-            Err(_) if attempts < 1000 => {}
-            Err(_) => return Err(RealError::PortTaken { port }),
-        }
-    }
-}
-
-fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {
-    let path = path.to_owned();
-    move |source| RealError::Io { what, path, source }
-}
-
-/// Runs what blocks: waiting for a process, and files. It takes real time, also under a paused clock.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RealError> + Send + 'static,
-) -> Result<T, RealError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(RealError::Io { what: "run", path: "a blocking task".into(), source: io::Error::other(error) })
-    })
 }

@@ -3,7 +3,7 @@
 //! [`RealZooKeeper`] needs a Java runtime and the libraries of the Debian packages `libzookeeper-java`,
 //! `libnetty-java`, `libsnappy-java` and `libslf4j-java`; `scripts/install-real` installs them. Other
 //! places for the libraries are named in the environment variable `ZOOKEEPER_JARS`, directories separated
-//! by colons.
+//! by colons. [`RealEnsemble`] starts several of them, which elect a leader.
 //!
 //! # Tests
 //! A test that needs Java begins with [`or_skip`]. Without Java it says so and passes, so that
@@ -19,14 +19,17 @@
 //! # }
 //! ```
 
+mod ensemble;
 mod error;
 pub mod java;
+mod launch;
 mod launcher;
 mod temp_dir;
 
 use std::env;
 use std::io::{self, Write};
 
+pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
 pub use launcher::{RealZooKeeper, RealZooKeeperBuilder};
 
@@ -75,6 +78,35 @@ pub async fn or_skip_with(test: &str, builder: RealZooKeeperBuilder) -> Option<R
     }
     match builder.start().await {
         Ok(zookeeper) => Some(zookeeper),
+        Err(error) => panic!("{test}: {error} ({:?})", std::error::Error::source(&error)),
+    }
+}
+
+/// Starts an ensemble of `servers` for `test`; `None`, with a line on standard error, when Apache ZooKeeper is not
+/// installed.
+///
+/// # Panics
+/// As [`or_skip`].
+///
+/// # Cancel safety
+/// See [`RealEnsembleBuilder::start`].
+pub async fn or_skip_ensemble(test: &str, servers: usize) -> Option<RealEnsemble> {
+    or_skip_ensemble_with(test, RealEnsemble::builder(servers)).await
+}
+
+/// [`or_skip_ensemble`] with settings.
+///
+/// # Panics
+/// As [`or_skip`].
+///
+/// # Cancel safety
+/// See [`RealEnsembleBuilder::start`].
+pub async fn or_skip_ensemble_with(test: &str, builder: RealEnsembleBuilder) -> Option<RealEnsemble> {
+    if !runs(test, builder.available()) {
+        return None;
+    }
+    match builder.start().await {
+        Ok(ensemble) => Some(ensemble),
         Err(error) => panic!("{test}: {error} ({:?})", std::error::Error::source(&error)),
     }
 }

@@ -1,0 +1,245 @@
+//! What is needed to run a server: its configuration, its process, and how it is asked whether it serves.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{RealError, RealZooKeeperBuilder};
+
+/// How often a server that starts or ends is asked whether it has. There is nothing to wait on: the process
+/// is not ours, and says neither.
+pub(super) const POLL: Duration = Duration::from_millis(20);
+
+/// How long a server may take to end by itself.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a server may take to answer a four-letter word.
+pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same while it starts, when it is asked again anyway.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Ports below those that Linux gives to outgoing connections, so that nobody is given the port of a
+/// stopped server before its restart.
+const PORTS: std::ops::Range<u16> = 20_000..32_768;
+
+/// How much of the log goes into an error, in bytes.
+const LOG_TAIL: u64 = 4096;
+
+/// All that is needed to start the process, again and again.
+#[derive(Debug, Clone)]
+pub(super) struct Launch {
+    pub(super) java: PathBuf,
+    pub(super) class_path: std::ffi::OsString,
+    pub(super) config: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) data: PathBuf,
+    pub(super) builder: RealZooKeeperBuilder,
+}
+
+impl Launch {
+    /// Starts a process on `port` and waits until it serves.
+    pub(super) fn run(&self, port: u16) -> Result<Process, RealError> {
+        let mut process = self.begin(port)?;
+        self.wait_until_it_serves(&mut process, port)?;
+        Ok(process)
+    }
+
+    /// Starts a process on `port`.
+    pub(super) fn begin(&self, port: u16) -> Result<Process, RealError> {
+        self.write_config(port)?;
+        self.spawn()
+    }
+
+    /// Waits until a process serves: a member of an ensemble has found the others, and a leader, by then.
+    pub(super) fn wait_until_it_serves(&self, process: &mut Process, port: u16) -> Result<(), RealError> {
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // Another ZooKeeper may have taken the port, and would answer `ruok` for ours: `conf` tells them apart.
+        let ours = format!("dataDir={}", self.data.join("version-2").display());
+        let started = Instant::now();
+        loop {
+            if let Some(status) = process.ended()? {
+                let log = self.log_tail();
+                return Err(if log.contains("BindException") || log.contains("Address already in use") {
+                    RealError::PortTaken { port }
+                } else {
+                    RealError::Exited { status, log }
+                });
+            }
+            if ask(addr, "conf", PROBE_TIMEOUT).is_ok_and(|answer| answer.lines().any(|line| line == ours)) {
+                return Ok(());
+            }
+            let after = started.elapsed();
+            if after >= self.builder.start_timeout {
+                return Err(RealError::DidNotServe { after, log: self.log_tail() });
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn write_config(&self, port: u16) -> Result<(), RealError> {
+        let builder = &self.builder;
+        let tick = builder.tick_time;
+        let data = self.data.display();
+        let mut text = format!(
+            "tickTime={}\nminSessionTimeout={}\nmaxSessionTimeout={}\ndataDir={data}\nclientPort={port}\n\
+             clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n\
+             4lw.commands.whitelist=*\n",
+            tick.as_millis(),
+            builder.min_session_timeout.unwrap_or(tick * 2).as_millis(),
+            builder.max_session_timeout.as_millis(),
+        );
+        for (name, value) in &builder.settings {
+            text.push_str(&format!("{name}={value}\n"));
+        }
+        fs::write(&self.config, text).map_err(io_error("write", &self.config))
+    }
+
+    fn spawn(&self) -> Result<Process, RealError> {
+        // A log for each run: what an earlier one said must not be taken for this one's.
+        let log = OpenOptions::new().write(true).create(true).truncate(true).open(&self.log);
+        let log = log.map_err(io_error("write", &self.log))?;
+        let copy = log.try_clone().map_err(io_error("write", &self.log))?;
+        Command::new(&self.java)
+            .args(["-Xmx512m", "-XX:+UseSerialGC"])
+            .args([
+                "-Dzookeeper.extendedTypesEnabled=true",
+                // Tests kill the process, never the machine: what was written is safe without waiting for the
+                // disk. And one megabyte at a time is enough for their logs.
+                "-Dzookeeper.forceSync=no",
+                "-Dzookeeper.preAllocSize=1024",
+                "-Dzookeeper.admin.enableServer=false",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            ])
+            .args(&self.builder.jvm_options)
+            .arg("-cp")
+            .arg(&self.class_path)
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(&self.config)
+            .stdin(Stdio::null())
+            .stdout(copy)
+            .stderr(log)
+            .spawn()
+            .map(|child| Process { child })
+            .map_err(io_error("run", &self.java))
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        let tail = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(&self.log)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL)))?;
+            let mut tail = Vec::new();
+            file.take(LOG_TAIL).read_to_end(&mut tail)?;
+            Ok(tail)
+        };
+        tail().map_or_else(
+            |error| format!("(no log: {error})"),
+            |tail| String::from_utf8_lossy(&tail).trim_end().to_owned(),
+        )
+    }
+}
+
+/// A running server; dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+}
+
+impl Process {
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, RealError> {
+        self.child.try_wait().map_err(io_error("wait for", Path::new("ZooKeeper")))
+    }
+
+    pub(super) fn kill(mut self) -> Result<(), RealError> {
+        self.kill_and_wait().map_err(io_error("kill", Path::new("ZooKeeper")))
+    }
+
+    pub(super) fn stop(mut self) -> Result<(), RealError> {
+        // One that is paused hears of its end only when it goes on.
+        for name in ["TERM", "CONT"] {
+            signal(self.child.id(), name)?;
+        }
+        let started = Instant::now();
+        while started.elapsed() < STOP_TIMEOUT {
+            if self.ended()?.is_some() {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        self.kill()
+    }
+
+    fn kill_and_wait(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Waits for the end, which SIGKILL makes a matter of milliseconds: else the data could not be removed.
+        if let Err(error) = self.kill_and_wait() {
+            tracing::warn!(%error, "ZooKeeper was not killed");
+        }
+    }
+}
+
+/// Sends a signal. The standard library only knows SIGKILL; every shell knows the others.
+pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
+    let shell = Path::new("sh");
+    Command::new(shell)
+        .args(["-c", "kill -\"$0\" \"$1\"", name, &process.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map(drop)
+        .map_err(io_error("run", shell))
+}
+
+/// Sends a four-letter word and reads the answer. `timeout` bounds each step.
+pub(super) fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&addr, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.write_all(word.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+pub(super) fn free_port() -> Result<u16, RealError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let port = fastrand::u16(PORTS);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(port),
+            Err(_) if attempts < 1000 => {}
+            Err(_) => return Err(RealError::PortTaken { port }),
+        }
+    }
+}
+
+pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {
+    let path = path.to_owned();
+    move |source| RealError::Io { what, path, source }
+}
+
+/// Runs what blocks: waiting for a process, and files. It takes real time, also under a paused clock.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RealError> + Send + 'static,
+) -> Result<T, RealError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(RealError::Io { what: "run", path: "a blocking task".into(), source: io::Error::other(error) })
+    })
+}
