@@ -20,6 +20,10 @@ const DEBIAN_JARS: &str = "/usr/share/java";
 const ZOOKEEPER: [&str; 6] =
     ["zookeeper", "zookeeper-jute", "slf4j-api", "netty-all", "snappy-java", "metrics-core"];
 
+/// What ZooKeeper's network layer for TLS needs, unless it is in `netty-all`, which is empty in Debian's package.
+const NETTY: [&str; 6] =
+    ["netty-common", "netty-buffer", "netty-resolver", "netty-transport", "netty-codec", "netty-handler"];
+
 /// What Apache Curator needs on top.
 const CURATOR: [&str; 7] = [
     "curator-client",
@@ -129,7 +133,9 @@ pub(super) fn zookeeper_jars(
     directories: &[PathBuf],
     logging: &'static str,
 ) -> Result<Vec<PathBuf>, RealError> {
-    ZOOKEEPER.into_iter().chain([logging]).map(|jar| find_jar(directories, jar)).collect()
+    let required = ZOOKEEPER.into_iter().chain([logging]).map(|jar| find_jar(directories, jar));
+    let found = NETTY.into_iter().filter_map(|jar| find_jar(directories, jar).ok());
+    required.chain(found.map(Ok)).collect()
 }
 
 /// The directories of `ZOOKEEPER_JARS`, separated by colons, or Debian's.
