@@ -220,6 +220,7 @@ fn kind_of(error: &RawError) -> ErrorKind {
             ErrorKind::TransactionFailed { index: *index, code: *code }
         }
         RawError::ConnectionLoss { .. } | RawError::NotConnected => ErrorKind::ConnectionLoss,
+        RawError::DeadlineExceeded { .. } => ErrorKind::OperationTimeout,
         RawError::SessionExpired { .. } => ErrorKind::SessionExpired,
         RawError::AuthFailed { .. } => ErrorKind::AuthFailed,
         RawError::Closed { .. } => ErrorKind::Closed,

@@ -4,10 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
@@ -95,7 +98,11 @@ pub struct Pending<T> {
     decode: Decode<T>,
     /// What an error of the server stands for, if it is no error to the caller.
     expected: Option<(ErrorCode, fn() -> T)>,
+    deadline: Option<Deadline>,
 }
+
+/// When the caller gives up, and whether the request was sent by then.
+type Deadline = (Pin<Box<Sleep>>, Arc<AtomicBool>);
 
 enum PendingState {
     Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
@@ -104,7 +111,7 @@ enum PendingState {
 
 impl<T> Pending<T> {
     pub(crate) fn failed(error: Error) -> Self {
-        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, expected: None }
+        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, expected: None, deadline: None }
     }
 
     pub(crate) const fn waiting(
@@ -112,11 +119,17 @@ impl<T> Pending<T> {
         shared: Arc<Shared>,
         decode: Decode<T>,
     ) -> Self {
-        Self { state: PendingState::Waiting { reply, shared }, decode, expected: None }
+        Self { state: PendingState::Waiting { reply, shared }, decode, expected: None, deadline: None }
     }
 }
 
 impl<T> Pending<T> {
+    /// Gives up after a time from now on.
+    pub(crate) fn until(mut self, deadline: Option<(Duration, Arc<AtomicBool>)>) -> Self {
+        self.deadline = deadline.map(|(deadline, sent)| (Box::pin(sleep(deadline)), sent));
+        self
+    }
+
     /// An error that is a value to the caller.
     pub(crate) fn refused_with(mut self, code: ErrorCode, value: fn() -> T) -> Self {
         self.expected = Some((code, value));
@@ -141,7 +154,18 @@ impl<T> Future for Pending<T> {
                 return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
             }
         };
-        let answer = std::task::ready!(Pin::new(reply).poll(cx));
+        let answer = match (Pin::new(&mut *reply).poll(cx), &mut this.deadline) {
+            (Poll::Ready(answer), _) => answer,
+            (Poll::Pending, Some((sleep, sent))) => {
+                std::task::ready!(sleep.as_mut().poll(cx));
+                reply.close();
+                fence(Ordering::SeqCst);
+                let sent = sent.load(Ordering::Relaxed);
+                this.state = PendingState::Failed(None);
+                return Poll::Ready(Err(Error::DeadlineExceeded { sent }));
+            }
+            (Poll::Pending, None) => return Poll::Pending,
+        };
         Poll::Ready(match answer {
             Ok(Ok(Response::Multi(results))) if transaction_error(&results).is_some() => {
                 Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))

@@ -6,7 +6,7 @@ use zk_curator_proto::DEFAULT_MAX_FRAME;
 use crate::connector::{Connector, TcpConnector};
 use crate::sasl::SaslMechanism;
 use crate::session::{Machine, StateHub};
-use crate::{ConnectString, ConnectStringError, ZooKeeper};
+use crate::{ConnectString, ConnectStringError, SessionCredentials, ZooKeeper};
 
 /// What happens to a request issued while there is no connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,10 @@ pub struct ZooKeeperBuilder {
     pub(crate) max_bytes: usize,
     pub(crate) max_frame: usize,
     pub(crate) seed: Option<u64>,
+    pub(crate) resume: Option<SessionCredentials>,
+    pub(crate) read_only: bool,
+    pub(crate) connect_deadline: Option<Duration>,
+    pub(crate) slow_request: Duration,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
 }
@@ -60,6 +64,10 @@ impl ZooKeeperBuilder {
             max_bytes: 256 << 20,
             max_frame: DEFAULT_MAX_FRAME,
             seed: None,
+            resume: None,
+            read_only: false,
+            connect_deadline: None,
+            slow_request: Duration::from_secs(1),
             connector: Arc::new(TcpConnector),
             sasl: None,
         }
@@ -107,6 +115,41 @@ impl ZooKeeperBuilder {
     /// Seeds the order of the hosts and the jitter, for repeatable runs. Default: random.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Takes up a session that another client has [detached](ZooKeeper::detach) from, or is about to lose.
+    /// Its watches are not taken over. If the session has expired, the client ends in
+    /// [`crate::SessionState::Expired`]. Default: a new session.
+    ///
+    /// The connect string must have the chroot of the one before, and the session timeout should be the same: the
+    /// server counts the one that was asked for last.
+    pub fn resume(mut self, credentials: SessionCredentials) -> Self {
+        self.resume = Some(credentials);
+        self
+    }
+
+    /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found;
+    /// writes fail with `NotReadOnly` meanwhile. Servers must have `readonlymode.enabled`. Default: no.
+    ///
+    /// A session that was begun on a read-only server is known to that server alone, and replaced by a new one on
+    /// the first other server; watches are kept. A session that was begun before goes on, but a read-only server
+    /// does not keep it alive: it is lost when the session timeout has passed.
+    pub const fn read_only(mut self, allowed: bool) -> Self {
+        self.read_only = allowed;
+        self
+    }
+
+    /// How long the client may look for its first server, before it ends in
+    /// [`crate::SessionState::Unreachable`]. Default: without end.
+    pub const fn connect_deadline(mut self, deadline: Duration) -> Self {
+        self.connect_deadline = Some(deadline);
+        self
+    }
+
+    /// From which time from sending to answer on a request is reported as slow, in the log. Default 1 s.
+    pub const fn slow_request(mut self, threshold: Duration) -> Self {
+        self.slow_request = threshold;
         self
     }
 

@@ -55,6 +55,9 @@ pub enum ConnectStringError {
     /// An IPv6 address lacks its brackets, or a bracket its partner.
     #[error("connect string has the invalid host {0:?}; IPv6 addresses stand in brackets")]
     InvalidHost(String),
+    /// The chroot is another one than that of the client.
+    #[error("connect string has another chroot")]
+    OtherChroot,
     /// The chroot is not a path.
     #[error("connect string has an invalid chroot")]
     InvalidChroot(#[source] PathError),

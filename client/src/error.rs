@@ -48,6 +48,12 @@ pub enum Error {
         /// Whether the request may have left the client.
         sent: bool,
     },
+    /// There was no answer before the deadline of the request ([`crate::ZooKeeper::with_deadline`]).
+    #[error("deadline exceeded{}", unanswered(*.sent))]
+    DeadlineExceeded {
+        /// Whether the request may have left the client.
+        sent: bool,
+    },
     /// Too much waits for an answer already. Never sent.
     #[error("{requests} requests of {bytes} bytes wait for an answer already")]
     QueueFull {
@@ -86,7 +92,8 @@ impl Error {
             Self::ConnectionLoss { sent }
             | Self::SessionExpired { sent }
             | Self::AuthFailed { sent }
-            | Self::Closed { sent } => *sent,
+            | Self::Closed { sent }
+            | Self::DeadlineExceeded { sent } => *sent,
             Self::Malformed(_) | Self::UnexpectedAnswer => true,
             Self::Refused(code) | Self::TransactionFailed { code, .. } => matches!(
                 code,
@@ -106,6 +113,7 @@ impl Error {
         match self {
             Self::Refused(code) | Self::TransactionFailed { code, .. } => Some(*code),
             Self::ConnectionLoss { .. } | Self::NotConnected => Some(ErrorCode::ConnectionLoss),
+            Self::DeadlineExceeded { .. } => Some(ErrorCode::OperationTimeout),
             Self::SessionExpired { .. } => Some(ErrorCode::SessionExpired),
             Self::AuthFailed { .. } => Some(ErrorCode::AuthFailed),
             Self::InvalidPath(_) | Self::InvalidArgument(_) => Some(ErrorCode::BadArguments),

@@ -51,7 +51,8 @@ pub use connector::{Connector, TcpConnector, Transport};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates};
 pub use types::{
-    AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionId, SessionInfo,
+    AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionCredentials,
+    SessionId, SessionInfo,
 };
 pub use watch::{OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent};
 pub use zookeeper::ZooKeeper;

@@ -52,6 +52,37 @@ impl SessionInfo {
     }
 }
 
+/// What it takes to take up a session again, in this process or another one.
+///
+/// Whoever has it can act as the session and end it: keep it as you keep a password.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionCredentials {
+    /// The session.
+    pub id: SessionId,
+    /// Its password, 16 bytes. Never printed.
+    pub password: Bytes,
+    /// The last transaction the client has seen: a server that is behind it is not connected to. Zero if unknown.
+    pub last_zxid: i64,
+}
+
+impl SessionCredentials {
+    /// The credentials of a session, as they were kept.
+    #[must_use]
+    pub const fn new(id: SessionId, password: Bytes, last_zxid: i64) -> Self {
+        Self { id, password, last_zxid }
+    }
+}
+
+impl fmt::Debug for SessionCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionCredentials")
+            .field("id", &self.id)
+            .field("last_zxid", &self.last_zxid)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A node that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +20,10 @@ use crate::session::{
     run_driver,
 };
 use crate::watch::{OneshotWatch, Sink};
-use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
+use crate::{
+    Children, ConnectString, ConnectStringError, Created, Data, Error, Op, OpResult, SessionCredentials,
+    SessionInfo,
+};
 
 /// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
 /// and the last [`Pending`]. Watches and [`SessionStates`] do not keep it open.
@@ -31,6 +35,7 @@ use crate::{Children, Created, Data, Error, Op, OpResult, SessionInfo};
 #[derive(Clone)]
 pub struct ZooKeeper {
     pub(crate) shared: Arc<Shared>,
+    deadline: Option<Duration>,
 }
 
 /// What keeps the session open: every handle, and every answer that is waited for.
@@ -64,7 +69,7 @@ impl ZooKeeper {
             chroot: chroot.into(),
             max_frame: config.max_frame,
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), deadline: None }
     }
 
     /// The state now.
@@ -94,10 +99,39 @@ impl ZooKeeper {
         self.shared.states.failure()
     }
 
-    /// Waits until the client is connected.
+    /// What it takes to take up the session again ([`ZooKeeperBuilder::resume`]), once there is one.
+    #[must_use]
+    pub fn credentials(&self) -> Option<SessionCredentials> {
+        self.shared.states.credentials()
+    }
+
+    /// The same client, with a deadline for every request that is made through this handle: what is not answered
+    /// in this time from the call on fails with [`Error::DeadlineExceeded`].
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self.clone() }
+    }
+
+    /// Replaces the servers. The client moves to another one if that keeps the load even: with the probability
+    /// that ZooKeeper's own clients use. The session goes on.
     ///
     /// # Errors
-    /// [`Error::SessionExpired`], [`Error::AuthFailed`] or [`Error::Closed`] when it never will be.
+    /// When the connect string is not valid, or has another chroot.
+    pub fn update_server_list(&self, connect_string: &str) -> Result<(), ConnectStringError> {
+        let target: ConnectString = connect_string.parse()?;
+        if *target.chroot != *self.shared.chroot {
+            return Err(ConnectStringError::OtherChroot);
+        }
+        // A failure means that the client has ended: then there is nothing to move.
+        drop(self.shared.commands.send(Command::ReplaceHosts { hosts: target.hosts }));
+        Ok(())
+    }
+
+    /// Waits until the client is connected, to a read-only server if that is allowed.
+    ///
+    /// # Errors
+    /// [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::NotConnected`] or [`Error::Closed`] when it never
+    /// will be.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -105,11 +139,11 @@ impl ZooKeeper {
         let mut states = self.states();
         loop {
             match states.next().await {
-                Some(SessionState::Connected(session)) => return Ok(session),
-                Some(SessionState::Expired(_)) => return Err(Error::SessionExpired { sent: false }),
-                Some(SessionState::AuthFailed) => return Err(Error::AuthFailed { sent: false }),
-                Some(SessionState::Closed) | None => return Err(Error::Closed { sent: false }),
-                Some(_) => {}
+                Some(SessionState::Connected(session) | SessionState::ConnectedReadOnly(session)) => {
+                    return Ok(session);
+                }
+                Some(state) => state.end().map_or(Ok(()), Err)?,
+                None => return Err(Error::Closed { sent: false }),
             }
         }
     }
@@ -303,6 +337,25 @@ impl ZooKeeper {
         self.enqueue(request, None, decode)
     }
 
+    /// Leaves the session without ending it: requests issued before are still answered, then the connection is
+    /// closed, and the client ends. Ephemeral nodes stay, for as long as the session timeout; another client may
+    /// [take the session up](ZooKeeperBuilder::resume) until then.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLoss`] when requests were not answered within the close timeout, and
+    /// [`Error::Closed`] when there is no session to leave.
+    ///
+    /// # Cancel safety
+    /// The client detaches in the background all the same.
+    pub async fn detach(&self) -> Result<SessionCredentials, Error> {
+        let (done, receiver) = oneshot::channel();
+        if self.shared.commands.send(Command::Detach { done }).is_err() {
+            return Err(self.ended());
+        }
+        receiver.await.unwrap_or(Err(Error::Closed { sent: false }))?;
+        self.credentials().ok_or(Error::Closed { sent: false })
+    }
+
     fn submit_watched<T>(
         &self,
         request: &Request,
@@ -336,11 +389,13 @@ impl ZooKeeper {
             Err(error) => return Pending::failed(error),
         };
         let (reply, receiver) = oneshot::channel();
-        let submission = Submission { opcode: request.opcode(), body, reply, watch, permit };
+        let sent = self.deadline.map(|_| Arc::new(AtomicBool::new(false)));
+        let submission =
+            Submission { opcode: request.opcode(), body, reply, watch, permit, sent: sent.clone() };
         if self.shared.commands.send(Command::Request(submission)).is_err() {
             return Pending::failed(self.ended());
         }
-        Pending::waiting(receiver, Arc::clone(&self.shared), decode)
+        Pending::waiting(receiver, Arc::clone(&self.shared), decode).until(self.deadline.zip(sent))
     }
 
     /// Why nothing can be sent any more.

@@ -204,14 +204,23 @@ fn a_close_that_is_dropped_closes_in_the_background() {
 }
 
 #[test]
-fn close_after_the_session_is_lost_succeeds_and_keeps_the_state() {
+fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let zk = connected(&server).await;
+        zk.create("/e", b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Ephemeral).await.unwrap();
         server.stop().await;
         assert_eq!(history(zk.states()).await.last(), Some(&SessionState::Expired(ExpiredBy::Clock)));
+        // A server that was away has expired nothing, and gives the session its whole timeout again.
+        server.restart().await.unwrap();
         assert_eq!(zk.close().await, Ok(()));
+        assert!(server.probe().sessions().is_empty() && !server.probe().exists("/e"), "{}", server.probe());
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
+
+        let zk = connected(&server).await;
+        server.stop().await;
+        history(zk.states()).await;
+        assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: false }));
     });
 }
 

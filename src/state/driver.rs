@@ -1,10 +1,13 @@
-use std::future::poll_fn;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use zk_curator_client::{Error as RawError, SessionState};
 
 use super::{Input, StateMachine};
@@ -23,6 +26,7 @@ pub(crate) async fn supervise(core: Arc<Core>) {
     let mut end = End { core: &core, machine: StateMachine::new(), session: None, result: Ok(()) };
     let mut drained = pin!(drained(&core));
     let mut pause = false;
+    let mut farewells = FuturesUnordered::new();
     for epoch in 1.. {
         let session = tokio::select! {
             biased;
@@ -35,11 +39,15 @@ pub(crate) async fn supervise(core: Arc<Core>) {
             biased;
             () = &mut drained => break,
             over = follow(&core, &mut end.machine, session.raw.states()) => over,
+            never = all(&mut farewells) => match never {},
         };
         // Guards learn of it no later than listeners.
         session.lost.cancel();
         pause = !matches!(over, SessionState::Expired(_));
         core.publish(end.machine.status());
+        // A session that only we hold for over is in the way of others until the server knows.
+        let lost = Arc::clone(&session.raw);
+        farewells.push(async move { lost.close().await });
     }
 
     if let Some(session) = &end.session {
@@ -65,6 +73,16 @@ async fn drained(core: &Core) {
         () = janitor::run(core) => {}
         () = deadline => warn!("closing with cleanup still owed"),
     }
+}
+
+/// Goes on with closing sessions that are lost, for as long as it is polled.
+async fn all(farewells: &mut FuturesUnordered<impl Future<Output = Result<(), RawError>>>) -> Infallible {
+    while let Some(result) = farewells.next().await {
+        if let Err(error) = result {
+            debug!(%error, "the server was not told of a lost session");
+        }
+    }
+    pending().await
 }
 
 /// Publishes the states of a session until it is over, and answers its last one.

@@ -57,8 +57,13 @@ impl StateMachine {
                     Some(last) => ConnectionState::Reconnected { same_session: last == session.id },
                 }
             }
+            Input::Raw(SessionState::ConnectedReadOnly(session)) => {
+                self.last_session = Some(session.id);
+                self.status.session = Some(session);
+                ConnectionState::ReadOnly
+            }
             Input::Raw(SessionState::Disconnected) if before.is_connected() => ConnectionState::Suspended,
-            Input::Raw(SessionState::Expired(_) | SessionState::AuthFailed | SessionState::Closed) => {
+            Input::Raw(over) if over.end().is_some() => {
                 self.status.session = None;
                 // What was never there cannot be lost (CURATOR-72).
                 if before == ConnectionState::Connecting { before } else { ConnectionState::Lost }

@@ -3,11 +3,12 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, error::TryRecvError};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Effect, Machine};
 use super::{Command, SessionState, StateHub};
@@ -18,9 +19,12 @@ use crate::connector::{Connector, Transport};
 const READ_CHUNK: usize = 64 * 1024;
 /// The largest buffer that is kept when it is empty, in bytes.
 const KEPT_BUFFER: usize = 4 * READ_CHUNK;
+/// How long a server may take to say whether it is writable.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many commands are taken at once, so that they leave in one write.
 const COMMAND_BATCH: usize = 256;
 
+type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
 /// The only loop with I/O: feeds the machine and performs its effects until it is done.
@@ -35,10 +39,12 @@ pub(crate) async fn run_driver(
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
+    let mut look: Option<Looking> = None;
     let mut handles_left = true;
     loop {
         while let Some(effect) = machine.next_effect() {
             match effect {
+                Effect::Look(host) => look = Some(Box::pin(look_at(Arc::clone(&connector), host))),
                 Effect::Connect(host) => link = Link::Connecting(open(Arc::clone(&connector), host)),
                 Effect::Disconnect => {
                     link = Link::None;
@@ -60,6 +66,7 @@ pub(crate) async fn run_driver(
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
             command = commands.recv(), if handles_left => Wake::Command(command),
+            (host, writable) = poll_fn(|cx| poll_look(&mut look, cx)) => Wake::Looked(host, writable),
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Wake::Timer,
         };
         let now = Instant::now();
@@ -68,6 +75,10 @@ pub(crate) async fn run_driver(
             Wake::Link(LinkEvent::Read) => {
                 machine.on_read(&mut input.bytes, now);
                 input.shrink();
+            }
+            Wake::Looked(host, writable) => {
+                look = None;
+                machine.on_looked(&host, writable, now);
             }
             Wake::Link(LinkEvent::Written) | Wake::Timer => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
@@ -90,7 +101,7 @@ pub(crate) async fn run_driver(
 
 /// The last handle is gone. Returns that none is left.
 fn close(machine: &mut Machine, now: Instant) -> bool {
-    machine.on_close(None, now);
+    machine.on_close(None, false, now);
     false
 }
 
@@ -129,7 +140,26 @@ fn shrink(buffer: &mut BytesMut, large: &mut bool) {
 enum Wake {
     Link(LinkEvent),
     Command(Option<Command>),
+    Looked(HostPort, bool),
     Timer,
+}
+
+fn poll_look(look: &mut Option<Looking>, cx: &mut Context<'_>) -> Poll<(HostPort, bool)> {
+    look.as_mut().map_or(Poll::Pending, |look| look.as_mut().poll(cx))
+}
+
+/// Asks a server whether it is writable, with the four-letter word `isro`, which it answers with `rw` or `ro`.
+async fn look_at(connector: Arc<dyn Connector>, host: HostPort) -> (HostPort, bool) {
+    let answer = timeout(LOOK_TIMEOUT, async {
+        let mut transport = connector.connect(&host.host, host.port).await?;
+        transport.write_all(b"isro").await?;
+        transport.flush().await?;
+        let mut answer = [0; 2];
+        transport.read_exact(&mut answer).await?;
+        io::Result::Ok(answer)
+    });
+    let writable = matches!(answer.await, Ok(Ok(answer)) if &answer == b"rw");
+    (host, writable)
 }
 
 fn open(connector: Arc<dyn Connector>, host: HostPort) -> Connecting {

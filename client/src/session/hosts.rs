@@ -58,6 +58,68 @@ impl HostRing {
         host
     }
 
+    /// The host of the last attempt.
+    fn current(&self) -> Option<&HostPort> {
+        self.last_attempt?;
+        self.hosts.get((self.next + self.hosts.len() - 1) % self.hosts.len())
+    }
+
+    /// A host other than the present one, for a look at it; the next one at every call.
+    pub(super) fn other(&self, looks: u32) -> HostPort {
+        let others = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        // `next` is the one after the present one.
+        let offset = usize::try_from(looks % others).unwrap_or(0);
+        self.hosts[(self.next + offset) % self.hosts.len()].clone()
+    }
+
+    /// Makes a host the next to be tried, at once.
+    pub(super) fn prefer(&mut self, host: &HostPort) {
+        if let Some(place) = self.hosts.iter().position(|other| other == host) {
+            self.next = place;
+            self.last_attempt = None;
+            self.failures = 0;
+        }
+    }
+
+    /// Replaces the hosts. Whether a client that is connected should move, so that the load is even again:
+    /// decided as ZooKeeper's own clients do, with probabilities that depend on the old and the new number of
+    /// hosts. The hosts to move to come first.
+    pub(super) fn replace(&mut self, mut hosts: Vec<HostPort>, connected: bool) -> bool {
+        let current = if connected { self.current().cloned() } else { None };
+        let (kept, added): (Vec<_>, Vec<_>) = {
+            self.rng.shuffle(&mut hosts);
+            hosts.into_iter().partition(|host| self.hosts.contains(host))
+        };
+        let (before, after) = (self.hosts.len(), kept.len() + added.len());
+        let is_kept = current.as_ref().is_some_and(|host| kept.contains(host));
+        #[expect(clippy::cast_precision_loss, reason = "hosts are few")]
+        let (moves, to_kept) = if current.is_none() {
+            (false, 0.5)
+        } else if after > before {
+            // There is more room: of those who may stay, so many move to the new hosts that all have the same.
+            (!is_kept || self.rng.f64() <= 1.0 - before as f64 / after as f64, 0.0)
+        } else if is_kept {
+            (false, 0.0)
+        } else {
+            // Those who must go are spread so that the kept hosts, which have clients already, get fewer.
+            let (kept, before, after) = (kept.len() as f64, before as f64, after as f64);
+            (true, if before > kept { kept * (before - after) / (after * (before - kept)) } else { 1.0 })
+        };
+        let stay = if moves { None } else { current };
+        let kept_first = self.rng.f64() < to_kept;
+        let (first, second) = if kept_first { (kept, added) } else { (added, kept) };
+        self.hosts = first.into_iter().chain(second).collect();
+        self.next = match stay.and_then(|host| self.hosts.iter().position(|other| *other == host)) {
+            Some(place) => (place + 1) % self.hosts.len(),
+            None => 0,
+        };
+        if moves {
+            self.last_attempt = None;
+            self.failures = 0;
+        }
+        moves
+    }
+
     /// A server accepted the session: the next disconnect begins anew.
     pub(super) const fn succeeded(&mut self) {
         self.failures = 0;
@@ -99,6 +161,56 @@ mod tests {
         tried.sort();
         assert_eq!(tried, ["h0", "h1", "h2"]);
         assert!(ring.not_before(now) > now);
+    }
+
+    fn named(names: &[u32]) -> Vec<HostPort> {
+        names.iter().map(|n| HostPort { host: format!("h{n}"), port: 1 }).collect()
+    }
+
+    /// The share of clients on each host after the change, of clients that were evenly spread before.
+    fn shares(before: &[u32], after: &[u32]) -> Vec<f64> {
+        const CLIENTS: u32 = 30_000;
+        let mut counts = vec![0_u32; after.len()];
+        for seed in 0..u64::from(CLIENTS) {
+            let mut ring = HostRing::new(named(before), Some(seed));
+            let now = Instant::now();
+            let mut host = ring.attempt(now);
+            if ring.replace(named(after), true) {
+                host = ring.attempt(now);
+            }
+            let place = named(after).iter().position(|other| *other == host).expect("a client on no host");
+            counts[place] += 1;
+        }
+        counts.into_iter().map(|count| f64::from(count) / f64::from(CLIENTS)).collect()
+    }
+
+    #[test]
+    fn clients_are_even_after_every_change_of_the_hosts() {
+        for (before, after) in [
+            (&[1, 2, 3][..], &[1, 2, 3, 4, 5][..]),
+            (&[1, 2, 3, 4, 5], &[1, 2, 3]),
+            (&[1, 2, 3], &[4, 5, 6]),
+            (&[1, 2, 3, 4], &[3, 4, 5]),
+            (&[1, 2], &[1, 2]),
+            (&[1], &[1, 2, 3]),
+        ] {
+            let even = 1.0 / f64::from(u32::try_from(after.len()).unwrap());
+            for share in shares(before, after) {
+                assert!((share - even).abs() < 0.02, "{before:?} -> {after:?}: {share} instead of {even}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_stays_tries_all_others_before_its_own_host_again() {
+        let mut ring = ring(3);
+        let now = Instant::now();
+        let host = ring.attempt(now);
+        assert!(!ring.replace(named(&[0, 1, 2]), true));
+        assert_eq!(ring.current(), Some(&host));
+        let others = [ring.other(0), ring.other(1)];
+        assert!(!others.contains(&host) && others[0] != others[1], "{others:?}");
+        assert_eq!(ring.attempt(now), others[0]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use zk_curator_proto::records::{AuthPacket, WatcherType};
 use zk_curator_proto::{OpCode, Response};
 
-use crate::Error;
 use crate::watch::{Sink, WatchKind};
+use crate::{Error, HostPort};
 
 pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
 
@@ -18,6 +18,8 @@ pub(crate) enum Command {
     AddAuth { packet: AuthPacket, reply: Reply },
     ForgetWatch { path: Arc<str> },
     Close { done: oneshot::Sender<Result<(), Error>> },
+    Detach { done: oneshot::Sender<Result<(), Error>> },
+    ReplaceHosts { hosts: Vec<HostPort> },
 }
 
 /// A request, encoded but for its header.
@@ -28,6 +30,8 @@ pub(crate) struct Submission {
     pub(crate) reply: Reply,
     pub(crate) watch: Option<WatchEffect>,
     pub(crate) permit: Permit,
+    /// Set when it is sent, for a caller that gives up at a deadline and has to know.
+    pub(crate) sent: Option<Arc<AtomicBool>>,
 }
 
 impl Submission {

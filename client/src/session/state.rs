@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use crate::{Error, SessionInfo};
+use crate::{Error, SessionCredentials, SessionInfo};
 
 /// Where a session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum SessionState {
     Connecting,
     /// A server serves the session.
     Connected(SessionInfo),
+    /// A server in read-only mode serves the session, for a client that is content with one
+    /// ([`crate::ZooKeeperBuilder::read_only`]). The client looks for a writable server meanwhile.
+    ConnectedReadOnly(SessionInfo),
     /// The connection is lost; the session may live on. The client looks for a server.
     Disconnected,
     /// The session is over. Final.
@@ -25,6 +28,10 @@ pub enum SessionState {
     AuthFailed,
     /// The client was closed. Final.
     Closed,
+    /// The client was detached from the session, which lives on. Final.
+    Detached,
+    /// No server was reached before the connect deadline. Final.
+    Unreachable,
 }
 
 /// Who judged a session to have expired.
@@ -48,10 +55,11 @@ impl SessionState {
     #[must_use]
     pub const fn end(self) -> Option<Error> {
         match self {
-            Self::Connecting | Self::Connected(_) | Self::Disconnected => None,
+            Self::Connecting | Self::Connected(_) | Self::ConnectedReadOnly(_) | Self::Disconnected => None,
             Self::Expired(_) => Some(Error::SessionExpired { sent: false }),
             Self::AuthFailed => Some(Error::AuthFailed { sent: false }),
-            Self::Closed => Some(Error::Closed { sent: false }),
+            Self::Closed | Self::Detached => Some(Error::Closed { sent: false }),
+            Self::Unreachable => Some(Error::NotConnected),
         }
     }
 }
@@ -88,6 +96,7 @@ pub(crate) struct StateHub {
 struct Hub {
     current: SessionState,
     session: Option<SessionInfo>,
+    credentials: Option<SessionCredentials>,
     failure: Option<Arc<io::Error>>,
     subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
 }
@@ -98,6 +107,7 @@ impl StateHub {
             inner: Mutex::new(Hub {
                 current: SessionState::Connecting,
                 session: None,
+                credentials: None,
                 failure: None,
                 subscribers: Vec::new(),
             }),
@@ -110,6 +120,15 @@ impl StateHub {
 
     pub(crate) fn session(&self) -> Option<SessionInfo> {
         self.lock().session
+    }
+
+    /// What it takes to take the session up again.
+    pub(crate) fn credentials(&self) -> Option<SessionCredentials> {
+        self.lock().credentials.clone()
+    }
+
+    pub(crate) fn granted(&self, credentials: SessionCredentials) {
+        self.lock().credentials = Some(credentials);
     }
 
     /// Why the last connection, or attempt to open one, failed.
@@ -135,7 +154,7 @@ impl StateHub {
     pub(crate) fn publish(&self, state: SessionState) {
         let mut hub = self.lock();
         hub.current = state;
-        if let SessionState::Connected(session) = state {
+        if let SessionState::Connected(session) | SessionState::ConnectedReadOnly(session) = state {
             hub.session = Some(session);
         }
         hub.subscribers.retain(|subscriber| subscriber.send(state).is_ok());

@@ -6,18 +6,29 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{Closing, Effect, Machine, Phase, Sent, after};
-use crate::Error;
+use super::{Closing, Effect, Farewell, Machine, Phase, Sent, after};
 use crate::session::{ExpiredBy, SessionState};
 use crate::watch::WatchEnded;
+use crate::{Error, SessionCredentials};
 
 impl Machine {
-    /// The last handle is gone, or [`crate::session::Command::Close`].
+    /// The last handle is gone, or [`crate::session::Command::Close`], or [`crate::session::Command::Detach`].
     pub(in crate::session) fn on_close(
         &mut self,
         done: Option<oneshot::Sender<Result<(), Error>>>,
+        detach: bool,
         now: Instant,
     ) {
+        if let Some(farewell) = &mut self.farewell {
+            let forgotten = done.is_none();
+            farewell.deadline = farewell.deadline.min(after(now, self.close_timeout));
+            farewell.waiters.extend(done);
+            if forgotten {
+                // Nobody cares any more.
+                self.end_farewell(&Err(Error::ConnectionLoss { sent: false }));
+            }
+            return;
+        }
         if let Phase::Ended(_) = self.phase {
             if let Some(done) = done {
                 // A failure means that the caller no longer waits.
@@ -30,6 +41,7 @@ impl Machine {
             return;
         }
         self.closing = Some(Closing {
+            detach,
             deadline: after(now, self.close_timeout),
             sent: false,
             acknowledged: false,
@@ -37,7 +49,7 @@ impl Machine {
         });
         if self.phase == Phase::Connected {
             self.send_close(now);
-        } else if self.has_nothing_to_tell() {
+        } else if self.has_nothing_to_tell() || (detach && self.queued.is_empty()) {
             self.end(SessionState::Closed);
         }
     }
@@ -54,7 +66,12 @@ impl Machine {
     }
 
     pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
-        let was_connected = self.phase == Phase::Connected;
+        let was_connected = self.phase == Phase::Connected && self.farewell.is_none();
+        if !self.reach.of_ensemble {
+            // Only that server knew of the session.
+            self.session = None;
+        }
+        self.reach.read_only = false;
         self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
         if was_connected {
             info!(%why, "connection lost");
@@ -76,14 +93,20 @@ impl Machine {
         let closing = self.closing.take();
         let close_result = closing.as_ref().map_or(Ok(()), |closing| {
             let server_knows = closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
-            if server_knows || self.session.is_none() {
+            let kept = closing.detach && state == SessionState::Closed;
+            if server_knows || kept || self.session.is_none() {
                 Ok(())
             } else {
                 Err(Error::ConnectionLoss { sent: closing.sent })
             }
         });
-        if closing.is_some() {
-            state = SessionState::Closed;
+        if let Some(closing) = &closing {
+            let left = closing.detach && close_result.is_ok();
+            state = if left { SessionState::Detached } else { SessionState::Closed };
+            if let (true, Some(session)) = (left, &self.session) {
+                let (id, password) = (session.info.id, session.password.clone());
+                self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
+            }
         }
         self.phase = Phase::Ended(state);
         self.states.publish(state);
@@ -95,6 +118,9 @@ impl Machine {
             ),
             SessionState::AuthFailed => {
                 (Error::AuthFailed { sent: true }, Error::AuthFailed { sent: false }, WatchEnded::SessionLost)
+            }
+            SessionState::Unreachable => {
+                (Error::ConnectionLoss { sent: true }, Error::NotConnected, WatchEnded::SessionLost)
             }
             _ => (Error::Closed { sent: true }, Error::Closed { sent: false }, WatchEnded::Closed),
         };
@@ -108,6 +134,39 @@ impl Machine {
             // A failure means that the caller no longer waits.
             drop(waiter.send(close_result.clone()));
         }
+        self.effects.push_back(Effect::Done);
+    }
+
+    /// A client that is to leave its session does so once everything that was asked before is answered.
+    pub(super) fn detach_if_done(&mut self) {
+        let detaching = self.closing.as_ref().is_some_and(|closing| closing.detach);
+        if detaching && self.in_flight.is_empty() && self.queued.is_empty() {
+            self.end(SessionState::Closed);
+        }
+    }
+
+    /// Our own clock ends the session. The server may not agree, if it was away itself: then the nodes of the
+    /// session stay in everybody's way until it does. So it is told, as soon as one is reached, for as long as it
+    /// would wait at most.
+    pub(super) fn expire_by_clock(&mut self, now: Instant) {
+        let is_closing = self.closing.is_some();
+        let patience = self.timeout();
+        self.end(SessionState::Expired(ExpiredBy::Clock));
+        if !is_closing {
+            self.effects.retain(|effect| *effect != Effect::Done);
+            self.farewell = Some(Farewell { deadline: after(now, patience), waiters: Vec::new() });
+            self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
+        }
+    }
+
+    /// The server agrees that the session is over, or was not reached.
+    pub(super) fn end_farewell(&mut self, result: &Result<(), Error>) {
+        for waiter in self.farewell.take().into_iter().flat_map(|farewell| farewell.waiters) {
+            // A failure means that the caller no longer waits.
+            drop(waiter.send(result.clone()));
+        }
+        self.forget_connection(&Error::SessionExpired { sent: true });
+        self.phase = Phase::Ended(SessionState::Expired(ExpiredBy::Clock));
         self.effects.push_back(Effect::Done);
     }
 

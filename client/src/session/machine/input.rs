@@ -14,7 +14,7 @@ use zk_curator_proto::{
 use super::{InFlight, Machine, Phase, Sent, Session};
 use crate::session::{ExpiredBy, SessionState, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
-use crate::{Error, SessionId, SessionInfo};
+use crate::{Error, SessionCredentials, SessionId, SessionInfo};
 
 /// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
@@ -53,7 +53,9 @@ impl Machine {
     ) -> Result<(), DecodeError> {
         let response = ConnectResponse::decode(&mut Decoder::new(body), "connect response")?;
         let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0) else {
-            if self.session.is_some() {
+            if self.farewell.is_some() {
+                self.end_farewell(&Ok(()));
+            } else if self.session.is_some() && !response.read_only {
                 info!("the server says that the session has expired");
                 self.end(SessionState::Expired(ExpiredBy::Server));
             } else {
@@ -70,8 +72,11 @@ impl Machine {
         let info = SessionInfo::new(id, Duration::from_millis(timeout));
         // A copy: a slice would keep everything that was read with it.
         let password = Bytes::copy_from_slice(&response.password.unwrap_or_default());
+        self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
-        self.seen_alive = sent_at;
+        self.reach.read_only = response.read_only;
+        self.reach.of_ensemble |= !response.read_only;
+        self.heard(sent_at);
         self.last_answer = now;
         debug!(session = %id, timeout, "the server takes the session");
         if !self.begins_sasl(deadline, now) {
@@ -83,9 +88,20 @@ impl Machine {
     /// The server knows the session, and who we are.
     pub(super) fn serve(&mut self, now: Instant) {
         let Some(session) = &self.session else { return };
+        let info = session.info;
         self.phase = Phase::Connected;
-        debug!(session = %session.info.id, "connected");
-        self.states.publish(SessionState::Connected(session.info));
+        if self.farewell.is_some() {
+            return self.send_close(now);
+        }
+        debug!(session = %info.id, read_only = self.reach.read_only, "connected");
+        self.reach.deadline = None;
+        if self.reach.read_only {
+            self.reach.looks = 0;
+            self.reach.look_at = now;
+            self.states.publish(SessionState::ConnectedReadOnly(info));
+        } else {
+            self.states.publish(SessionState::Connected(info));
+        }
 
         // The order matters: identities first, for the watches may need them, and watches before requests,
         // for an event must not come after an answer that already shows the change.
@@ -135,7 +151,7 @@ impl Machine {
         match header.xid {
             XID_PING => {
                 let sent_at = self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
-                self.seen_alive = self.seen_alive.max(sent_at);
+                self.heard(sent_at);
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
                 (false, _) => return Err("the server answered an authentication that was not asked for"),
@@ -167,11 +183,20 @@ impl Machine {
     }
 
     fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, input: &mut Decoder, now: Instant) {
-        self.seen_alive = self.seen_alive.max(request.sent_at);
+        self.heard(request.sent_at);
+        let took = now.saturating_duration_since(request.sent_at);
+        if took >= self.slow_request
+            && let Sent::Request(submission) = &request.what
+        {
+            info!(opcode = ?submission.opcode, ?took, "slow request");
+        }
         let mut submission = match request.what {
             Sent::Request(submission) => submission,
             Sent::Removal => return,
             Sent::Close => {
+                if self.farewell.is_some() {
+                    return self.end_farewell(&Ok(()));
+                }
                 if let Some(closing) = &mut self.closing {
                     closing.acknowledged = true;
                 }
@@ -205,6 +230,15 @@ impl Machine {
             None => Response::decode_body(submission.opcode, input).map_err(Error::Malformed),
         };
         submission.finish(result);
+        self.detach_if_done();
+    }
+
+    /// An answer shows that the session was alive when its request arrived, which is no earlier than when it was
+    /// sent. To a read-only server it shows nothing: that one does not tell the ensemble.
+    pub(super) fn heard(&mut self, sent_at: Instant) {
+        if !(self.reach.read_only && self.reach.of_ensemble) {
+            self.seen_alive = self.seen_alive.max(sent_at);
+        }
     }
 
     pub(super) fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {

@@ -9,6 +9,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -20,13 +21,19 @@ use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, fra
 
 use super::auth::AuthBook;
 use super::hosts::HostRing;
-use super::{Command, ExpiredBy, SessionState, StateHub, Submission, WatchEffect};
+use super::{Command, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
 use crate::watch::Registry;
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
 
 /// A ping is never later than this, however long the session timeout.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a client of a read-only server waits before it looks for a writable one, the first time; twice as long
+/// every time after that.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// The longest such pause.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -36,6 +43,8 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 pub(super) enum Effect {
     /// Open a connection; then [`Machine::on_connected`] or [`Machine::on_io_error`].
     Connect(HostPort),
+    /// Ask a server, on a connection of its own, whether it is writable; then [`Machine::on_looked`].
+    Look(HostPort),
     /// Drop the connection, or the attempt, and what was read from it.
     Disconnect,
     /// Stop.
@@ -52,6 +61,7 @@ pub(crate) struct Machine {
     states: Arc<StateHub>,
     disconnected: DisconnectedPolicy,
     requested_timeout: Duration,
+    slow_request: Duration,
     close_timeout: Duration,
     max_request: usize,
     max_answer: usize,
@@ -72,6 +82,9 @@ pub(crate) struct Machine {
     auth: AuthBook,
     watches: Registry,
     closing: Option<Closing>,
+    reach: Reach,
+    /// The session was given up by our own clock, and a server is to be told.
+    farewell: Option<Farewell>,
 
     out: BytesMut,
     effects: VecDeque<Effect>,
@@ -121,8 +134,32 @@ enum Sent {
     Removal,
 }
 
+/// What kind of server there is, and until when one must be found.
+#[derive(Debug)]
+struct Reach {
+    /// Whether a read-only server will do.
+    read_only_allowed: bool,
+    /// Whether the present server is one.
+    read_only: bool,
+    /// Whether the session is known to the ensemble, and not only to a read-only server.
+    of_ensemble: bool,
+    /// When to look for a writable server next, and how often that was done.
+    look_at: Instant,
+    looks: u32,
+    /// Until when the first server must be reached.
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Farewell {
+    deadline: Instant,
+    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
 #[derive(Debug)]
 struct Closing {
+    /// Whether the session is to live on.
+    detach: bool,
     deadline: Instant,
     sent: bool,
     acknowledged: bool,
@@ -146,8 +183,11 @@ impl Machine {
             chroot: target.chroot.clone(),
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
-            session: None,
-            last_zxid: 0,
+            session: config.resume.as_ref().map(|credentials| Session {
+                info: SessionInfo::new(credentials.id, config.session_timeout),
+                password: credentials.password.clone(),
+            }),
+            last_zxid: config.resume.as_ref().map_or(0, |credentials| credentials.last_zxid),
             last_xid: 0,
             queued: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -157,6 +197,16 @@ impl Machine {
             auth: AuthBook::default(),
             watches: Registry::default(),
             closing: None,
+            reach: Reach {
+                read_only_allowed: config.read_only,
+                read_only: false,
+                of_ensemble: config.resume.is_some(),
+                look_at: now,
+                looks: 0,
+                deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
+            },
+            farewell: None,
+            slow_request: config.slow_request,
             out: BytesMut::new(),
             effects: VecDeque::new(),
             last_sent: now,
@@ -189,7 +239,12 @@ impl Machine {
         };
         let queued = self.queued.front().map(|(deadline, _)| *deadline);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
-        [phase, queued, closing, self.expires_at()].into_iter().flatten().min()
+        let farewell = self.farewell.as_ref().map(|farewell| farewell.deadline);
+        let look = (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
+        [phase, queued, closing, farewell, look, self.reach.deadline, self.expires_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Time has passed.
@@ -197,9 +252,15 @@ impl Machine {
         if self.closing.as_ref().is_some_and(|closing| closing.deadline <= now) {
             return self.end(SessionState::Closed);
         }
+        if self.farewell.as_ref().is_some_and(|farewell| farewell.deadline <= now) {
+            return self.end_farewell(&Err(Error::ConnectionLoss { sent: false }));
+        }
+        if self.reach.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.end(SessionState::Unreachable);
+        }
         if self.expires_at().is_some_and(|deadline| deadline <= now) {
             warn!("no server answered for the session timeout");
-            return self.end(SessionState::Expired(ExpiredBy::Clock));
+            return self.expire_by_clock(now);
         }
         while self.queued.front().is_some_and(|(deadline, _)| *deadline <= now) {
             if let Some((_, submission)) = self.queued.pop_front() {
@@ -223,6 +284,13 @@ impl Machine {
             }
             Phase::Connected if self.last_answer + self.silence_limit() <= now => {
                 self.disconnect(now, "the server is silent");
+            }
+            Phase::Connected if self.reach.read_only && self.reach.look_at <= now => {
+                let host = self.hosts.other(self.reach.looks);
+                self.reach.looks = self.reach.looks.saturating_add(1);
+                let pause = FIRST_LOOK.saturating_mul(1 << self.reach.looks.min(16)).min(LONGEST_LOOK);
+                self.reach.look_at = now + pause;
+                self.effects.push_back(Effect::Look(host));
             }
             Phase::Connected if self.last_sent + self.ping_interval() <= now => {
                 self.pings.push_back(now);
@@ -248,7 +316,7 @@ impl Machine {
                 Some(session) => session.password.clone(),
                 None => Bytes::from_static(&[0; PASSWORD_LEN]),
             }),
-            read_only: false,
+            read_only: self.reach.read_only_allowed,
         };
         frame::put(&mut self.out, |body| request.encode(body));
     }
@@ -257,6 +325,14 @@ impl Machine {
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
         if !matches!(self.phase, Phase::Waiting { .. } | Phase::Ended(_)) {
             self.lose(now, why);
+        }
+    }
+
+    /// A server has said whether it is writable.
+    pub(super) fn on_looked(&mut self, host: &HostPort, writable: bool, now: Instant) {
+        if writable && self.phase == Phase::Connected && self.reach.read_only {
+            self.hosts.prefer(host);
+            self.disconnect(now, "there is a writable server");
         }
     }
 
@@ -279,7 +355,14 @@ impl Machine {
                 let remove = self.watches.forget(&path);
                 self.remove_watches(&path, remove, now);
             }
-            Command::Close { done } => self.on_close(Some(done), now),
+            Command::Close { done } => self.on_close(Some(done), false, now),
+            Command::Detach { done } => self.on_close(Some(done), true, now),
+            Command::ReplaceHosts { hosts } => {
+                let connected = matches!(self.phase, Phase::Connected);
+                if self.hosts.replace(hosts, connected) {
+                    self.disconnect(now, "the client moves to another server");
+                }
+            }
         }
     }
 
@@ -300,6 +383,7 @@ impl Machine {
     fn refusal(&self) -> Option<Error> {
         match self.phase {
             Phase::Ended(state) => state.end(),
+            _ if self.farewell.is_some() => Some(Error::SessionExpired { sent: false }),
             _ if self.closing.is_some() => Some(Error::Closed { sent: false }),
             _ => None,
         }
@@ -313,6 +397,9 @@ impl Machine {
 
     fn send_close(&mut self, now: Instant) {
         if let Some(closing) = &mut self.closing {
+            if closing.detach {
+                return self.detach_if_done();
+            }
             closing.sent = true;
         }
         let xid = self.next_xid();
@@ -333,6 +420,14 @@ impl Machine {
     fn send(&mut self, mut submission: Submission, now: Instant) {
         let xid = self.next_xid();
         let body = std::mem::take(&mut submission.body);
+        if let Some(sent) = &submission.sent {
+            sent.store(true, Ordering::Relaxed);
+            // Either the caller, which closes first and then looks, sees the mark, or we see that it has gone.
+            fence(Ordering::SeqCst);
+            if submission.reply.is_closed() {
+                return;
+            }
+        }
         self.put_frame(xid, submission.opcode, &body, now);
         if let Some(WatchEffect::Arm(_, path, _)) = &submission.watch {
             self.watches.expect(path);
@@ -362,7 +457,10 @@ impl Machine {
     /// When the session must be taken for dead: only without a connection, and never before the server does.
     fn expires_at(&self) -> Option<Instant> {
         match (&self.session, self.phase) {
-            (_, Phase::Connected | Phase::Ended(_)) | (None, _) => None,
+            (_, Phase::Ended(_)) | (None, _) => None,
+            _ if self.farewell.is_some() => None,
+            // A read-only server does not tell the ensemble that we live.
+            (_, Phase::Connected) if !(self.reach.read_only && self.reach.of_ensemble) => None,
             (Some(session), _) => Some(self.seen_alive + session.info.timeout),
         }
     }

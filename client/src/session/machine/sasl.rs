@@ -55,7 +55,7 @@ impl Machine {
             self.disconnect(now, "the server answered out of order");
             return Ok(());
         }
-        self.seen_alive = self.seen_alive.max(sent_at);
+        self.heard(sent_at);
         self.last_answer = now;
         match ErrorCode::from_code(header.err) {
             None => {

@@ -132,6 +132,7 @@ fn the_clock_ends_a_session_one_timeout_after_the_last_answered_request_was_sent
     assert_eq!(rig.states(), []);
     rig.pass(Duration::from_millis(1));
     assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+    rig.pass(TIMEOUT);
     rig.assert_ended();
 }
 
@@ -199,6 +200,7 @@ fn a_timer_that_fires_late_ends_what_has_ended_meanwhile() {
         rig.machine.on_timer(rig.now);
     }
     assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+    rig.pass(TIMEOUT);
     rig.assert_ended();
 }
 

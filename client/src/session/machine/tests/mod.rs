@@ -5,6 +5,7 @@ mod hostile;
 mod liveness;
 mod requests;
 mod sasl;
+mod sessions;
 mod watches;
 
 use std::io;
@@ -225,7 +226,8 @@ impl Rig {
         request.encode_body(&mut body);
         let (reply, answer) = oneshot::channel();
         let permit = self.gate.enter(body.len()).unwrap();
-        let submission = Submission { opcode: request.opcode(), body: body.finish(), reply, watch, permit };
+        let (opcode, body) = (request.opcode(), body.finish());
+        let submission = Submission { opcode, body, reply, watch, permit, sent: None };
         self.machine.on_command(Command::Request(submission), self.now);
         answer
     }

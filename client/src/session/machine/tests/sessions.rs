@@ -1,0 +1,217 @@
+//! Sessions beyond the everyday: taken up again, left, on read-only servers, moved, and buried.
+
+use zk_curator_proto::records::DataResponse;
+
+use super::*;
+use crate::SessionCredentials;
+
+fn accept_read_only(rig: &mut Rig, session_id: i64) {
+    let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
+    let password = Some(Bytes::from_static(PASSWORD));
+    rig.receive(|body| {
+        ConnectResponse { timeout, session_id, password, read_only: true, ..ConnectResponse::default() }
+            .encode(body);
+    });
+}
+
+fn read_only_rig() -> Rig {
+    Rig::with("a:1,b:1,c:1", |builder| builder.read_only(true))
+}
+
+/// The session is over by our own clock, and the machine goes on for the server's sake.
+fn expired_by_clock() -> Rig {
+    let mut rig = Rig::connected();
+    rig.cut();
+    rig.pass(TIMEOUT);
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+    rig
+}
+
+fn detach(rig: &mut Rig) -> oneshot::Receiver<Result<(), Error>> {
+    let (done, left) = oneshot::channel();
+    rig.machine.on_command(Command::Detach { done }, rig.now);
+    left
+}
+
+#[test]
+fn a_session_is_taken_up_again_with_its_password_and_zxid() {
+    let credentials = SessionCredentials::new(SessionId::new(SESSION), Bytes::from_static(PASSWORD), 99);
+    let mut rig = Rig::with("h:1", |builder| builder.resume(credentials.clone()));
+    let request = rig.open();
+    assert_eq!((request.session_id, request.last_zxid_seen), (SESSION, 99));
+    assert_eq!(request.password.as_deref(), Some(&PASSWORD[..]));
+    rig.accept(TIMEOUT);
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+    assert!(!format!("{credentials:?}").contains("letters"), "the password is shown");
+
+    let mut rig = Rig::with("h:1", |builder| builder.resume(credentials));
+    rig.open();
+    rig.answer_handshake(0, 0);
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Server)]);
+    rig.assert_ended();
+}
+
+#[test]
+fn detaching_waits_for_the_answers_and_sends_no_farewell() {
+    let mut rig = Rig::connected();
+    let mut answer = rig.get("/a");
+    let mut left = detach(&mut rig);
+    let mut late = rig.get("/b");
+    assert_eq!(late.try_recv().unwrap(), Err(Error::Closed { sent: false }));
+    assert!(left.try_recv().is_err(), "an answer is missing");
+    assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
+    rig.reply(1, 7, Ok(Response::Data(DataResponse::default())));
+    assert!(answer.try_recv().unwrap().is_ok());
+    assert_eq!(left.try_recv().unwrap(), Ok(()));
+    assert_eq!(rig.states(), [SessionState::Detached]);
+    assert_eq!(rig.sent_opcodes(), []);
+    rig.assert_ended();
+}
+
+#[test]
+fn detaching_without_a_connection_needs_none_and_without_answers_fails_in_time() {
+    let mut rig = Rig::connected();
+    rig.cut();
+    let mut left = detach(&mut rig);
+    assert_eq!(left.try_recv().unwrap(), Ok(()));
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Detached]);
+
+    let mut rig = Rig::with("h:1", |builder| builder.close_timeout(Duration::from_secs(1)));
+    rig.connect();
+    let mut answer = rig.get("/a");
+    let mut left = detach(&mut rig);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(left.try_recv().unwrap(), Ok(()));
+    assert_eq!(answer.try_recv().unwrap(), Err(Error::Closed { sent: true }));
+    rig.assert_ended();
+}
+
+#[test]
+fn the_server_is_told_of_a_session_that_our_clock_has_ended() {
+    let mut rig = expired_by_clock();
+    let mut refused = rig.get("/a");
+    assert_eq!(refused.try_recv().unwrap(), Err(Error::SessionExpired { sent: false }));
+    assert_eq!(rig.open().session_id, SESSION);
+    rig.accept(TIMEOUT);
+    assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
+    rig.reply(1, 9, Ok(Response::Empty));
+    rig.assert_ended();
+    assert_eq!(rig.states(), [], "the end was said once");
+}
+
+#[test]
+fn a_server_that_agrees_needs_no_farewell_and_none_is_tried_for_ever() {
+    let mut rig = expired_by_clock();
+    rig.open();
+    rig.answer_handshake(0, 0);
+    rig.assert_ended();
+
+    let mut rig = expired_by_clock();
+    rig.pass(TIMEOUT);
+    rig.assert_ended();
+
+    let mut rig = expired_by_clock();
+    rig.machine.on_close(None, false, rig.now);
+    rig.assert_ended();
+}
+
+#[test]
+fn closing_after_our_clock_has_ended_the_session_waits_for_the_farewell() {
+    let mut rig = expired_by_clock();
+    let mut closed = rig.close();
+    assert!(closed.try_recv().is_err());
+    rig.open();
+    rig.accept(TIMEOUT);
+    rig.sent();
+    rig.reply(1, 9, Ok(Response::Empty));
+    assert_eq!(closed.try_recv().unwrap(), Ok(()));
+    rig.assert_ended();
+}
+
+#[test]
+fn a_read_only_server_will_do_until_a_writable_one_is_found() {
+    let mut rig = read_only_rig();
+    assert!(rig.open().read_only);
+    accept_read_only(&mut rig, 0x99);
+    assert_eq!(
+        rig.states(),
+        [SessionState::ConnectedReadOnly(SessionInfo::new(SessionId::new(0x99), TIMEOUT))]
+    );
+    let mut looked = Vec::new();
+    while looked.len() < 3 {
+        rig.pass(rig.next_timer());
+        looked.extend(rig.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Look(host) => Some(host),
+            _ => None,
+        }));
+    }
+    assert_ne!(looked[0], looked[1], "both others are looked at");
+    rig.machine.on_looked(&looked[1], false, rig.now);
+    assert_eq!(rig.states(), []);
+    rig.machine.on_looked(&looked[1], true, rig.now);
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    let next = loop {
+        if let Some(host) = rig.effects().into_iter().find_map(|effect| match effect {
+            Effect::Connect(host) => Some(host),
+            _ => None,
+        }) {
+            break host;
+        }
+        rig.pass(rig.next_timer());
+    };
+    assert_eq!(next, looked[1]);
+    // The session of the read-only server was known to it alone.
+    rig.machine.on_connected(rig.now);
+    let body = frame::take(rig.machine.output(), usize::MAX).unwrap().unwrap();
+    let request = ConnectRequest::decode(&mut Decoder::new(body), "connect request").unwrap();
+    assert_eq!(request.session_id, 0);
+    rig.accept(TIMEOUT);
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+}
+
+#[test]
+fn a_read_only_server_does_not_keep_a_session_of_the_ensemble_alive() {
+    let mut rig = read_only_rig();
+    rig.connect();
+    rig.states();
+    rig.cut();
+    assert_eq!(rig.open().session_id, SESSION);
+    accept_read_only(&mut rig, SESSION);
+    rig.states();
+    // It answers all the time, but the ensemble hears nothing of us.
+    for _ in 0..8 {
+        rig.pass(TIMEOUT / 8);
+        while let Some(ping) = rig.sent().iter().find(|sent| sent.request == Request::Ping) {
+            rig.reply_ok(ping.xid);
+        }
+    }
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+}
+
+#[test]
+fn the_first_server_has_to_be_reached_before_the_deadline() {
+    let mut rig = Rig::with("h:1", |builder| builder.connect_deadline(Duration::from_secs(2)));
+    let mut waiting = rig.get("/a");
+    rig.pass(Duration::from_secs(2));
+    assert_eq!(rig.states(), [SessionState::Unreachable]);
+    assert_eq!(waiting.try_recv().unwrap(), Err(Error::NotConnected));
+    rig.assert_ended();
+
+    let mut rig = Rig::with("h:1", |builder| builder.connect_deadline(Duration::from_secs(2)));
+    rig.connect();
+    rig.cut();
+    rig.pass(Duration::from_secs(3));
+    assert!(!rig.states().contains(&SessionState::Unreachable));
+}
+
+#[test]
+fn a_client_whose_server_is_no_longer_listed_moves_with_its_session() {
+    let mut rig = Rig::connected();
+    let hosts = "x:1,y:1".parse::<ConnectString>().unwrap().hosts;
+    rig.machine.on_command(Command::ReplaceHosts { hosts: hosts.clone() }, rig.now);
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    rig.pass(Duration::ZERO);
+    let effects = rig.effects();
+    let Some(Effect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
+    assert!(hosts.contains(host));
+}
