@@ -143,14 +143,15 @@ fn close_ends_every_watch() {
 }
 
 #[test]
-fn a_dropped_watch_is_not_armed_again() {
+fn a_dropped_watch_is_removed_and_not_armed_again() {
     simulated(async {
         let (server, zk) = in_memory().await;
         zk.create("/a").await.unwrap();
         let kept = zk.get_data("/a").watched().await.unwrap();
-        drop(zk.children("/a").watched().await.unwrap());
-        drop(zk.exists("/b").watched().await.unwrap());
-        until(&server, |probe| probe.watches().len() == 3).await;
+        let dropped = (zk.children("/a").watched().await.unwrap(), zk.exists("/b").watched().await.unwrap());
+        assert_eq!(server.probe().watches().len(), 3);
+        drop(dropped);
+        until(&server, |probe| probe.watches().len() == 1).await;
         reconnect(&server, &zk).await;
         zk.sync("/").await.unwrap();
         assert_eq!(server.probe().watches().len(), 1, "{}", server.probe());
