@@ -4,7 +4,7 @@ _default:
     @just --list
 
 # All that a change has to pass on any machine. Changes nothing.
-verify: fmt-check lint doc test
+verify: fmt-check lint doc test test-features
 
 # Writes what can be repaired by tools.
 fix:
@@ -16,13 +16,19 @@ fmt-check:
 
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
 # Every test; those that need Java are skipped without it, and say so.
 test *arguments:
     cargo test --workspace {{arguments}}
+
+# The tests of what is off by default.
+test-features:
+    cargo test --workspace --all-features --lib --test 'tls_*' --test 'sasl_*'
 
 # The tests against Apache ZooKeeper and Apache Curator. Installs both (Debian).
 test-real *arguments:

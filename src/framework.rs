@@ -126,7 +126,7 @@ impl CuratorFramework {
     async fn reach(&self, operation: &'static str) -> Result<()> {
         let core = &self.handle.core;
         let mut budget = Budget::new(core);
-        while !core.settings.auth.is_empty() {
+        while !core.settings.auth.is_empty() || core.settings.factory.has_credentials() {
             let Some(session) = core.session_after(0).await else { break };
             // Servers answer in order, so the credentials have been judged when this is answered.
             match session.raw.exists("/").await {

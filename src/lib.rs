@@ -35,6 +35,10 @@
 //!   made of;
 //! * [`raw`]: the seam to the raw client.
 //!
+//! Features, all off by default: `tls` for TLS to the servers, by a
+//! [connector](CuratorFrameworkBuilder::connector) from the module `tls`; `sasl` for SASL DIGEST-MD5, by
+//! `raw::NativeFactory::sasl_digest_md5`.
+//!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.
 
@@ -49,6 +53,8 @@ pub mod path;
 pub mod raw;
 pub mod retry;
 pub mod state;
+#[cfg(feature = "tls")]
+pub use zk_curator_client::tls;
 pub mod watch;
 
 pub use builder::CuratorFrameworkBuilder;

@@ -54,6 +54,12 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
     /// # Errors
     /// When the session cannot even be begun; the framework tries again later.
     async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error>;
+
+    /// Whether its sessions prove who they are by means of their own, such as SASL. A start then fails when that is
+    /// refused.
+    fn has_credentials(&self) -> bool {
+        false
+    }
 }
 
 /// One session.

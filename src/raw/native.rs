@@ -12,13 +12,43 @@ use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
 #[derive(Debug, Clone)]
 pub struct NativeFactory {
     connector: Arc<dyn Connector>,
+    #[cfg(feature = "sasl")]
+    sasl: Option<Credentials>,
+}
+
+#[cfg(feature = "sasl")]
+#[derive(Clone)]
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+#[cfg(feature = "sasl")]
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 impl NativeFactory {
     /// Reaches servers through `connector`, for example an in-memory network.
     #[must_use]
     pub const fn new(connector: Arc<dyn Connector>) -> Self {
-        Self { connector }
+        Self {
+            connector,
+            #[cfg(feature = "sasl")]
+            sasl: None,
+        }
+    }
+
+    /// Proves with SASL DIGEST-MD5 who the client is, on every connection and before anything else; see
+    /// [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Given to
+    /// [`raw_client`](crate::CuratorFrameworkBuilder::raw_client). Default: not at all.
+    #[cfg(feature = "sasl")]
+    #[must_use]
+    pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.sasl = Some(Credentials { user: user.into(), password: password.into() });
+        self
     }
 }
 
@@ -40,14 +70,24 @@ impl RawClientFactory for NativeFactory {
     }
 
     async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
-        let client = ZooKeeper::builder(settings.connect_string.as_str())
+        let builder = ZooKeeper::builder(settings.connect_string.as_str())
             .session_timeout(settings.session_timeout)
             .disconnected(DisconnectedPolicy::Wait(settings.connection_timeout))
             .close_timeout(settings.close_timeout)
-            .connector(Arc::clone(&self.connector))
-            .connect()
-            .map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
+            .connector(Arc::clone(&self.connector));
+        #[cfg(feature = "sasl")]
+        let builder = match &self.sasl {
+            Some(Credentials { user, password }) => builder.sasl_digest_md5(user.as_str(), password.as_str()),
+            None => builder,
+        };
+        let client =
+            builder.connect().map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
         Ok(Arc::new(client))
+    }
+
+    #[cfg(feature = "sasl")]
+    fn has_credentials(&self) -> bool {
+        self.sasl.is_some()
     }
 }
 
