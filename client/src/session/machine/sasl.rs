@@ -9,6 +9,7 @@ use zk_curator_proto::records::{ReplyHeader, SaslToken};
 use zk_curator_proto::{DecodeError, Decoder, ErrorCode, Record, Request, XID_NOTIFICATION};
 
 use super::{Machine, Phase};
+use crate::Error;
 use crate::sasl::{SaslExchange, SaslMechanism};
 use crate::session::SessionState;
 
@@ -77,6 +78,10 @@ impl Machine {
 
     fn sasl_failed(&mut self, why: &'static str) {
         warn!(why, "SASL authentication failed");
+        if self.farewell.is_some() {
+            // The session has ended already, in another state.
+            return self.end_farewell(&Err(Error::AuthFailed { sent: false }));
+        }
         self.end(SessionState::AuthFailed);
     }
 }

@@ -139,3 +139,30 @@ fn closing_waits_for_the_proof() {
     rig.reply_ok(sent[0].xid);
     assert_eq!(now(closed), Ok(()));
 }
+
+#[test]
+fn a_refusal_after_the_end_does_not_change_how_it_ended() {
+    let mut rig = rig();
+    let xid = exchange(&mut rig);
+    rig.reply(xid, 0, token(b"proof"));
+    rig.states();
+    rig.cut();
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    let ended = loop {
+        let states = rig.states();
+        if !states.is_empty() {
+            break states;
+        }
+        rig.pass(rig.next_timer());
+        if rig.effects().iter().any(|effect| matches!(effect, Effect::Connect(_))) {
+            rig.cut_attempt();
+        }
+    };
+    assert_eq!(ended, [SessionState::Expired(ExpiredBy::Clock)]);
+    // The server is still to be told of it.
+    rig.connect();
+    let (xid, _) = sent_token(&mut rig);
+    rig.reply(xid, 0, Err(ErrorCode::AuthFailed));
+    assert_eq!(rig.states(), []);
+    rig.assert_ended();
+}
