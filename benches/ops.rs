@@ -161,16 +161,17 @@ impl Client {
             let mut latencies = Vec::new();
             let mut window = std::collections::VecDeque::with_capacity(in_flight);
             let mut requests = 0;
-            // As many as may be are in flight; the oldest is awaited, then as many as are answered are replaced.
+            // A batch is sent, and all of it awaited, as the floor does; latencies are those of whole batches.
             while began.elapsed() < length {
+                let sent = Instant::now();
                 for _ in 0..in_flight {
-                    window.push_back((Instant::now(), zk.get_data(PATH)));
+                    window.push_back(zk.get_data(PATH));
                 }
-                while let Some((sent, answer)) = window.pop_front() {
+                while let Some(answer) = window.pop_front() {
                     assert_eq!(answer.await.unwrap().data.len(), DATA.len());
-                    latencies.push(sent.elapsed());
                     requests += 1;
                 }
+                latencies.push(sent.elapsed());
             }
             Round { requests, elapsed: began.elapsed(), cpu: thread_cpu() - cpu, latencies }
         })

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
@@ -17,10 +16,6 @@ use zk_curator_proto::{ErrorCode, Response};
 use crate::watch::OneshotWatch;
 use crate::zookeeper::Shared;
 use crate::{Children, Created, Data, Error, OpResult};
-
-/// Data below this length, in bytes, are copied out of what was read with them: a slice would keep all of that,
-/// up to 64 KiB, for as long as it lives itself.
-const COPIED_BELOW: usize = 16 * 1024;
 
 /// Reads an answer; `None` when it is of another kind.
 pub(crate) type Decode<T> = fn(Response, &str) -> Option<T>;
@@ -41,10 +36,7 @@ pub(crate) fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
 pub(crate) fn data(response: Response, _: &str) -> Option<Data> {
     match response {
         Response::Data(body) => {
-            let mut data = body.data.unwrap_or_default();
-            if data.len() < COPIED_BELOW {
-                data = Bytes::copy_from_slice(&data);
-            }
+            let data = body.data.unwrap_or_default();
             Some(Data { data, stat: body.stat })
         }
         _ => None,
@@ -229,20 +221,8 @@ impl<T, W> fmt::Debug for PendingWatched<T, W> {
 
 #[cfg(test)]
 mod tests {
-    use zk_curator_proto::records::DataResponse;
 
     use super::*;
-
-    #[test]
-    fn small_data_do_not_keep_what_was_read_with_them() {
-        let read = Bytes::from(vec![7; 64 * 1024]);
-        for (length, shared) in [(0, false), (5, false), (COPIED_BELOW - 1, false), (COPIED_BELOW, true)] {
-            let body = DataResponse { data: Some(read.slice(100..100 + length)), ..DataResponse::default() };
-            let answer = data(Response::Data(body), "").unwrap();
-            assert_eq!(answer.data, vec![7; length]);
-            assert_eq!(read.as_ptr_range().contains(&answer.data.as_ptr()), shared, "{length}");
-        }
-    }
 
     #[test]
     fn the_operation_at_fault_is_the_one_with_an_error_of_its_own() {

@@ -30,6 +30,9 @@ pub enum PathError {
 /// # Errors
 /// The first rule that `path` breaks.
 pub fn validate(path: &str) -> Result<(), PathError> {
+    if is_plain(path.as_bytes()) {
+        return Ok(());
+    }
     if path.is_empty() {
         return Err(PathError::Empty);
     }
@@ -53,6 +56,22 @@ pub fn validate(path: &str) -> Result<(), PathError> {
         }
     }
     Ok(())
+}
+
+/// Whether a path is obviously valid: printable ASCII, and no component is empty or begins with a dot. Most are.
+fn is_plain(path: &[u8]) -> bool {
+    let mut before = b'x';
+    for (place, byte) in path.iter().enumerate() {
+        match byte {
+            b'/' if before == b'/' => return false,
+            b'.' if before == b'/' => return false,
+            b'/' => {}
+            0x20..=0x7e if place > 0 => {}
+            _ => return false,
+        }
+        before = *byte;
+    }
+    before != b'/' && !path.is_empty()
 }
 
 /// Checks the path of a sequential create: its last component may be empty (`/queue/`), because the server
@@ -90,6 +109,11 @@ mod tests {
             ("/a\0", Err(PathError::InvalidCharacter('\0'))),
             ("/a/.b/..c/d..", Ok(())),
             ("/ünïcode/日本", Ok(())),
+            ("/a b", Ok(())),
+            ("/a\u{7f}", Err(PathError::InvalidCharacter('\u{7f}'))),
+            ("/a/b", Ok(())),
+            ("/.a", Ok(())),
+            ("/.", Err(PathError::RelativeComponent)),
             ("/\u{e000}", Err(PathError::InvalidCharacter('\u{e000}'))),
             ("/\u{f900}", Ok(())),
             ("/\u{1f512}", Err(PathError::InvalidCharacter('\u{1f512}'))),

@@ -341,9 +341,11 @@ impl ZooKeeper {
     /// closed, and the client ends. Ephemeral nodes stay, for as long as the session timeout; another client may
     /// [take the session up](ZooKeeperBuilder::resume) until then.
     ///
+    /// Requests that are not answered within the close timeout fail with [`Error::Closed`].
+    ///
     /// # Errors
-    /// [`Error::ConnectionLoss`] when requests were not answered within the close timeout, and
-    /// [`Error::Closed`] when there is no session to leave.
+    /// [`Error::Closed`] when there is no session to leave, or it was closed; [`Error::SessionExpired`] and
+    /// [`Error::AuthFailed`] when it ended before the client could leave it.
     ///
     /// # Cancel safety
     /// The client detaches in the background all the same.
@@ -352,8 +354,12 @@ impl ZooKeeper {
         if self.shared.commands.send(Command::Detach { done }).is_err() {
             return Err(self.ended());
         }
-        receiver.await.unwrap_or(Err(Error::Closed { sent: false }))?;
-        self.credentials().ok_or(Error::Closed { sent: false })
+        // Whatever became of it, the state tells: it is published before.
+        drop(receiver.await);
+        match self.state() {
+            SessionState::Detached => self.credentials().ok_or(Error::Closed { sent: false }),
+            _ => Err(self.ended()),
+        }
     }
 
     fn submit_watched<T>(
@@ -378,7 +384,7 @@ impl ZooKeeper {
     ) -> Pending<T> {
         let mut body = Encoder::with_capacity(64);
         request.encode_body(&mut body);
-        let body = body.finish();
+        let body = body.into_inner();
         // The eight bytes of the header count too.
         let length = body.len() + 8;
         if length > self.shared.max_frame {

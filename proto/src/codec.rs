@@ -40,6 +40,12 @@ impl Encoder {
         self.buf.freeze()
     }
 
+    /// The bytes written so far, for one who is the only owner: cheaper than [`Encoder::finish`].
+    #[must_use]
+    pub fn into_inner(self) -> BytesMut {
+        self.buf
+    }
+
     /// How many bytes have been written.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -99,23 +105,47 @@ impl Encoder {
     }
 }
 
+/// Buffers below this length, in bytes, are copied out of what was read with them: a slice would keep all of
+/// that for as long as it lives itself, and costs more than the copy.
+const COPIED_BELOW: usize = 16 * 1024;
+
 /// Reads jute primitives out of one frame.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     buf: Bytes,
+    /// How much of `buf` belongs to the frame. What follows are other frames ([`crate::frame::Frames`]).
+    left: usize,
 }
 
 impl Decoder {
-    /// Reads from `frame`; buffers that are read share its memory.
+    /// Reads from `frame`. Long buffers that are read share its memory, short ones are copied.
     #[must_use]
     pub const fn new(frame: Bytes) -> Self {
-        Self { buf: frame }
+        let left = frame.len();
+        Self { buf: frame, left }
+    }
+
+    /// Reads frames that follow each other, with their length prefixes; none of them yet.
+    pub(crate) const fn of_frames(frames: Bytes) -> Self {
+        Self { buf: frames, left: 0 }
+    }
+
+    /// Leaves the present frame, whatever is left of it, and enters the next one, which is complete.
+    pub(crate) fn next_frame(&mut self) -> bool {
+        self.buf.advance(self.left);
+        self.left = 0;
+        if self.buf.len() < 4 {
+            return false;
+        }
+        let length = usize::try_from(self.buf.get_u32()).unwrap_or(usize::MAX);
+        self.left = length.min(self.buf.len());
+        true
     }
 
     /// How many bytes are left. Newer peers append fields to records; what is left over is theirs.
     #[must_use]
     pub const fn remaining(&self) -> usize {
-        self.buf.len()
+        self.left
     }
 
     /// Reads a one-byte boolean.
@@ -123,7 +153,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`].
     pub fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
-        self.need(what, 1)?;
+        self.take(what, 1)?;
         Ok(self.buf.get_u8() != 0)
     }
 
@@ -132,7 +162,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`].
     pub fn i32(&mut self, what: &'static str) -> Result<i32, DecodeError> {
-        self.need(what, 4)?;
+        self.take(what, 4)?;
         Ok(self.buf.get_i32())
     }
 
@@ -141,7 +171,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`].
     pub fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
-        self.need(what, 8)?;
+        self.take(what, 8)?;
         Ok(self.buf.get_i64())
     }
 
@@ -150,11 +180,13 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`] or [`DecodeError::InvalidUtf8`].
     pub fn string(&mut self, what: &'static str) -> Result<String, DecodeError> {
-        let bytes = self.buffer(what)?.unwrap_or_default();
-        match std::str::from_utf8(&bytes) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(DecodeError::InvalidUtf8 { what }),
-        }
+        let Some(length) = self.length(what)? else {
+            return Ok(String::new());
+        };
+        self.take(what, length)?;
+        let text = std::str::from_utf8(&self.buf[..length]).map(str::to_owned);
+        self.buf.advance(length);
+        text.map_err(|_| DecodeError::InvalidUtf8 { what })
     }
 
     /// Reads a buffer; `None` is Java's `null` (length -1).
@@ -165,8 +197,13 @@ impl Decoder {
         let Some(length) = self.length(what)? else {
             return Ok(None);
         };
-        self.need(what, length)?;
-        Ok(Some(self.buf.split_to(length)))
+        self.take(what, length)?;
+        if length >= COPIED_BELOW {
+            return Ok(Some(self.buf.split_to(length)));
+        }
+        let bytes = Bytes::copy_from_slice(&self.buf[..length]);
+        self.buf.advance(length);
+        Ok(Some(bytes))
     }
 
     /// Reads a vector; Java's `null` (length -1) is the empty vector.
@@ -195,10 +232,18 @@ impl Decoder {
     }
 
     const fn need(&self, what: &'static str, needed: usize) -> Result<(), DecodeError> {
-        let remaining = self.buf.len();
-        if remaining < needed {
-            return Err(DecodeError::Truncated { what, needed, remaining });
+        if self.left < needed {
+            return Err(DecodeError::Truncated { what, needed, remaining: self.left });
         }
+        Ok(())
+    }
+
+    /// Takes bytes off what is left of the frame; the caller then reads them.
+    const fn take(&mut self, what: &'static str, needed: usize) -> Result<(), DecodeError> {
+        if let Err(error) = self.need(what, needed) {
+            return Err(error);
+        }
+        self.left -= needed;
         Ok(())
     }
 }
@@ -282,4 +327,21 @@ pub enum DecodeError {
         /// The value read.
         value: i32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_buffers_do_not_keep_what_was_read_with_them() {
+        for (length, shared) in [(0, false), (5, false), (COPIED_BELOW - 1, false), (COPIED_BELOW, true)] {
+            let mut frame = Encoder::new();
+            frame.buffer(Some(&vec![7; length]));
+            let frame = frame.finish();
+            let data = Decoder::new(frame.clone()).buffer("data").unwrap().unwrap();
+            assert_eq!(data, vec![7; length]);
+            assert_eq!(length > 0 && frame.as_ptr_range().contains(&data.as_ptr()), shared, "{length}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::{DecodeError, Encoder};
+use crate::{DecodeError, Decoder, Encoder};
 
 /// Takes the first complete frame off the front of `buf`, without its length prefix.
 ///
@@ -16,18 +16,52 @@ pub fn take(buf: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, DecodeErr
     let Some(prefix) = buf.first_chunk::<4>() else {
         return Ok(None);
     };
-    let announced = i32::from_be_bytes(*prefix);
-    let Ok(length) = usize::try_from(announced) else {
-        return Err(DecodeError::NegativeLength { what: "frame", length: announced });
-    };
-    if length > limit {
-        return Err(DecodeError::FrameTooLong { length, limit });
-    }
+    let length = checked_length(*prefix, limit)?;
     if buf.len() < 4 + length {
         return Ok(None);
     }
     buf.advance(4);
     Ok(Some(buf.split_to(length).freeze()))
+}
+
+/// All complete frames of what has been read, to be decoded one after the other.
+///
+/// This is [`take`] for many frames at once, without a reference count for each.
+#[derive(Debug)]
+pub struct Frames {
+    decoder: Decoder,
+}
+
+impl Frames {
+    /// Takes all complete frames off the front of `buf`.
+    ///
+    /// # Errors
+    /// As [`take`], for the first frame. A later one that is not valid is found by the next call.
+    pub fn take(buf: &mut BytesMut, limit: usize) -> Result<Self, DecodeError> {
+        let mut end = 0;
+        while let Some(prefix) = buf[end..].first_chunk::<4>() {
+            match checked_length(*prefix, limit) {
+                Ok(length) if buf.len() - end - 4 >= length => end += 4 + length,
+                Err(error) if end == 0 => return Err(error),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        Ok(Self { decoder: Decoder::of_frames(buf.split_to(end).freeze()) })
+    }
+
+    /// The contents of the next frame. What was not read of the one before is skipped.
+    pub fn next_frame(&mut self) -> Option<&mut Decoder> {
+        self.decoder.next_frame().then_some(&mut self.decoder)
+    }
+}
+
+fn checked_length(prefix: [u8; 4], limit: usize) -> Result<usize, DecodeError> {
+    let announced = i32::from_be_bytes(prefix);
+    match usize::try_from(announced) {
+        Err(_) => Err(DecodeError::NegativeLength { what: "frame", length: announced }),
+        Ok(length) if length > limit => Err(DecodeError::FrameTooLong { length, limit }),
+        Ok(length) => Ok(length),
+    }
 }
 
 /// Appends one frame that `fill` writes.
@@ -64,6 +98,41 @@ mod tests {
         }
         assert_eq!(frames, [Bytes::from_static(b"\0\0\0\x03one"), Bytes::from_static(b"\0\0\0\0\0\0\0\x02")]);
         assert!(buf.is_empty());
+    }
+
+    #[test]
+    fn many_frames_are_read_one_by_one_and_nobody_reads_into_the_next() {
+        let mut buf = BytesMut::new();
+        put(&mut buf, |body| body.i32(1));
+        put(&mut buf, |_| {});
+        put(&mut buf, |body| {
+            body.i32(3);
+            body.string("not read");
+        });
+        put(&mut buf, |body| body.i32(4));
+        let complete = buf.len();
+        put(&mut buf, |body| body.string("cut"));
+        buf.truncate(buf.len() - 1);
+        let rest = buf.len() - complete;
+        let mut frames = Frames::take(&mut buf, 100).unwrap();
+        assert_eq!(buf.len(), rest);
+        let one = frames.next_frame().unwrap();
+        assert_eq!(one.i32("one"), Ok(1));
+        assert_eq!(one.i32("one"), Err(DecodeError::Truncated { what: "one", needed: 4, remaining: 0 }));
+        assert_eq!(frames.next_frame().unwrap().remaining(), 0);
+        assert_eq!(frames.next_frame().unwrap().i32("three"), Ok(3));
+        assert_eq!(frames.next_frame().unwrap().i32("four"), Ok(4));
+        assert!(frames.next_frame().is_none());
+        assert!(Frames::take(&mut buf, 100).unwrap().next_frame().is_none());
+
+        // A frame that is not valid is an error once those before it are read.
+        let mut buf = BytesMut::new();
+        put(&mut buf, |body| body.i32(1));
+        put(&mut buf, |body| body.string("longer than the limit"));
+        let mut frames = Frames::take(&mut buf, 10).unwrap();
+        assert_eq!(frames.next_frame().unwrap().i32("one"), Ok(1));
+        assert!(frames.next_frame().is_none());
+        assert!(matches!(Frames::take(&mut buf, 10), Err(DecodeError::FrameTooLong { limit: 10, .. })));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use tokio::sync::oneshot;
 use zk_curator_proto::records::{AuthPacket, WatcherType};
 use zk_curator_proto::{OpCode, Response};
@@ -26,7 +26,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) opcode: OpCode,
-    pub(crate) body: Bytes,
+    pub(crate) body: BytesMut,
     pub(crate) reply: Reply,
     pub(crate) watch: Option<WatchEffect>,
     pub(crate) permit: Permit,

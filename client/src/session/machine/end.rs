@@ -88,25 +88,27 @@ impl Machine {
     }
 
     /// The end of the session and of this client. A client that is closing ends closed, whatever happens;
-    /// `close` failed if it ended before a server knew.
+    /// `close` failed if it ended before a server knew. One that is to leave its session has left it, unless that
+    /// has ended.
     pub(super) fn end(&mut self, mut state: SessionState) {
         let closing = self.closing.take();
         let close_result = closing.as_ref().map_or(Ok(()), |closing| {
             let server_knows = closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
-            let kept = closing.detach && state == SessionState::Closed;
-            if server_knows || kept || self.session.is_none() {
+            if server_knows || closing.detach || self.session.is_none() {
                 Ok(())
             } else {
                 Err(Error::ConnectionLoss { sent: closing.sent })
             }
         });
-        if let Some(closing) = &closing {
-            let left = closing.detach && close_result.is_ok();
-            state = if left { SessionState::Detached } else { SessionState::Closed };
-            if let (true, Some(session)) = (left, &self.session) {
-                let (id, password) = (session.info.id, session.password.clone());
-                self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
-            }
+        state = match (&closing, state) {
+            (Some(Closing { detach: true, .. }), SessionState::Closed) => SessionState::Detached,
+            // A session that is over cannot be left.
+            (Some(Closing { detach: true, .. }) | None, state) => state,
+            (Some(Closing { detach: false, .. }), _) => SessionState::Closed,
+        };
+        if let (SessionState::Detached, Some(session)) = (state, &self.session) {
+            let (id, password) = (session.info.id, session.password.clone());
+            self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
         self.phase = Phase::Ended(state);
         self.states.publish(state);
@@ -155,6 +157,7 @@ impl Machine {
         if !is_closing {
             self.effects.retain(|effect| *effect != Effect::Done);
             self.farewell = Some(Farewell { deadline: after(now, patience), waiters: Vec::new() });
+            self.reach.deadline = None;
             self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
         }
     }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
+use zk_curator_proto::frame::Frames;
 use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
 use zk_curator_proto::{
     DecodeError, Decoder, ErrorCode, Record, Response, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES,
-    frame,
 };
 
 use super::{InFlight, Machine, Phase, Sent, Session};
@@ -23,35 +23,50 @@ impl Machine {
     /// Bytes have arrived. Takes all complete frames.
     pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
         loop {
-            let result = match (frame::take(buf, self.max_answer), self.phase) {
-                (Ok(None), _) | (_, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) => {
-                    return;
-                }
-                (Ok(Some(body)), Phase::Handshaking { sent_at, deadline }) => {
-                    self.on_handshake(body, sent_at, deadline, now)
-                }
-                (Ok(Some(body)), Phase::Authenticating { .. }) => self.on_sasl(body, now),
-                (Ok(Some(body)), Phase::Connected) => self.on_message(body, now),
-                (Err(error), _) => Err(error),
+            let result = match Frames::take(buf, self.max_answer) {
+                Ok(frames) => self.on_frames(frames, now),
+                Err(error) => Err(error),
             };
-            if let Err(error) = result {
-                if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(&TLS_ALERT) {
+            match result {
+                // A frame that is not valid is found once those before it are done with.
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(&TLS_ALERT) => {
                     return self.disconnect(now, "the server speaks TLS on this port");
                 }
-                warn!(%error, "malformed frame");
-                return self.disconnect(now, "the server sent a malformed frame");
+                Err(error) => {
+                    warn!(%error, "malformed frame");
+                    return self.disconnect(now, "the server sent a malformed frame");
+                }
             }
         }
     }
 
+    /// Takes complete frames. Whether to look for more: there were some, and the connection is still theirs.
+    fn on_frames(&mut self, mut frames: Frames, now: Instant) -> Result<bool, DecodeError> {
+        let mut any = false;
+        while let Some(input) = frames.next_frame() {
+            any = true;
+            match self.phase {
+                Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => return Ok(false),
+                Phase::Handshaking { sent_at, deadline } => {
+                    self.on_handshake(input, sent_at, deadline, now)?;
+                }
+                Phase::Authenticating { .. } => self.on_sasl(input, now)?,
+                Phase::Connected => self.on_message(input, now)?,
+            }
+        }
+        Ok(any)
+    }
+
     fn on_handshake(
         &mut self,
-        body: Bytes,
+        input: &mut Decoder,
         sent_at: Instant,
         deadline: Instant,
         now: Instant,
     ) -> Result<(), DecodeError> {
-        let response = ConnectResponse::decode(&mut Decoder::new(body), "connect response")?;
+        let response = ConnectResponse::decode(input, "connect response")?;
         let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0) else {
             if self.farewell.is_some() {
                 self.end_farewell(&Ok(()));
@@ -70,8 +85,7 @@ impl Machine {
             return Ok(());
         }
         let info = SessionInfo::new(id, Duration::from_millis(timeout));
-        // A copy: a slice would keep everything that was read with it.
-        let password = Bytes::copy_from_slice(&response.password.unwrap_or_default());
+        let password = response.password.unwrap_or_default();
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
         self.reach.read_only = response.read_only;
@@ -122,13 +136,12 @@ impl Machine {
         }
     }
 
-    fn on_message(&mut self, body: Bytes, now: Instant) -> Result<(), DecodeError> {
-        let mut input = Decoder::new(body);
-        let header = ReplyHeader::decode(&mut input, "header")?;
+    fn on_message(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
+        let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
-            return self.on_event(&mut input);
+            return self.on_event(input);
         }
-        match self.on_answer(header, &mut input, now) {
+        match self.on_answer(header, input, now) {
             Ok(()) => {
                 // Only answers show that the server hears us. Events do not: a network that is cut in one
                 // direction lets them through while the server counts down to the end of the session.

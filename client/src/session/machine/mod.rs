@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, RequestHeader, WatcherType, WatchesRequest};
+use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
@@ -438,13 +438,11 @@ impl Machine {
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
         let mut body = Encoder::new();
         request.encode_body(&mut body);
-        self.put_frame(xid, request.opcode(), &body.finish(), now);
+        self.put_frame(xid, request.opcode(), &body.into_inner(), now);
     }
 
     fn put_frame(&mut self, xid: i32, opcode: OpCode, body: &[u8], now: Instant) {
-        let mut header = Encoder::with_capacity(8);
-        RequestHeader { xid, opcode: opcode.code() }.encode(&mut header);
-        frame::put_parts(&mut self.out, &[&header.finish(), body]);
+        frame::put_parts(&mut self.out, &[&xid.to_be_bytes(), &opcode.code().to_be_bytes(), body]);
         self.last_sent = now;
     }
 

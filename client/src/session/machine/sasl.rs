@@ -45,12 +45,11 @@ impl Machine {
     }
 
     /// A message has arrived while [`Phase::Authenticating`].
-    pub(super) fn on_sasl(&mut self, body: Bytes, now: Instant) -> Result<(), DecodeError> {
+    pub(super) fn on_sasl(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
         let Phase::Authenticating { xid, sent_at, deadline } = self.phase else { return Ok(()) };
-        let mut input = Decoder::new(body);
-        let header = ReplyHeader::decode(&mut input, "header")?;
+        let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
-            return self.on_event(&mut input);
+            return self.on_event(input);
         }
         if header.xid != xid {
             self.disconnect(now, "the server answered out of order");
@@ -60,7 +59,7 @@ impl Machine {
         self.last_answer = now;
         match ErrorCode::from_code(header.err) {
             None => {
-                let token = SaslToken::decode(&mut input, "sasl")?.token.unwrap_or_default();
+                let token = SaslToken::decode(input, "sasl")?.token.unwrap_or_default();
                 match self.sasl.exchange.as_mut().map_or(Ok(None), |exchange| exchange.step(&token)) {
                     Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
                     Ok(None) => self.serve(now),

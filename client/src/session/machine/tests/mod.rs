@@ -226,7 +226,7 @@ impl Rig {
         request.encode_body(&mut body);
         let (reply, answer) = oneshot::channel();
         let permit = self.gate.enter(body.len()).unwrap();
-        let (opcode, body) = (request.opcode(), body.finish());
+        let (opcode, body) = (request.opcode(), body.into_inner());
         let submission = Submission { opcode, body, reply, watch, permit, sent: None };
         self.machine.on_command(Command::Request(submission), self.now);
         answer
