@@ -21,18 +21,18 @@ const EXPIRED: Error = Error::SessionExpired { sent: false };
 const CLOSED: Error = Error::Closed { sent: false };
 
 async fn ephemeral(zk: &ZooKeeper, path: &str) {
-    zk.create(path, b"", &open(), CreateMode::Ephemeral).await.unwrap();
+    zk.create(path, b"", &open(), CreateMode::Ephemeral).await.expect("a node");
 }
 
 /// A session with the node `/e`, that its client has left.
 async fn left(server: &TestServer) -> SessionCredentials {
     let zk = connected(server).await;
     ephemeral(&zk, "/e").await;
-    zk.detach().await.unwrap()
+    zk.detach().await.expect("a session")
 }
 
 async fn end(zk: &ZooKeeper) -> SessionState {
-    *history(zk.states()).await.last().unwrap()
+    *history(zk.states()).await.last().expect("a state")
 }
 
 #[test]
@@ -351,7 +351,7 @@ async fn contest(active: bool, time: Duration) -> (u64, Vec<Error>) {
     let first = start(builder(&server).disconnected(DisconnectedPolicy::Wait(time))).await;
     ephemeral(&first, "/e").await;
     let mut states = first.states();
-    let settings = builder(&server).seed(8).resume(first.credentials().unwrap());
+    let settings = builder(&server).seed(8).resume(first.credentials().expect("a session"));
     let second = start(settings.disconnected(DisconnectedPolicy::Wait(time))).await;
     assert_eq!(id(&second), id(&first));
     until(&mut states, |state| state == SessionState::Disconnected).await;
