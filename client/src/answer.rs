@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
@@ -94,7 +94,12 @@ pub struct Pending<T> {
 }
 
 /// When the caller gives up, and whether the request was sent by then.
-type Deadline = (Pin<Box<Sleep>>, Arc<AtomicBool>);
+struct Deadline {
+    at: Instant,
+    sent: Arc<AtomicBool>,
+    /// Made when somebody waits: that is in a runtime, which the call need not be.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
 
 enum PendingState {
     Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
@@ -118,7 +123,10 @@ impl<T> Pending<T> {
 impl<T> Pending<T> {
     /// Gives up after a time from now on.
     pub(crate) fn until(mut self, deadline: Option<(Duration, Arc<AtomicBool>)>) -> Self {
-        self.deadline = deadline.map(|(deadline, sent)| (Box::pin(sleep(deadline)), sent));
+        // One that is too far away to be a point in time is none.
+        self.deadline = deadline.and_then(|(deadline, sent)| {
+            Some(Deadline { at: Instant::now().checked_add(deadline)?, sent, sleep: None })
+        });
         self
     }
 
@@ -148,7 +156,8 @@ impl<T> Future for Pending<T> {
         };
         let answer = match (Pin::new(&mut *reply).poll(cx), &mut this.deadline) {
             (Poll::Ready(answer), _) => answer,
-            (Poll::Pending, Some((sleep, sent))) => {
+            (Poll::Pending, Some(Deadline { at, sent, sleep })) => {
+                let sleep = sleep.get_or_insert_with(|| Box::pin(sleep_until(*at)));
                 std::task::ready!(sleep.as_mut().poll(cx));
                 reply.close();
                 fence(Ordering::SeqCst);

@@ -300,7 +300,9 @@ impl ZooKeeper {
         if self.shared.commands.send(Command::AddAuth { packet, reply }).is_err() {
             return Pending::failed(self.ended());
         }
-        Pending::waiting(receiver, Arc::clone(&self.shared), nothing)
+        // It is not taken back, so it may be sent at any time.
+        let sent = self.deadline.map(|_| Arc::new(AtomicBool::new(true)));
+        Pending::waiting(receiver, Arc::clone(&self.shared), nothing).until(self.deadline.zip(sent))
     }
 
     /// Closes the session, for all clones of the handle: requests issued before are still sent, the server
