@@ -41,6 +41,7 @@ fn main() {
     for in_flight in [1, 16, 128, 1024] {
         compare(&format!("stub, {in_flight} in flight"), stub, in_flight, rounds, length);
     }
+    watches(stub, if quick { 20_000 } else { 200_000 });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     match runtime.block_on(RealZooKeeper::start()) {
         Err(error) => println!("\nApache ZooKeeper is not here: {error}"),
@@ -57,6 +58,36 @@ fn main() {
             }
         }
     }
+}
+
+/// What an idle watch takes in memory, with its handle and everything the client keeps for it.
+fn watches(server: SocketAddr, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let zk = ZooKeeper::builder(server.to_string()).connect().unwrap();
+        zk.connected().await.unwrap();
+        let path = |number: usize| format!("/{}/{number:08}", "x".repeat(50));
+        let before = resident();
+        let mut handles = Vec::with_capacity(count);
+        for first in (0..count).step_by(500) {
+            let pending: Vec<_> =
+                (first..first + 500).map(|number| zk.get_data_watched(&path(number))).collect();
+            for answer in pending {
+                handles.push(answer.await.unwrap().1);
+            }
+        }
+        let each = (resident() - before) / count;
+        println!(
+            "\n{count} idle watches on paths of {} bytes: {each} bytes of memory each, path included",
+            path(0).len()
+        );
+    });
+}
+
+/// The memory of this process, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
 /// One round: how many requests in how long, for how much CPU of the thread, and how long each took.

@@ -373,7 +373,8 @@ impl ZooKeeper {
     ) -> PendingWatched<T> {
         let (sender, receiver) = oneshot::channel();
         let path: Arc<str> = path.into();
-        let watch = OneshotWatch::new(Arc::clone(&path), receiver, self.shared.commands.downgrade());
+        let chroot = u32::try_from(self.shared.chroot.len()).unwrap_or_default();
+        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, self.shared.commands.downgrade());
         let answer = self.enqueue(request, Some(WatchEffect::Arm(plan, path, Sink::Once(sender))), decode);
         PendingWatched { answer, watch: Some(watch) }
     }

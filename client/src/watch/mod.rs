@@ -50,7 +50,7 @@ pub enum WatchEnded {
     Removed,
 }
 
-pub(crate) type WatchSender = oneshot::Sender<Result<WatchedEvent, WatchEnded>>;
+pub(crate) type WatchSender = oneshot::Sender<Result<EventType, WatchEnded>>;
 
 /// A one-shot watch: resolves when the node changes in the way the read asked for, across reconnects.
 ///
@@ -59,7 +59,9 @@ pub(crate) type WatchSender = oneshot::Sender<Result<WatchedEvent, WatchEnded>>;
 #[must_use = "a watch does nothing unless it is awaited"]
 pub struct OneshotWatch {
     path: Arc<str>,
-    receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
+    /// How many bytes of the path are the chroot, which events do not show.
+    chroot: u32,
+    receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
     /// Where to say that nobody waits any more; `None` once it has fired.
     forget: Option<mpsc::WeakUnboundedSender<Command>>,
 }
@@ -68,15 +70,16 @@ impl OneshotWatch {
     /// A watch on `path` and the end that fires it, for raw clients other than [`crate::ZooKeeper`].
     pub fn channel(path: impl Into<Arc<str>>) -> (WatchNotifier, Self) {
         let (sender, receiver) = oneshot::channel();
-        (WatchNotifier(sender), Self { path: path.into(), receiver, forget: None })
+        (WatchNotifier(sender), Self { path: path.into(), chroot: 0, receiver, forget: None })
     }
 
     pub(crate) const fn new(
         path: Arc<str>,
-        receiver: oneshot::Receiver<Result<WatchedEvent, WatchEnded>>,
+        chroot: u32,
+        receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
         forget: mpsc::WeakUnboundedSender<Command>,
     ) -> Self {
-        Self { path, receiver, forget: Some(forget) }
+        Self { path, chroot, receiver, forget: Some(forget) }
     }
 
     /// The watched node, as the server knows it (with the chroot).
@@ -99,7 +102,14 @@ impl Future for OneshotWatch {
         let result = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
         self.forget = None;
         // The sender is dropped without a word only when the client's task is gone, with its runtime.
-        Poll::Ready(result.unwrap_or(Err(WatchEnded::Closed)))
+        Poll::Ready(result.unwrap_or(Err(WatchEnded::Closed)).map(|event_type| {
+            let chroot = usize::try_from(self.chroot).unwrap_or_default();
+            let visible = match self.path.get(chroot..) {
+                Some("") => "/",
+                visible => visible.unwrap_or(&self.path),
+            };
+            WatchedEvent { event_type, path: visible.to_owned() }
+        }))
     }
 }
 
@@ -119,15 +129,37 @@ impl Drop for OneshotWatch {
 pub struct WatchNotifier(WatchSender);
 
 impl WatchNotifier {
-    /// Fires the watch.
-    pub fn notify(self, result: Result<WatchedEvent, WatchEnded>) {
+    /// Fires the watch, for its own path.
+    pub fn notify(self, result: Result<EventType, WatchEnded>) {
         // A failure means that nobody waits any more.
-        drop(self.0.send(result));
+        let _told = self.0.send(result);
     }
 
     /// Whether the watch was dropped.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn events_are_told_without_the_chroot() {
+        for (server, chroot, client) in
+            [("/app/a", 4, "/a"), ("/app", 4, "/"), ("/app/app", 4, "/app"), ("/a", 0, "/a")]
+        {
+            let (sender, receiver) = oneshot::channel();
+            let (commands, _driver) = mpsc::unbounded_channel();
+            let mut watch = OneshotWatch::new(server.into(), chroot, receiver, commands.downgrade());
+            sender.send(Ok(EventType::NodeDeleted)).unwrap();
+            let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));
+            let expected = WatchedEvent::new(EventType::NodeDeleted, client.to_owned());
+            assert_eq!(event, Poll::Ready(Ok(expected)));
+        }
     }
 }

@@ -83,16 +83,66 @@ impl Sink {
     fn end(self, why: WatchEnded) {
         match self {
             // A failure means that nobody waits any more.
-            Self::Once(sender) => drop(sender.send(Err(why))),
+            Self::Once(sender) => _ = sender.send(Err(why)).is_ok(),
             Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
         }
+    }
+}
+
+type Handle = (WatchKind, Sink);
+
+/// The handles on one path: nearly always one, which then needs no allocation of its own.
+#[derive(Debug, Default)]
+enum Handles {
+    #[default]
+    None,
+    One(Handle),
+    Many(Vec<Handle>),
+}
+
+impl Handles {
+    fn as_slice(&self) -> &[Handle] {
+        match self {
+            Self::None => &[],
+            Self::One(handle) => std::slice::from_ref(handle),
+            Self::Many(handles) => handles,
+        }
+    }
+
+    fn push(&mut self, handle: Handle) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One(handle),
+            Self::One(first) => Self::Many(vec![first, handle]),
+            Self::Many(mut handles) => {
+                handles.push(handle);
+                Self::Many(handles)
+            }
+        };
+    }
+
+    /// Takes out the handles for which this holds.
+    fn extract(&mut self, mut taken: impl FnMut(&Handle) -> bool) -> Self {
+        let mut out = Self::None;
+        for handle in std::mem::take(self).into_iter() {
+            if taken(&handle) { out.push(handle) } else { self.push(handle) }
+        }
+        out
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Handle> {
+        let (one, many) = match self {
+            Self::None => (None, Vec::new()),
+            Self::One(handle) => (Some(handle), Vec::new()),
+            Self::Many(handles) => (None, handles),
+        };
+        one.into_iter().chain(many)
     }
 }
 
 /// The watches on one path.
 #[derive(Debug, Default)]
 struct Entry {
-    handles: Vec<(WatchKind, Sink)>,
+    handles: Handles,
     /// What this connection's server has armed.
     armed: Kinds,
     /// How many requests are under way that will arm something.
@@ -101,11 +151,11 @@ struct Entry {
 
 impl Entry {
     fn wanted(&self) -> Kinds {
-        self.handles.iter().fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
+        self.handles.as_slice().iter().fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
     }
 
     fn is_idle(&self) -> bool {
-        self.handles.is_empty() && self.arming == 0
+        self.handles.as_slice().is_empty() && self.arming == 0
     }
 }
 
@@ -141,8 +191,6 @@ impl Registry {
         if let Some((kind, sink)) = armed {
             entry.armed = entry.armed.or(Kinds::of(kind));
             self.recursive += usize::from(kind == WatchKind::Recursive);
-            // One at a time: hardly a path has more watches than one.
-            entry.handles.reserve_exact(1);
             entry.handles.push((kind, sink));
         }
         self.forget(path)
@@ -159,13 +207,15 @@ impl Registry {
         let event = || WatchedEvent { event_type, path: visible_path.to_owned() };
         if let Some(entry) = self.entries.get_mut(path) {
             entry.armed = entry.armed.without(consumed);
-            for (_, sink) in entry.handles.extract_if(.., |(kind, _)| consumed.contains(*kind)) {
+            for (_, sink) in entry.handles.extract(|(kind, _)| consumed.contains(*kind)).into_iter() {
                 if let Sink::Once(sender) = sink {
                     // A failure means that nobody waits any more.
-                    drop(sender.send(Ok(event())));
+                    let _told = sender.send(Ok(event_type));
                 }
             }
-            for (_, sink) in entry.handles.iter().filter(|(kind, _)| *kind == WatchKind::Persistent) {
+            for (_, sink) in
+                entry.handles.as_slice().iter().filter(|(kind, _)| *kind == WatchKind::Persistent)
+            {
                 sink.tell(PersistentEvent::Changed(event()));
             }
             if entry.is_idle() && entry.armed.is_empty() {
@@ -191,11 +241,9 @@ impl Registry {
     pub(crate) fn forget(&mut self, path: &str) -> Option<WatcherType> {
         let entry = self.entries.get_mut(path)?;
         let recursive = &mut self.recursive;
-        entry.handles.retain(|(kind, sink)| {
-            let abandoned = sink.is_abandoned();
-            *recursive -= usize::from(abandoned && *kind == WatchKind::Recursive);
-            !abandoned
-        });
+        for (kind, _) in entry.handles.extract(|(_, sink)| sink.is_abandoned()).into_iter() {
+            *recursive -= usize::from(kind == WatchKind::Recursive);
+        }
         if entry.arming > 0 {
             return None;
         }
@@ -238,7 +286,7 @@ impl Registry {
         };
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.armed = entry.armed.without(kinds);
-        for (kind, sink) in entry.handles.extract_if(.., |(kind, _)| kinds.contains(*kind)) {
+        for (kind, sink) in entry.handles.extract(|(kind, _)| kinds.contains(*kind)).into_iter() {
             self.recursive -= usize::from(kind == WatchKind::Recursive);
             sink.end(WatchEnded::Removed);
         }
@@ -252,13 +300,15 @@ impl Registry {
         self.entries.retain(|_, entry| {
             entry.armed = Kinds::default();
             entry.arming = 0;
-            !entry.handles.is_empty()
+            !entry.handles.as_slice().is_empty()
         });
     }
 
     /// Ends every watch.
     pub(crate) fn end(&mut self, why: WatchEnded) {
-        for (_, sink) in std::mem::take(&mut self.entries).into_values().flat_map(|entry| entry.handles) {
+        for (_, sink) in
+            std::mem::take(&mut self.entries).into_values().flat_map(|entry| entry.handles.into_iter())
+        {
             sink.end(why);
         }
         self.recursive = 0;
@@ -293,7 +343,7 @@ impl Registry {
 
     /// Everything is armed again: the lasting watches may have missed something, which the server does not tell.
     pub(crate) fn rearmed(&self) {
-        for (_, sink) in self.entries.values().flat_map(|entry| &entry.handles) {
+        for (_, sink) in self.entries.values().flat_map(|entry| entry.handles.as_slice()) {
             sink.tell(PersistentEvent::Rearmed);
         }
     }
@@ -372,7 +422,7 @@ mod tests {
 
     use super::*;
 
-    type Receiver = oneshot::Receiver<Result<WatchedEvent, WatchEnded>>;
+    type Receiver = oneshot::Receiver<Result<EventType, WatchEnded>>;
 
     fn once(registry: &mut Registry, kind: WatchKind, path: &str) -> Receiver {
         let (sender, receiver) = oneshot::channel();
@@ -426,10 +476,10 @@ mod tests {
         let mut data = once(&mut registry, WatchKind::Data, "/a");
         let mut child = once(&mut registry, WatchKind::Child, "/a");
         registry.fire(EventType::NodeDataChanged, "/a", "/a");
-        assert_eq!(data.try_recv().unwrap().unwrap().event_type, EventType::NodeDataChanged);
+        assert_eq!(data.try_recv().unwrap(), Ok(EventType::NodeDataChanged));
         assert!(child.try_recv().is_err());
         registry.fire(EventType::NodeDeleted, "/a", "/a");
-        assert_eq!(child.try_recv().unwrap().unwrap().event_type, EventType::NodeDeleted);
+        assert_eq!(child.try_recv().unwrap(), Ok(EventType::NodeDeleted));
         assert!(registry.rearm(0, usize::MAX).is_empty());
         assert!(registry.entries.is_empty());
     }

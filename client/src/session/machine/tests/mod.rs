@@ -33,7 +33,7 @@ use crate::session::WatchEffect;
 use crate::session::{
     Command, ExpiredBy, Gate, SessionState, SessionStates, StateHub, Submission, WatchPlan,
 };
-use crate::watch::{Sink, WatchEnded, WatchedEvent};
+use crate::watch::{Sink, WatchEnded};
 use crate::{ConnectString, DisconnectedPolicy, Error, SessionId, SessionInfo, ZooKeeper};
 
 /// The session timeout of these tests, asked for and granted.
@@ -43,7 +43,7 @@ const SESSION: i64 = 0x17;
 const PASSWORD: &[u8; 16] = b"sixteen  letters";
 
 type Answer = oneshot::Receiver<Result<Response, Error>>;
-type Watch = oneshot::Receiver<Result<WatchedEvent, WatchEnded>>;
+type Watch = oneshot::Receiver<Result<EventType, WatchEnded>>;
 
 /// A machine whose driver is the test.
 struct Rig {
