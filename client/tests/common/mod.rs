@@ -6,6 +6,7 @@
     reason = "every test binary uses another part of it, and all of it is for tests"
 )]
 
+pub(crate) mod relay;
 pub(crate) mod suite;
 
 use std::future::Future;

@@ -1,0 +1,206 @@
+//! Connections that are cut, silent or never there, and the end of the session.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use zk_curator_client::{
+    Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, ExpiredBy, SessionState, WatchEnded, ZooKeeper,
+};
+use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader};
+use zk_curator_proto::{Decoder, OpCode, Record, frame};
+
+use super::{Case, away, refused};
+use crate::common::relay::{Flow, Relay};
+use crate::common::{create, history, id, is_connected, nowhere, open, start, until};
+
+pub(crate) async fn identities_survive_cuts(case: Case) {
+    let ((zk, relay), other) = (case.relayed().await, case.client().await);
+    zk.add_auth("digest", b"alice:secret").await.unwrap();
+    zk.create("/mine", b"", &Acl::creator_all(), CreateMode::Persistent).await.unwrap();
+    // The watch is only granted to whom may read: identities go first.
+    let (_, watch) = zk.get_data_watched("/mine").await.unwrap();
+    for round in 0..4 {
+        away(&zk, &relay, async {}).await;
+        assert_eq!(zk.get_data("/mine").await.unwrap().data, "");
+        if round == 1 {
+            zk.add_auth("digest", b"bob:secret").await.unwrap();
+        }
+        let identities = zk.who_am_i().await.unwrap();
+        let users = identities.iter().filter(|identity| identity.scheme == "digest").count();
+        assert_eq!(users, if round == 0 { 1 } else { 2 });
+    }
+    other.sync("/").await.unwrap();
+    assert_eq!(refused(other.get_data("/mine").await), ErrorCode::NoAuth);
+    zk.set_data("/mine", b"2", None).await.unwrap();
+    watch.await.unwrap();
+}
+
+pub(crate) async fn a_burst_of_forty_transitions_is_seen_whole(case: Case) {
+    let relay = case.relay().await;
+    let zk = case.through(&relay).connect().unwrap();
+    let all = zk.states();
+    let info = zk.connected().await.unwrap();
+    let mut states = zk.states();
+    until(&mut states, is_connected).await;
+    for _ in 0..20 {
+        relay.cut();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+        // The client takes a server that never answers for a bad one, and waits longer every time.
+        zk.exists("/").await.unwrap();
+    }
+    zk.close().await.unwrap();
+    let mut expected = vec![SessionState::Connecting, SessionState::Connected(info)];
+    for _ in 0..20 {
+        expected.extend([SessionState::Disconnected, SessionState::Connected(info)]);
+    }
+    expected.push(SessionState::Closed);
+    assert_eq!(history(all).await, expected);
+}
+
+pub(crate) async fn requests_without_a_connection_follow_the_policy(case: Case) {
+    let (relay, patience) = (case.relay().await, Duration::from_millis(600));
+    let policy = |policy| start(case.through(&relay).disconnected(policy));
+    let fast = policy(DisconnectedPolicy::FailFast).await;
+    let patient = policy(DisconnectedPolicy::Wait(patience)).await;
+    let sure = policy(DisconnectedPolicy::Wait(Duration::from_secs(60))).await;
+    let clients = [&fast, &patient, &sure];
+    let mut states = clients.map(ZooKeeper::states);
+    relay.down();
+    for states in &mut states {
+        until(states, |state| state == SessionState::Disconnected).await;
+    }
+    let started = Instant::now();
+    let kept = create(&sure, "/kept");
+    let lost = [create(&fast, "/fast").await, create(&patient, "/patient").await];
+    assert!(started.elapsed() >= patience && started.elapsed() < patience * 3, "{:?}", started.elapsed());
+    for error in lost {
+        assert_eq!(error, Err(Error::NotConnected));
+        assert!(!Error::NotConnected.may_have_applied());
+    }
+    let up = async { relay.up() };
+    let (kept, ()) = tokio::join!(kept, up);
+    assert_eq!(kept.as_deref(), Ok("/kept"));
+    assert_eq!(sure.get_children("/").await.unwrap().names, ["kept"]);
+}
+
+pub(crate) async fn a_silent_network_is_connection_loss_in_time(case: Case) {
+    let (relay, session_timeout) = (case.relay().await, Duration::from_secs(6));
+    let zk = start(case.through(&relay).session_timeout(session_timeout)).await;
+    let session = id(&zk);
+    for (requests, replies, applied) in
+        [(Flow::Stalled, Flow::Stalled, false), (Flow::Open, Flow::Lost, true)]
+    {
+        let path = if applied { "/applied" } else { "/lost" };
+        zk.sync("/").await.unwrap();
+        relay.requests(requests);
+        relay.replies(replies);
+        let started = Instant::now();
+        let error = create(&zk, path).await.unwrap_err();
+        assert_eq!(error, Error::ConnectionLoss { sent: true });
+        assert!(error.may_have_applied());
+        let limit = session_timeout * 2 / 3;
+        assert!(started.elapsed() < limit + Duration::from_secs(1), "{:?}", started.elapsed());
+        // What waits in the relay must not arrive after all.
+        relay.down();
+        relay.requests(Flow::Open);
+        relay.replies(Flow::Open);
+        relay.up();
+        zk.sync("/").await.unwrap();
+        assert_eq!(zk.exists(path).await.unwrap().is_some(), applied);
+    }
+    assert_eq!(id(&zk), session);
+}
+
+pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
+    let patience = Duration::from_millis(500);
+    let builder = ZooKeeper::builder(nowhere().await).disconnected(DisconnectedPolicy::Wait(patience));
+    let zk = builder.connect().unwrap();
+    let started = Instant::now();
+    assert_eq!(create(&zk, "/a").await, Err(Error::NotConnected));
+    assert!(started.elapsed() >= patience && started.elapsed() < patience * 3, "{:?}", started.elapsed());
+    assert_eq!(zk.state(), SessionState::Connecting);
+    assert!(zk.last_failure().is_some());
+    let started = Instant::now();
+    zk.close().await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1));
+
+    // Beside servers that do it costs little.
+    let hosts = case.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    for _ in 0..4 {
+        let builder = ZooKeeper::builder(format!("{},{hosts},{}", nowhere().await, nowhere().await));
+        let started = Instant::now();
+        let zk = start(builder).await;
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        zk.close().await.unwrap();
+    }
+}
+
+pub(crate) async fn an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout(case: Case) {
+    let (relay, session_timeout) = (case.relay().await, Duration::from_secs(4));
+    let zk = start(case.through(&relay).session_timeout(session_timeout)).await;
+    let (_, watch) = zk.exists_watched("/a").await.unwrap();
+    let states = zk.states();
+    let before = Instant::now();
+    zk.sync("/").await.unwrap();
+    let after = Instant::now();
+    let attempts = relay.counts().connections;
+    relay.down();
+    let states = history(states).await;
+    let expired = SessionState::Expired(ExpiredBy::Clock);
+    assert_eq!(states[1..], [SessionState::Disconnected, expired]);
+    assert!(before.elapsed() >= session_timeout, "{:?}", before.elapsed());
+    assert!(after.elapsed() < session_timeout + Duration::from_secs(1), "{:?}", after.elapsed());
+    let attempts = relay.counts().connections - attempts;
+    assert!(attempts <= 10 * case.target.addresses.len() as u64, "{attempts} attempts");
+    assert_eq!(watch.await, Err(WatchEnded::SessionLost));
+    assert_eq!(create(&zk, "/a").await, Err(Error::SessionExpired { sent: false }));
+    relay.up();
+    assert_eq!(zk.state(), expired);
+}
+
+pub(crate) async fn a_session_that_the_server_ended_is_expired(case: Case) {
+    let ((zk, relay), other) = (case.relayed().await, case.client().await);
+    zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+    let (_, gone) = other.exists_watched("/e").await.unwrap();
+    let (_, watch) = zk.exists_watched("/none").await.unwrap();
+    let states = zk.states();
+    relay.down();
+    end_session(&case, &relay).await;
+    gone.await.unwrap();
+    let waiting = create(&zk, "/never");
+    relay.up();
+    assert_eq!(waiting.await, Err(Error::SessionExpired { sent: false }));
+    let states = history(states).await;
+    assert_eq!(states[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
+    assert_eq!(watch.await, Err(WatchEnded::SessionLost));
+    other.sync("/").await.unwrap();
+    assert_eq!(other.exists("/never").await.unwrap(), None);
+}
+
+/// Takes the session over, as only somebody can who knows its password, and closes it.
+async fn end_session(case: &Case, relay: &Relay) {
+    let mut handshake = BytesMut::from(&relay.handshake()[..]);
+    let body = frame::take(&mut handshake, usize::MAX).unwrap().expect("all of it");
+    let session = ConnectResponse::decode(&mut Decoder::new(body), "response").unwrap();
+    let request = ConnectRequest {
+        timeout: session.timeout,
+        session_id: session.session_id,
+        password: session.password.clone(),
+        ..ConnectRequest::default()
+    };
+    let mut stream = TcpStream::connect(case.target.addresses[0]).await.unwrap();
+    let mut out = BytesMut::new();
+    frame::put(&mut out, |body| request.encode(body));
+    frame::put(&mut out, |body| RequestHeader { xid: 1, opcode: OpCode::CloseSession.code() }.encode(body));
+    stream.write_all(&out).await.unwrap();
+    let mut read = Vec::new();
+    stream.read_to_end(&mut read).await.unwrap();
+    let mut read = BytesMut::from(&read[..]);
+    let body = frame::take(&mut read, usize::MAX).unwrap().expect("all of it");
+    let taken = ConnectResponse::decode(&mut Decoder::new(body), "response").unwrap();
+    assert_eq!(taken.session_id, session.session_id, "the session was not taken over");
+}

@@ -1,0 +1,300 @@
+//! What every ZooKeeper must do for the client, and the client on every ZooKeeper: one list of cases, which runs
+//! unchanged on the embedded server, on Apache ZooKeeper and on an ensemble of three.
+//!
+//! Each case has a chroot of its own, and a relay where it needs a network that fails. `CONFORMANCE=name` picks cases.
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "each test binary uses another part of it, and all of it is for tests"
+)]
+
+mod connections;
+mod disruption;
+mod operations;
+mod order;
+mod watches;
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::timeout;
+use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
+use zk_curator_testing::TestServer;
+use zk_curator_testing::real::{RealEnsemble, RealZooKeeper};
+
+use crate::common::relay::Relay;
+use crate::common::{is_connected, open, start, suite, until};
+
+/// The session timeout of most cases.
+const TIMEOUT: Duration = Duration::from_secs(12);
+/// How long a case may take.
+const LIMIT: Duration = Duration::from_secs(100);
+/// How long the embedded server is away when it is killed.
+const OUTAGE: Duration = Duration::from_millis(50);
+/// How many cases run at once where they share a server.
+const AT_ONCE: usize = 4;
+
+type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Calls a macro with the names of all cases: those that leave the servers alone, and those that do not.
+macro_rules! for_each_case {
+    ($call:ident) => {
+        $call! {
+            suite {
+                nodes_are_created_read_written_and_deleted
+                every_kind_of_node_is_created
+                transactions_apply_all_or_name_what_failed
+                one_shot_watches_fire_once_for_what_they_watch
+                calls_in_a_row_are_answered_in_their_order
+                large_data_come_back_whole
+                arguments_that_make_no_sense_are_refused_here
+                identities_are_accepted
+            }
+            shared {
+                operations: acls_are_read_replaced_and_enforced
+                operations: many_reads_in_one_request_fail_each_for_itself
+                operations: a_transaction_creates_every_kind_of_node
+                operations: a_session_knows_its_ephemeral_nodes_and_its_identities
+                operations: descendants_are_counted
+                operations: the_configuration_is_read_and_changing_it_refused
+                operations: timeouts_are_negotiated
+                watches: lasting_watches_report_what_is_theirs
+                watches: watches_are_removed_by_kind_and_all_at_once
+                watches: a_dropped_handle_removes_the_watch_on_the_server
+                watches: one_shot_watches_survive_a_cut_and_fire_for_what_happened_meanwhile
+                watches: an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires
+                watches: lasting_watches_survive_cuts_and_say_so
+                watches: twenty_five_thousand_watches_survive_a_cut
+                watches: a_hundred_thousand_watches_survive_a_cut
+                connections: identities_survive_cuts
+                connections: a_burst_of_forty_transitions_is_seen_whole
+                connections: requests_without_a_connection_follow_the_policy
+                connections: a_silent_network_is_connection_loss_in_time
+                connections: an_address_where_nobody_listens_fails_in_time
+                connections: an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout
+                connections: a_session_that_the_server_ended_is_expired
+                order: ten_thousand_requests_in_flight_are_answered_in_order
+                order: a_create_and_its_read_share_a_flight
+                order: what_was_lost_on_the_way_is_told_truthfully
+            }
+            alone {
+                disruption: no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful
+                disruption: sessions_and_watches_survive_the_death_of_a_server
+            }
+        }
+    };
+}
+pub(crate) use for_each_case;
+
+/// The servers under test.
+pub(crate) struct Target {
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Major and minor.
+    pub(crate) version: (u32, u32),
+    /// The shortest and the longest session timeout it grants.
+    pub(crate) timeouts: (Duration, Duration),
+    servers: Mutex<Servers>,
+}
+
+pub(crate) enum Servers {
+    Embedded(TestServer),
+    Standalone(Box<RealZooKeeper>),
+    Ensemble(RealEnsemble),
+}
+
+impl Target {
+    pub(crate) fn embedded(server: TestServer, version: (u32, u32)) -> Self {
+        Self {
+            addresses: vec![server.addr().expect("on TCP")],
+            version,
+            timeouts: (Duration::from_millis(20), Duration::from_secs(40)),
+            servers: Mutex::new(Servers::Embedded(server)),
+        }
+    }
+
+    pub(crate) async fn standalone(server: RealZooKeeper) -> Self {
+        Self {
+            addresses: vec![server.addr()],
+            version: version(&server).await,
+            timeouts: (Duration::from_secs(1), Duration::from_secs(60)),
+            servers: Mutex::new(Servers::Standalone(Box::new(server))),
+        }
+    }
+
+    pub(crate) async fn ensemble(ensemble: RealEnsemble) -> Self {
+        Self {
+            addresses: ensemble.servers().iter().map(RealZooKeeper::addr).collect(),
+            version: version(ensemble.server(0)).await,
+            timeouts: (Duration::from_millis(400), Duration::from_secs(60)),
+            servers: Mutex::new(Servers::Ensemble(ensemble)),
+        }
+    }
+
+    /// Kills the leader, or the only server, and starts it again after `meanwhile`.
+    pub(crate) async fn kill_and_restart(&self, meanwhile: impl Future<Output = ()>) {
+        match &mut *self.servers.lock().await {
+            Servers::Embedded(server) => {
+                server.stop().await;
+                meanwhile.await;
+                // It would be back before anybody has noticed.
+                tokio::time::sleep(OUTAGE).await;
+                server.restart().await.unwrap();
+            }
+            Servers::Standalone(server) => {
+                server.kill().await.unwrap();
+                meanwhile.await;
+                server.restart().await.unwrap();
+            }
+            Servers::Ensemble(ensemble) => {
+                let leader = ensemble.leader().await.unwrap();
+                ensemble.kill(leader).await.unwrap();
+                meanwhile.await;
+                ensemble.restart(leader).await.unwrap();
+            }
+        }
+    }
+}
+
+async fn version(server: &RealZooKeeper) -> (u32, u32) {
+    let answer = server.four_letter_word("srvr").await.unwrap();
+    let version = answer.strip_prefix("Zookeeper version: ").expect(&answer);
+    let mut numbers = version.split('.').map(|number| number.parse().expect(version));
+    (numbers.next().expect(version), numbers.next().expect(version))
+}
+
+/// A case: the servers, and a chroot of its own.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) target: Arc<Target>,
+    chroot: String,
+}
+
+impl Case {
+    async fn new(target: Arc<Target>, name: &str) -> Self {
+        let case = Self { target, chroot: String::new() };
+        let zk = case.client().await;
+        let chroot = format!("/{name}");
+        zk.create(&chroot, b"", &open(), CreateMode::Persistent).await.unwrap();
+        zk.close().await.unwrap();
+        Self { chroot, ..case }
+    }
+
+    /// A client of the servers.
+    pub(crate) fn builder(&self) -> ZooKeeperBuilder {
+        let hosts = self.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        ZooKeeper::builder(format!("{hosts}{}", self.chroot)).session_timeout(TIMEOUT)
+    }
+
+    pub(crate) async fn client(&self) -> ZooKeeper {
+        start(self.builder()).await
+    }
+
+    pub(crate) async fn relay(&self) -> Relay {
+        Relay::start(&self.target.addresses).await
+    }
+
+    /// A client of the servers behind a relay.
+    pub(crate) fn through(&self, relay: &Relay) -> ZooKeeperBuilder {
+        let connect_string = format!("{}{}", relay.connect_string(), self.chroot);
+        ZooKeeper::builder(connect_string).session_timeout(TIMEOUT)
+    }
+
+    pub(crate) async fn relayed(&self) -> (ZooKeeper, Relay) {
+        let relay = self.relay().await;
+        (start(self.through(&relay)).await, relay)
+    }
+}
+
+/// Cuts the connection of a client, does something, and waits until it is back.
+pub(crate) async fn away(zk: &ZooKeeper, relay: &Relay, meanwhile: impl Future<Output = ()>) {
+    let mut states = zk.states();
+    relay.down();
+    until(&mut states, |state| state == SessionState::Disconnected).await;
+    meanwhile.await;
+    relay.up();
+    until(&mut states, is_connected).await;
+}
+
+/// The error of a request that failed.
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> zk_curator_client::ErrorCode {
+    match result {
+        Err(Error::Refused(code)) => code,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+struct Entry {
+    name: &'static str,
+    run: fn(Case) -> Run,
+    alone: bool,
+}
+
+macro_rules! list {
+    (suite { $($suite:ident)* } shared { $($shared_in:ident: $shared:ident)* } alone { $($alone_in:ident: $alone:ident)* }) => {
+        fn entries() -> Vec<Entry> {
+            vec![
+                $(Entry {
+                    name: stringify!($suite),
+                    run: |case| Box::pin(async move { suite::$suite(case.client().await).await }),
+                    alone: false,
+                },)*
+                $(Entry {
+                    name: stringify!($shared),
+                    run: |case| Box::pin($shared_in::$shared(case)),
+                    alone: false,
+                },)*
+                $(Entry {
+                    name: stringify!($alone),
+                    run: |case| Box::pin($alone_in::$alone(case)),
+                    alone: true,
+                },)*
+            ]
+        }
+    };
+}
+for_each_case!(list);
+
+/// Runs one case.
+pub(crate) async fn run(target: Target, name: &str) {
+    let entry = entries().into_iter().find(|entry| entry.name == name).expect("a case");
+    let case = Case::new(Arc::new(target), name).await;
+    timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");
+}
+
+/// Runs all cases on servers that they share.
+pub(crate) async fn run_all(target: Target) {
+    let target = Arc::new(target);
+    let wanted = std::env::var("CONFORMANCE").unwrap_or_default();
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = Vec::new();
+    for entry in entries().into_iter().filter(|entry| entry.name.contains(&wanted)) {
+        let (target, places) = (Arc::clone(&target), Arc::clone(&places));
+        running.push((
+            entry.name,
+            tokio::spawn(async move {
+                let places = places.acquire_many(if entry.alone { AT_ONCE as u32 } else { 1 }).await;
+                let started = Instant::now();
+                let case = Case::new(target, entry.name).await;
+                timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");
+                drop(places);
+                started.elapsed()
+            }),
+        ));
+    }
+    let mut failed = Vec::new();
+    let mut report = String::new();
+    for (name, running) in running {
+        match running.await {
+            Ok(elapsed) => report.push_str(&format!("{name}: {:.1} s\n", elapsed.as_secs_f64())),
+            Err(_) => failed.push(name),
+        }
+    }
+    // The harness shows it when the test fails, and with --nocapture.
+    std::io::Write::write_all(&mut std::io::stdout(), report.as_bytes()).unwrap();
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}

@@ -1,0 +1,38 @@
+//! The conformance suite on Apache ZooKeeper, standalone and as an ensemble of three servers. All cases share the
+//! servers: starting them takes longer than most cases.
+
+mod common;
+mod conformance;
+
+use std::future::Future;
+
+use conformance::{Target, run_all};
+use zk_curator_testing::real;
+
+/// Without the limit of other tests: each case has one.
+fn on_threads(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(test);
+}
+
+#[test]
+fn the_client_conforms_on_a_standalone_server() {
+    on_threads(async {
+        let name = "the_client_conforms_on_a_standalone_server";
+        let Some(server) = real::or_skip(name).await else { return };
+        run_all(Target::standalone(server).await).await;
+    });
+}
+
+#[test]
+fn the_client_conforms_on_an_ensemble_of_three() {
+    on_threads(async {
+        let name = "the_client_conforms_on_an_ensemble_of_three";
+        let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };
+        run_all(Target::ensemble(ensemble).await).await;
+    });
+}
