@@ -9,6 +9,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// What there is with the host that was tried last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contact {
+    /// Nothing any more.
+    None,
+    /// An attempt to connect.
+    Attempt,
+    /// A connection.
+    Connection,
+}
+
 /// Which host to try next, and when: shuffled once, then in turn, with a growing, jittered pause.
 ///
 /// The pause counts from the start of the attempt before, so that the first attempt after a long-lived
@@ -83,9 +94,9 @@ impl HostRing {
 
     /// Replaces the hosts. Whether a client that is connected should move, so that the load is even again:
     /// decided as ZooKeeper's own clients do, with probabilities that depend on the old and the new number of
-    /// hosts. The hosts to move to come first.
-    pub(super) fn replace(&mut self, mut hosts: Vec<HostPort>, connected: bool) -> bool {
-        let current = if connected { self.current().cloned() } else { None };
+    /// hosts. An attempt is given up only when its host is not among them. The hosts to move to come first.
+    pub(super) fn replace(&mut self, mut hosts: Vec<HostPort>, contact: Contact) -> bool {
+        let current = if contact == Contact::None { None } else { self.current().cloned() };
         let (kept, added): (Vec<_>, Vec<_>) = {
             self.rng.shuffle(&mut hosts);
             hosts.into_iter().partition(|host| self.hosts.contains(host))
@@ -95,6 +106,8 @@ impl HostRing {
         #[expect(clippy::cast_precision_loss, reason = "hosts are few")]
         let (moves, to_kept) = if current.is_none() {
             (false, 0.5)
+        } else if contact == Contact::Attempt && is_kept {
+            (false, 0.0)
         } else if after > before {
             // There is more room: of those who may stay, so many move to the new hosts that all have the same.
             (!is_kept || self.rng.f64() <= 1.0 - before as f64 / after as f64, 0.0)
@@ -106,6 +119,8 @@ impl HostRing {
             (true, if before > kept { kept * (before - after) / (after * (before - kept)) } else { 1.0 })
         };
         let stay = if moves { None } else { current };
+        // The pause between two attempts is owed to the old hosts, not to new ones.
+        let at_once = moves || (contact == Contact::None && !added.is_empty());
         let kept_first = self.rng.f64() < to_kept;
         let (first, second) = if kept_first { (kept, added) } else { (added, kept) };
         self.hosts = first.into_iter().chain(second).collect();
@@ -113,7 +128,7 @@ impl HostRing {
             Some(place) => (place + 1) % self.hosts.len(),
             None => 0,
         };
-        if moves {
+        if at_once {
             self.last_attempt = None;
             self.failures = 0;
         }
@@ -175,7 +190,7 @@ mod tests {
             let mut ring = HostRing::new(named(before), Some(seed));
             let now = Instant::now();
             let mut host = ring.attempt(now);
-            if ring.replace(named(after), true) {
+            if ring.replace(named(after), Contact::Connection) {
                 host = ring.attempt(now);
             }
             let place = named(after).iter().position(|other| *other == host).expect("a client on no host");
@@ -206,7 +221,7 @@ mod tests {
         let mut ring = ring(3);
         let now = Instant::now();
         let host = ring.attempt(now);
-        assert!(!ring.replace(named(&[0, 1, 2]), true));
+        assert!(!ring.replace(named(&[0, 1, 2]), Contact::Connection));
         assert_eq!(ring.current(), Some(&host));
         let others = [ring.other(0), ring.other(1)];
         assert!(!others.contains(&host) && others[0] != others[1], "{others:?}");

@@ -20,7 +20,7 @@ use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, WatcherType, Watch
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
-use super::hosts::HostRing;
+use super::hosts::{Contact, HostRing};
 use super::{Command, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
 use crate::watch::Registry;
@@ -358,9 +358,15 @@ impl Machine {
             Command::Close { done } => self.on_close(Some(done), false, now),
             Command::Detach { done } => self.on_close(Some(done), true, now),
             Command::ReplaceHosts { hosts } => {
-                let connected = matches!(self.phase, Phase::Connected);
-                if self.hosts.replace(hosts, connected) {
+                let contact = match self.phase {
+                    Phase::Waiting { .. } | Phase::Ended(_) => Contact::None,
+                    Phase::Connected => Contact::Connection,
+                    _ => Contact::Attempt,
+                };
+                if self.hosts.replace(hosts, contact) {
                     self.disconnect(now, "the client moves to another server");
+                } else if let Phase::Waiting { until } = self.phase {
+                    self.phase = Phase::Waiting { until: until.min(self.hosts.not_before(now)) };
                 }
             }
         }

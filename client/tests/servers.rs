@@ -1,0 +1,413 @@
+//! Which server a client is at: new lists of servers, and read-only servers.
+
+mod common;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
+use tokio::time::{Instant, sleep, timeout};
+use zk_curator_client::{
+    ConnectStringError, Connector, CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState,
+    Transport, ZooKeeper, ZooKeeperBuilder,
+};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{MemoryConnector, TestServer};
+
+/// A network in which names stand for servers, and which notes who is called. Unknown names swallow attempts.
+#[derive(Debug, Clone, Default)]
+struct Hosts {
+    inner: Arc<Mutex<Book>>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    servers: HashMap<String, Option<MemoryConnector>>,
+    called: Vec<String>,
+}
+
+impl Hosts {
+    /// All names stand for one server.
+    fn of(server: &TestServer, names: &[&str]) -> Self {
+        let hosts = Self::default();
+        names.iter().for_each(|name| hosts.set(name, Some(server)));
+        hosts
+    }
+
+    /// `None`: nobody listens there.
+    fn set(&self, name: &str, server: Option<&TestServer>) {
+        let server = server.map(TestServer::connector);
+        self.inner.lock().expect("no panic").servers.insert(name.to_owned(), server);
+    }
+
+    /// Who was called since the last time.
+    fn called(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner.lock().expect("no panic").called)
+    }
+
+    fn builder(&self, connect_string: &str) -> ZooKeeperBuilder {
+        ZooKeeper::builder(connect_string).connector(Arc::new(self.clone())).session_timeout(TIMEOUT).seed(7)
+    }
+}
+
+#[async_trait::async_trait]
+impl Connector for Hosts {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+        let server = {
+            let mut book = self.inner.lock().expect("no panic");
+            book.called.push(host.to_owned());
+            book.servers.get(host).cloned()
+        };
+        match server {
+            Some(Some(server)) => server.connect(host, port).await,
+            Some(None) => Err(io::ErrorKind::ConnectionRefused.into()),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn is_read_only(state: SessionState) -> bool {
+    matches!(state, SessionState::ConnectedReadOnly(_))
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[test]
+fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a", "b", "c"]);
+        let zk = start(hosts.builder("a")).await;
+        let session = id(&zk);
+        zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        let (_, watch) = zk.get_data_watched("/e").await.unwrap();
+        hosts.called();
+        let mut states = zk.states();
+        let begun = Instant::now();
+        zk.update_server_list("b,c").unwrap();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
+        assert_eq!(id(&zk), session);
+        let called = hosts.called();
+        assert!(called == ["b"] || called == ["c"], "{called:?}");
+        zk.set_data("/e", b"2", None).await.unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+
+        // From now on the new list is the only one.
+        for _ in 0..6 {
+            server.disconnect(session);
+            until(&mut states, |state| state == SessionState::Disconnected).await;
+            until(&mut states, is_connected).await;
+        }
+        let called = hosts.called();
+        assert!(called.len() == 6 && !called.contains(&"a".to_owned()), "{called:?}");
+        assert!(called.contains(&"b".to_owned()) && called.contains(&"c".to_owned()), "{called:?}");
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_stays_when_its_server_is_still_listed_and_there_is_no_more_room() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a", "b", "c", "d"]);
+        let zk = start(hosts.builder("a,b,c")).await;
+        let here = hosts.called().remove(0);
+        let other = if here == "a" { "b" } else { "a" };
+        for list in [format!("{here},{other}"), format!("d,{here}"), here.clone(), here.clone()] {
+            zk.update_server_list(&list).unwrap();
+            create(&zk, "/n").await.ok();
+            assert_eq!(hosts.called(), Vec::<String>::new(), "{list}");
+            assert!(is_connected(zk.state()));
+        }
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn as_many_clients_move_to_new_servers_as_it_takes_for_an_even_load() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (mut moved, clients) = (0, 300);
+        for seed in 0..clients {
+            let hosts = Hosts::of(&server, &["a", "b", "c"]);
+            let zk = start(hosts.builder("a").seed(seed)).await;
+            hosts.called();
+            zk.update_server_list("a,b,c").unwrap();
+            settle().await;
+            match &hosts.called()[..] {
+                [] => {}
+                [host] if host != "a" => moved += 1,
+                called => panic!("{called:?}"),
+            }
+            zk.connected().await.unwrap();
+            zk.close().await.unwrap();
+        }
+        // Two thirds, give or take four standard deviations.
+        assert!((168..=232).contains(&moved), "{moved} of {clients}");
+    });
+}
+
+#[test]
+fn a_list_that_is_not_valid_or_has_another_chroot_changes_nothing() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a", "b"]);
+        let bare = start(hosts.builder("a")).await;
+        create(&bare, "/app").await.unwrap();
+        let zk = start(hosts.builder("a/app")).await;
+        hosts.called();
+        for list in ["b", "b/", "b/other", "b/app/x"] {
+            assert_eq!(zk.update_server_list(list), Err(ConnectStringError::OtherChroot), "{list}");
+        }
+        assert_eq!(bare.update_server_list("b/app"), Err(ConnectStringError::OtherChroot));
+        assert_eq!(zk.update_server_list("/app"), Err(ConnectStringError::NoHost));
+        assert_eq!(zk.update_server_list("b:x/app"), Err(ConnectStringError::InvalidPort("x".into())));
+        settle().await;
+        assert!(hosts.called().is_empty());
+        zk.update_server_list("b/app").unwrap();
+        create(&zk, "/x").await.ok();
+        zk.connected().await.unwrap();
+        assert_eq!(hosts.called(), ["b"]);
+        zk.exists("/").await.unwrap().unwrap();
+        for zk in [zk, bare] {
+            zk.close().await.unwrap();
+            // Too late for it to matter, and no error.
+            zk.update_server_list("b/app").ok();
+        }
+    });
+}
+
+#[test]
+fn a_client_without_a_connection_turns_to_the_new_servers() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        // Nobody listens at `down`, and attempts to reach `hangs` hang.
+        for before in ["down", "hangs", "down,hangs"] {
+            let hosts = Hosts::of(&server, &["b"]);
+            hosts.set("down", None);
+            for already in [Duration::from_millis(1), Duration::from_secs(30)] {
+                let zk = hosts.builder(before).connect().unwrap();
+                sleep(already).await;
+                let begun = Instant::now();
+                zk.update_server_list("b").unwrap();
+                zk.connected().await.unwrap();
+                assert_eq!(begun.elapsed(), Duration::ZERO, "{before}, after {already:?}");
+                hosts.called();
+                sleep(TIMEOUT * 2).await;
+                assert_eq!(hosts.called(), Vec::<String>::new(), "{before}");
+                zk.close().await.unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn an_attempt_at_a_server_that_is_still_listed_goes_on() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a", "b"]);
+        server.hold();
+        let zk = hosts.builder("a").connect().unwrap();
+        settle().await;
+        zk.update_server_list("b,a").unwrap();
+        settle().await;
+        assert_eq!(hosts.called(), ["a"]);
+        server.release();
+        zk.connected().await.unwrap();
+        assert_eq!(hosts.called(), Vec::<String>::new());
+        // Dropped now, it is left.
+        zk.update_server_list("b").unwrap();
+        create(&zk, "/a").await.ok();
+        zk.connected().await.unwrap();
+        assert_eq!(hosts.called(), ["b"]);
+        assert_eq!(server.probe().sessions().len(), 1);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn servers_of_another_ensemble_do_not_know_the_session() {
+    simulated(async {
+        let (here, elsewhere) = (TestServer::in_memory().await, TestServer::in_memory().await);
+        let hosts = Hosts::of(&here, &["a"]);
+        hosts.set("b", Some(&elsewhere));
+        let zk = start(hosts.builder("a")).await;
+        let states = zk.states();
+        zk.update_server_list("b").unwrap();
+        let history = history(states).await;
+        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
+    });
+}
+
+#[test]
+fn a_read_only_server_is_refused_without_leave() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.set_read_only(true);
+        let hosts = Hosts::of(&server, &["a"]);
+        let zk = hosts.builder("a").connect().unwrap();
+        assert!(timeout(TIMEOUT * 2, zk.connected()).await.is_err());
+        assert_eq!(zk.state(), SessionState::Connecting);
+        assert!(zk.last_failure().is_some());
+        let attempts = hosts.called().len();
+        assert!((4..20).contains(&attempts), "{attempts} attempts in 12 s");
+        server.set_read_only(false);
+        zk.connected().await.unwrap();
+        assert!(is_connected(zk.state()));
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_read_only_server_answers_reads_and_refuses_writes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a"]);
+        let before = start(hosts.builder("a")).await;
+        create(&before, "/a").await.unwrap();
+        before.close().await.unwrap();
+        server.set_read_only(true);
+
+        let zk = start(hosts.builder("a").read_only(true)).await;
+        assert!(is_read_only(zk.state()));
+        let session = id(&zk);
+        assert_eq!(zk.get_data("/a").await.unwrap().data, "data");
+        assert_eq!(zk.get_children("/").await.unwrap().names.len(), 2);
+        let refused = Err(Error::Refused(ErrorCode::NotReadOnly));
+        assert_eq!(create(&zk, "/b").await, refused.clone().map(|()| String::new()));
+        assert_eq!(zk.delete("/a", None).await, refused);
+        assert_eq!(zk.sync("/").await, refused);
+        let refused = zk.set_data("/a", b"", None).await.unwrap_err();
+        assert!(!refused.may_have_applied());
+        // Watches are armed, and kept when the server finds the others again.
+        let (_, data) = zk.get_data_watched("/a").await.unwrap();
+        let (_, created) = zk.exists_watched("/b").await.unwrap();
+        assert_eq!(server.probe().watches().len(), 2);
+        // A session that was begun there lives by its pings.
+        sleep(TIMEOUT * 3).await;
+        assert_eq!(id(&zk), session);
+
+        let mut states = zk.states();
+        server.set_read_only(false);
+        until(&mut states, is_connected).await;
+        assert_ne!(id(&zk), session, "that session was known to the read-only server alone");
+        zk.set_data("/a", b"2", None).await.unwrap();
+        create(&zk, "/b").await.unwrap();
+        assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);
+        assert_eq!(created.await.unwrap().event_type, EventType::NodeCreated);
+        zk.close().await.unwrap();
+        assert!(server.probe().sessions().is_empty());
+    });
+}
+
+#[test]
+fn a_client_of_a_read_only_server_finds_a_writable_one_by_itself() {
+    simulated(async {
+        // After a while, and at once.
+        for pause in [0, 1, 30, 120] {
+            let (reader, writer) = (TestServer::in_memory().await, TestServer::in_memory().await);
+            reader.set_read_only(true);
+            let hosts = Hosts::of(&reader, &["reader"]);
+            hosts.set("writer", None);
+            let zk = start(hosts.builder("reader,writer").read_only(true)).await;
+            let states = zk.states();
+            let read_only = zk.state();
+            assert!(is_read_only(read_only));
+            sleep(Duration::from_secs(pause)).await;
+            assert_eq!(zk.state(), read_only);
+            let looks = hosts.called().len();
+            assert!(looks < 30, "{looks} attempts and looks in {pause} s");
+
+            hosts.set("writer", Some(&writer));
+            let begun = Instant::now();
+            writer.until(|probe| !probe.sessions().is_empty()).await;
+            assert!(begun.elapsed() <= Duration::from_secs(pause.clamp(1, 60)), "{:?}", begun.elapsed());
+            create(&zk, "/a").await.unwrap();
+            assert_eq!(writer.probe().paths(), ["/a"]);
+            let connected = zk.state();
+            zk.close().await.unwrap();
+            let history = history(states).await;
+            assert_eq!(history, [read_only, SessionState::Disconnected, connected, SessionState::Closed]);
+            assert!(is_connected(connected));
+        }
+    });
+}
+
+#[test]
+fn looking_for_a_writable_server_disturbs_nothing() {
+    simulated(async {
+        let (reader, other) = (TestServer::in_memory().await, TestServer::in_memory().await);
+        reader.set_read_only(true);
+        other.set_read_only(true);
+        // One more read-only server, one that is down, and one that does not answer.
+        let hosts = Hosts::of(&reader, &["reader"]);
+        hosts.set("other", Some(&other));
+        hosts.set("down", None);
+        let zk = start(hosts.builder("reader,other,down,hangs").read_only(true)).await;
+        let state = zk.state();
+        let mut states = zk.states();
+        states.next().await;
+        for _ in 0..1000 {
+            sleep(Duration::from_millis(200)).await;
+            assert_eq!(zk.get_children("/").await.unwrap().names, ["zookeeper"]);
+        }
+        assert_eq!(zk.state(), state);
+        assert!(timeout(Duration::ZERO, states.next()).await.is_err(), "no state but the first");
+        let called = hosts.called();
+        assert!(called.len() < 30, "{called:?}");
+        for name in ["down", "hangs"] {
+            assert!(called.iter().any(|host| host == name), "{name} was never looked at");
+        }
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_read_only_server_does_not_take_a_session_of_the_ensemble() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hosts = Hosts::of(&server, &["a"]);
+        let zk = start(hosts.builder("a").read_only(true)).await;
+        let states = zk.states();
+        zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        server.set_read_only(true);
+        let history = history(states).await;
+        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+        // The ensemble is told when it is back.
+        server.set_read_only(false);
+        server.until(|probe| !probe.exists("/e")).await;
+        assert_eq!(server.probe().requests(OpCode::CloseSession), 1);
+    });
+}
+
+#[test]
+fn a_read_only_session_that_was_lost_is_replaced_and_not_expired() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.set_read_only(true);
+        let hosts = Hosts::of(&server, &["a"]);
+        let zk = start(hosts.builder("a").read_only(true)).await;
+        let (_, watch) = zk.exists_watched("/a").await.unwrap();
+        let first = id(&zk);
+        let mut states = zk.states();
+        states.next().await;
+        server.stop().await;
+        assert_eq!(states.next().await, Some(SessionState::Disconnected));
+        sleep(TIMEOUT * 5).await;
+        assert_eq!(zk.state(), SessionState::Disconnected);
+        server.restart().await.unwrap();
+        assert!(states.next().await.is_some_and(is_read_only));
+        assert_ne!(id(&zk), first);
+        server.set_read_only(false);
+        until(&mut states, is_connected).await;
+        create(&zk, "/a").await.unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeCreated);
+        zk.close().await.unwrap();
+    });
+}
