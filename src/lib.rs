@@ -64,8 +64,8 @@ pub use owned_node::{FencingToken, OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStatus};
 
 pub use zk_curator_client::{
-    Acl, CreateMode, Created, ErrorCode, EventType, Permissions, SessionId, SessionInfo, Stat, WatchEnded,
-    WatchedEvent,
+    Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, SessionId, SessionInfo, Stat,
+    WatchEnded, WatchedEvent,
 };
 
 /// Compiles and runs the examples of the README.

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{connected, in_memory, real_time, session_id, simulated};
-use zk_curator::op::TransactionResult;
+use zk_curator::OpResult;
 use zk_curator::{Acl, CreateMode, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
@@ -305,13 +305,13 @@ fn a_transaction_is_applied_as_a_whole_and_answers_for_each_operation() {
             .await
             .unwrap();
         let [
-            TransactionResult::Checked,
-            TransactionResult::DataSet(first),
-            TransactionResult::DataSet(second),
-            TransactionResult::Created { path: plain, .. },
-            TransactionResult::Created { path: sequential, .. },
-            TransactionResult::Deleted,
-            TransactionResult::Deleted,
+            OpResult::Checked,
+            OpResult::DataSet(first),
+            OpResult::DataSet(second),
+            OpResult::Created { path: plain, .. },
+            OpResult::Created { path: sequential, .. },
+            OpResult::Deleted,
+            OpResult::Deleted,
         ] = &results[..]
         else {
             panic!("{results:?}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{builder_for, real_time, session_id};
 use tokio::time::timeout;
-use zk_curator::op::TransactionResult;
+use zk_curator::OpResult;
 use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, WatchEnded,
 };
@@ -75,10 +75,7 @@ fn every_operation_does_what_it_does_on_the_embedded_server() {
 
         let results = zk.transaction().check("/p/n", Some(1)).create("/t", "x").delete("/t").commit().await;
         let results = results.unwrap();
-        assert!(
-            matches!(&results[1], TransactionResult::Created { path, .. } if path == "/t"),
-            "{results:?}"
-        );
+        assert!(matches!(&results[1], OpResult::Created { path, .. } if path == "/t"), "{results:?}");
         let error = zk.transaction().create("/t", "").check("/p/n", Some(0)).commit().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::BadVersion });
         assert_eq!((error.path(), zk.exists("/t").await.unwrap()), ("/p/n", None));

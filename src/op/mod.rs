@@ -40,7 +40,7 @@ pub use exists::ExistsBuilder;
 pub use get_data::GetDataBuilder;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
-pub use transaction::{Transaction, TransactionResult};
+pub use transaction::Transaction;
 
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};

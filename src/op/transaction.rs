@@ -2,7 +2,7 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op, OpResult, Stat};
+use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op, OpResult};
 
 use super::{OpFuture, Target};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,25 +31,6 @@ pub struct Transaction {
     target: Target,
     ops: Vec<Op>,
     fence: Option<Ownership>,
-}
-
-/// The result of one operation of a transaction; paths are within the namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TransactionResult {
-    /// A node was created.
-    Created {
-        /// Its path, with the sequence number.
-        path: String,
-        /// Its stat, if the server tells: ZooKeeper 3.8 does not, inside a transaction.
-        stat: Option<Stat>,
-    },
-    /// A node was deleted.
-    Deleted,
-    /// Data were replaced.
-    DataSet(Stat),
-    /// A version was checked.
-    Checked,
 }
 
 impl Transaction {
@@ -100,8 +81,9 @@ impl Transaction {
 
     /// Sends the transaction.
     ///
-    /// **Awaiting returns** one [`TransactionResult`] for each operation, in order.
-    pub fn commit(self) -> OpFuture<Vec<TransactionResult>> {
+    /// **Awaiting returns** one [`OpResult`] for each operation, in order; its paths are within the
+    /// namespace.
+    pub fn commit(self) -> OpFuture<Vec<OpResult>> {
         self.into_future()
     }
 
@@ -113,7 +95,7 @@ impl Transaction {
         self
     }
 
-    async fn run(mut self) -> Result<Vec<TransactionResult>> {
+    async fn run(mut self) -> Result<Vec<OpResult>> {
         for op in &mut self.ops {
             let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
             let (Op::Create { path, .. }
@@ -149,12 +131,9 @@ impl Transaction {
         let namespace = self.target.zk.ns();
         let visible = |result| match result {
             OpResult::Created { path, stat } => {
-                TransactionResult::Created { path: namespace.strip(&path).to_owned(), stat }
+                OpResult::Created { path: namespace.strip(&path).to_owned(), stat }
             }
-            OpResult::DataSet(stat) => TransactionResult::DataSet(stat),
-            OpResult::Deleted => TransactionResult::Deleted,
-            // `Checked`: there are no others, as no others were sent.
-            _ => TransactionResult::Checked,
+            other => other,
         };
         Ok(results.into_iter().skip(fenced).map(visible).collect())
     }
@@ -196,8 +175,8 @@ impl Transaction {
 }
 
 impl IntoFuture for Transaction {
-    type Output = Result<Vec<TransactionResult>>;
-    type IntoFuture = OpFuture<Vec<TransactionResult>>;
+    type Output = Result<Vec<OpResult>>;
+    type IntoFuture = OpFuture<Vec<OpResult>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let (operation, path) = (self.target.operation, self.target.path.clone());
