@@ -3,7 +3,7 @@
 mod common;
 
 use common::{builder, connected, in_memory, simulated};
-use zk_curator::op::TransactionResult;
+use zk_curator::OpResult;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_testing::TestServer;
 
@@ -53,7 +53,7 @@ fn sequential_nodes_with_empty_names_stay_within_the_namespace() {
         let mode = CreateMode::PersistentSequential;
         assert_eq!(zk.create("/").mode(mode).await.unwrap().path, "/0000000000");
         let results = zk.transaction().create_with_mode("/", "", mode).commit().await.unwrap();
-        let TransactionResult::Created { path, .. } = &results[0] else { panic!("{results:?}") };
+        let OpResult::Created { path, .. } = &results[0] else { panic!("{results:?}") };
         assert_eq!(path, "/0000000001");
         let node = zk.create("/").mode(mode).protected().owned().await.unwrap();
         assert!(node.path().starts_with("/_c_") && node.path().ends_with("-0000000002"), "{}", node.path());
@@ -89,7 +89,7 @@ fn watches_and_transactions_speak_of_paths_within_the_namespace() {
             .commit()
             .await
             .unwrap();
-        let TransactionResult::Created { path, .. } = &results[1] else { panic!("{results:?}") };
+        let OpResult::Created { path, .. } = &results[1] else { panic!("{results:?}") };
         assert_eq!(path, "/s-0000000002");
         assert_eq!(created.await.unwrap().path, "/a");
         assert_eq!(children.await.unwrap().path, "/", "the namespace itself is the root");
