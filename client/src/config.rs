@@ -119,22 +119,28 @@ impl ZooKeeperBuilder {
     }
 
     /// Takes up a session that another client has [detached](ZooKeeper::detach) from, or is about to lose.
-    /// Its watches are not taken over. If the session has expired, the client ends in
+    /// Its watches are not taken over. If the session has expired, or the password is wrong, the client ends in
     /// [`crate::SessionState::Expired`]. Default: a new session.
     ///
     /// The connect string must have the chroot of the one before, and the session timeout should be the same: the
     /// server counts the one that was asked for last.
+    ///
+    /// A session is for one client. A server cuts off the one before, which takes the session back when it notices,
+    /// and so on, some times a second, until one of them is closed; requests in between fail with
+    /// [`crate::Error::ConnectionLoss`]. Another member of an ensemble does not cut it off: it goes on to answer
+    /// reads, until the first write.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.resume = Some(credentials);
         self
     }
 
     /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found;
-    /// writes fail with `NotReadOnly` meanwhile. Servers must have `readonlymode.enabled`. Default: no.
+    /// writes fail with `NotReadOnly` meanwhile. Servers must have the system property `readonlymode.enabled`, and
+    /// `localSessionsEnabled` in their configuration. Default: no.
     ///
     /// A session that was begun on a read-only server is known to that server alone, and replaced by a new one on
-    /// the first other server; watches are kept. A session that was begun before goes on, but a read-only server
-    /// does not keep it alive: it is lost when the session timeout has passed.
+    /// the first other server; watches are kept. A read-only server does not take a session that was begun before,
+    /// nor keep it alive: it is lost when the session timeout has passed.
     pub const fn read_only(mut self, allowed: bool) -> Self {
         self.read_only = allowed;
         self

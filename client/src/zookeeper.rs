@@ -106,14 +106,16 @@ impl ZooKeeper {
     }
 
     /// The same client, with a deadline for every request that is made through this handle: what is not answered
-    /// in this time from the call on fails with [`Error::DeadlineExceeded`].
+    /// in this time from the call on fails with [`Error::DeadlineExceeded`]. If that says that it was not sent, it
+    /// never will be.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self.clone() }
     }
 
-    /// Replaces the servers. The client moves to another one if that keeps the load even: with the probability
-    /// that ZooKeeper's own clients use. The session goes on.
+    /// Replaces the servers. The client moves to another one if its own is no longer listed, or if that keeps the
+    /// load even: with the probability that ZooKeeper's own clients use. The session goes on, if it is known to the
+    /// whole ensemble; a local one is not. Requests under way fail with [`Error::ConnectionLoss`] when it moves.
     ///
     /// # Errors
     /// When the connect string is not valid, or has another chroot.

@@ -9,6 +9,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// A connection that is lost within this time from the attempt on counts as a failure, answers or not,
+const YOUNG: Duration = Duration::from_secs(1);
+/// but lets the pause grow no further than so many rounds do: to 200 ms.
+const YOUNG_ROUNDS: u32 = 2;
+
 /// What there is with the host that was tried last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contact {
@@ -135,9 +140,12 @@ impl HostRing {
         moves
     }
 
-    /// A server accepted the session: the next disconnect begins anew.
-    pub(super) const fn succeeded(&mut self) {
-        self.failures = 0;
+    /// A server has answered. The next disconnect begins anew, unless the connection is young: some are lost as soon
+    /// as they are made, over and over, as those of two clients that take one session from each other.
+    pub(super) fn succeeded(&mut self, now: Instant) {
+        let is_young = self.last_attempt.is_some_and(|attempt| now < attempt + YOUNG);
+        let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        self.failures = if is_young { self.failures.min(hosts.saturating_mul(YOUNG_ROUNDS)) } else { 0 };
     }
 }
 
@@ -231,11 +239,24 @@ mod tests {
     #[test]
     fn a_server_that_accepts_and_cuts_is_not_hammered() {
         let mut ring = ring(1);
-        let now = Instant::now();
+        let start = Instant::now();
+        let mut now = start;
+        let mut attempts = 0;
+        while now < start + Duration::from_secs(12) {
+            now = ring.not_before(now);
+            ring.attempt(now);
+            now += Duration::from_millis(5);
+            ring.succeeded(now);
+            attempts += 1;
+        }
+        assert!((70..130).contains(&attempts), "{attempts} connections in 12 s");
+        assert!(ring.not_before(now) >= now + FIRST_PAUSE);
+
+        now += YOUNG;
+        ring.succeeded(now);
+        assert_eq!(ring.not_before(now), now);
         ring.attempt(now);
-        ring.succeeded();
-        assert!(ring.not_before(now) >= now + FIRST_PAUSE / 2);
-        let later = now + Duration::from_secs(60);
-        assert_eq!(ring.not_before(later), later);
+        ring.succeeded(now);
+        assert!(ring.not_before(now) <= now + FIRST_PAUSE * 2);
     }
 }

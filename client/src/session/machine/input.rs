@@ -146,7 +146,7 @@ impl Machine {
                 // Only answers show that the server hears us. Events do not: a network that is cut in one
                 // direction lets them through while the server counts down to the end of the session.
                 self.last_answer = now;
-                self.hosts.succeeded();
+                self.hosts.succeeded(now);
             }
             Err(why) => self.disconnect(now, why),
         }

@@ -1,0 +1,307 @@
+//! Sessions on Apache ZooKeeper: left, taken up, taken over, given up, moved, and on read-only servers.
+
+mod common;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Network, create, history, id, is_connected, open, real_time, start, until};
+use tokio::time::{Instant, sleep, timeout};
+use zk_curator_client::{
+    CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionCredentials, SessionState, ZooKeeper,
+    ZooKeeperBuilder,
+};
+use zk_curator_testing::real::{self, RealEnsemble, RealZooKeeper};
+
+const TIMEOUT: Duration = Duration::from_secs(6);
+const EXPIRED: Error = Error::SessionExpired { sent: false };
+
+fn builder(server: &RealZooKeeper) -> ZooKeeperBuilder {
+    ZooKeeper::builder(server.connect_string()).session_timeout(TIMEOUT)
+}
+
+async fn ephemeral(zk: &ZooKeeper, path: &str) {
+    zk.create(path, b"", &open(), CreateMode::Ephemeral).await.expect("a node");
+}
+
+/// The owner of an ephemeral node.
+async fn owner(zk: &ZooKeeper, path: &str) -> Option<i64> {
+    zk.sync("/").await.expect("a server");
+    Some(zk.exists(path).await.expect("a server")?.ephemeral_owner)
+}
+
+async fn gone(zk: &ZooKeeper, path: &str) {
+    if let (Some(_), watch) = zk.exists_watched(path).await.expect("a server") {
+        assert_eq!(watch.await.expect("an event").event_type, EventType::NodeDeleted);
+    }
+}
+
+#[test]
+fn a_session_is_left_and_taken_up_until_it_expires() {
+    real_time(async {
+        let name = "a_session_is_left_and_taken_up_until_it_expires";
+        let Some(server) = real::or_skip(name).await else { return };
+        let witness = start(builder(&server)).await;
+        let zk = start(builder(&server)).await;
+        let session = id(&zk);
+        ephemeral(&zk, "/e").await;
+        let before: Vec<_> =
+            (0..100).map(|n| zk.create(&format!("/e{n}"), b"", &open(), CreateMode::Ephemeral)).collect();
+        let credentials = zk.detach().await.unwrap();
+        for answer in before {
+            answer.await.unwrap();
+        }
+        assert_eq!(zk.state(), SessionState::Detached);
+        assert_eq!(credentials.id.get(), session);
+        assert!(credentials.last_zxid > 0);
+
+        // Whoever does not know the password is told that the session has expired, which it has not.
+        let password = Bytes::from_static(&[7; 16]);
+        let forged = SessionCredentials::new(credentials.id, password, credentials.last_zxid);
+        let thief = builder(&server).resume(forged).connect().unwrap();
+        assert_eq!(thief.connected().await, Err(EXPIRED));
+        assert_eq!(thief.state(), SessionState::Expired(ExpiredBy::Server));
+        assert_eq!(owner(&witness, "/e").await, Some(session));
+
+        let heir = start(builder(&server).resume(credentials).session_timeout(TIMEOUT / 2)).await;
+        assert_eq!(id(&heir), session);
+        assert_eq!(heir.session().unwrap().timeout, TIMEOUT / 2);
+        assert_eq!(heir.get_ephemerals("/").await.unwrap().len(), 101);
+        let credentials = heir.detach().await.unwrap();
+
+        // Nobody takes it up in time: the timeout that was asked for last counts.
+        let left = Instant::now();
+        gone(&witness, "/e").await;
+        let after = left.elapsed();
+        assert!(after >= TIMEOUT / 3 && after <= TIMEOUT / 2 + Duration::from_secs(2), "{after:?}");
+        let late = builder(&server).resume(credentials).connect().unwrap();
+        let states = late.states();
+        assert_eq!(late.exists("/e").await, Err(EXPIRED));
+        assert_eq!(history(states).await.last(), Some(&SessionState::Expired(ExpiredBy::Server)));
+        witness.close().await.unwrap();
+    });
+}
+
+#[test]
+fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
+    real_time(async {
+        let name = "two_clients_of_one_session_take_it_from_each_other_without_a_storm";
+        let Some(server) = real::or_skip(name).await else { return };
+        let (networks, time) = ([Network::tcp(), Network::tcp()], Duration::from_secs(4));
+        let first = start(builder(&server).connector(networks[0].connector())).await;
+        ephemeral(&first, "/e").await;
+        let mut states = first.states();
+        let settings = builder(&server).resume(first.credentials().unwrap());
+        let second = start(settings.connector(networks[1].connector())).await;
+        assert_eq!(id(&second), id(&first));
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+
+        let begun = Instant::now();
+        let ask = async |zk: &ZooKeeper| {
+            while begun.elapsed() < time {
+                match zk.exists("/e").await {
+                    Ok(stat) => assert!(stat.is_some()),
+                    Err(error) => assert_eq!(error, Error::ConnectionLoss { sent: true }),
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let before: u64 = networks.iter().map(Network::attempts).sum();
+        tokio::join!(ask(&first), ask(&second));
+        let attempts = networks.iter().map(Network::attempts).sum::<u64>() - before;
+        assert!(attempts < 60, "{attempts} connections in {time:?}");
+
+        // The one that closes the session ends it for both.
+        let session = id(&first);
+        until(&mut first.states(), is_connected).await;
+        first.close().await.unwrap();
+        let end = history(second.states()).await;
+        assert_eq!(end.last(), Some(&SessionState::Expired(ExpiredBy::Server)), "{session:#x}");
+    });
+}
+
+#[test]
+fn a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended() {
+    real_time(async {
+        let name = "a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended";
+        let Some(mut server) = real::or_skip(name).await else { return };
+        let zk = start(builder(&server)).await;
+        ephemeral(&zk, "/e").await;
+        let states = zk.states();
+        server.kill().await.unwrap();
+        let end = history(states).await;
+        assert_eq!(end[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+        server.restart().await.unwrap();
+        // By itself, the server would wait for the whole timeout again.
+        let back = Instant::now();
+        let witness = start(builder(&server)).await;
+        gone(&witness, "/e").await;
+        assert!(back.elapsed() < TIMEOUT * 3 / 4, "{:?}", back.elapsed());
+        assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
+        assert_eq!(create(&zk, "/a").await, Err(EXPIRED));
+        witness.close().await.unwrap();
+    });
+}
+
+#[test]
+fn deadlines_tell_whether_the_request_was_sent() {
+    real_time(async {
+        let Some(server) = real::or_skip("deadlines_tell_whether_the_request_was_sent").await else { return };
+        let network = Network::tcp();
+        let zk = start(builder(&server).connector(network.connector())).await;
+        let hasty = zk.with_deadline(Duration::from_millis(300));
+        create(&hasty, "/in-time").await.unwrap();
+
+        let mut states = zk.states();
+        server.pause().await.unwrap();
+        assert_eq!(create(&hasty, "/sent").await, Err(Error::DeadlineExceeded { sent: true }));
+        network.down();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        assert_eq!(create(&hasty, "/unsent").await, Err(Error::DeadlineExceeded { sent: false }));
+        server.resume().await.unwrap();
+        network.up();
+        zk.sync("/").await.unwrap();
+        assert_eq!(zk.exists("/unsent").await, Ok(None));
+        assert!(zk.exists("/sent").await.unwrap().is_some(), "it was in the buffers of the network");
+        zk.close().await.unwrap();
+
+        server.pause().await.unwrap();
+        let begun = Instant::now();
+        let zk = builder(&server).connect_deadline(Duration::from_secs(1)).connect().unwrap();
+        assert_eq!(zk.connected().await, Err(Error::NotConnected));
+        assert_eq!(zk.state(), SessionState::Unreachable);
+        assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+        server.resume().await.unwrap();
+    });
+}
+
+#[test]
+fn sessions_move_in_an_ensemble_and_are_content_with_a_read_only_member() {
+    real_time(async {
+        let name = "sessions_move_in_an_ensemble_and_are_content_with_a_read_only_member";
+        let settings = RealEnsemble::builder(3)
+            .jvm_property("readonlymode.enabled", true)
+            .setting("localSessionsEnabled", true)
+            .setting("localSessionsUpgradingEnabled", true);
+        let Some(mut ensemble) = real::or_skip_ensemble_with(name, settings).await else { return };
+        a_client_moves_with_its_session_when_its_server_is_no_longer_listed(&ensemble).await;
+        a_session_taken_over_at_another_member_is_lost_with_the_next_write(&ensemble).await;
+        a_lonely_member_serves_reads_until_the_others_are_back(&mut ensemble).await;
+    });
+}
+
+async fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed(ensemble: &RealEnsemble) {
+    let list = |members: &[usize]| {
+        members.iter().map(|n| ensemble.server(*n).connect_string()).collect::<Vec<_>>().join(",")
+    };
+    let zk = start(ZooKeeper::builder(list(&[0])).session_timeout(TIMEOUT)).await;
+    let session = id(&zk);
+    // The first ephemeral node makes the session known to the ensemble, and not only to this member.
+    ephemeral(&zk, "/e").await;
+    let (_, watch) = zk.get_data_watched("/e").await.expect("a node");
+    let mut states = zk.states();
+    for members in [&[1, 2][..], &[0], &[1]] {
+        zk.update_server_list(&list(members)).expect("a valid list");
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+        assert_eq!(id(&zk), session);
+        assert_eq!(owner(&zk, "/e").await, Some(session));
+    }
+    zk.set_data("/e", b"2", None).await.expect("a node");
+    assert_eq!(watch.await.expect("an event").event_type, EventType::NodeDataChanged);
+    zk.close().await.expect("a server");
+
+    // A local session is known to its member alone.
+    let local = start(ZooKeeper::builder(list(&[0])).session_timeout(TIMEOUT)).await;
+    let states = local.states();
+    local.update_server_list(&list(&[1])).expect("a valid list");
+    let end = history(states).await;
+    assert_eq!(end.last(), Some(&SessionState::Expired(ExpiredBy::Server)), "{end:?}");
+}
+
+async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(ensemble: &RealEnsemble) {
+    let networks = [Network::tcp(), Network::tcp()];
+    let first = start(builder(ensemble.server(0)).connector(networks[0].connector())).await;
+    ephemeral(&first, "/e").await;
+    let settings = builder(ensemble.server(1)).resume(first.credentials().expect("a session"));
+    let second = start(settings.connector(networks[1].connector())).await;
+    assert_eq!(id(&second), id(&first));
+    second.set_data("/e", b"of the second", None).await.expect("a server");
+
+    // The first member does not know, and goes on to answer reads.
+    let mut states = first.states();
+    assert!(first.exists("/e").await.expect("a server").is_some());
+    assert!(is_connected(first.state()));
+    let refused = first.set_data("/e", b"of the first", None).await.expect_err("the session has moved");
+    let moved = Error::Refused(ErrorCode::SessionMoved);
+    assert!(refused == Error::ConnectionLoss { sent: true } || refused == moved, "{refused:?}");
+    if refused != moved {
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+    }
+    assert_eq!(second.get_data("/e").await.expect("a server").data, "of the second");
+
+    // Both write: each takes the session back in turn.
+    let (begun, time) = (Instant::now(), Duration::from_secs(3));
+    let write = async |zk: &ZooKeeper| {
+        let mut done = 0;
+        while begun.elapsed() < time {
+            done += u32::from(zk.set_data("/e", b"", None).await.is_ok());
+            sleep(Duration::from_millis(5)).await;
+        }
+        done
+    };
+    let before: u64 = networks.iter().map(Network::attempts).sum();
+    let done = tokio::join!(write(&first), write(&second));
+    let attempts = networks.iter().map(Network::attempts).sum::<u64>() - before;
+    assert!(attempts < 60, "{attempts} connections in {time:?}");
+    assert!(done.0 + done.1 > 0);
+    first.close().await.expect("a server");
+    drop(second);
+}
+
+async fn a_lonely_member_serves_reads_until_the_others_are_back(ensemble: &mut RealEnsemble) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let others: Vec<_> = (0..3).filter(|n| *n != leader).collect();
+    let writer = start(ZooKeeper::builder(ensemble.connect_string()).session_timeout(TIMEOUT)).await;
+    create(&writer, "/a").await.expect("a server");
+    writer.close().await.expect("a server");
+    for other in &others {
+        ensemble.kill(*other).await.expect("a process");
+    }
+
+    let lonely = ensemble.server(leader);
+    while lonely.four_letter_word("isro").await.ok().as_deref() != Some("ro") {
+        sleep(Duration::from_millis(100)).await;
+    }
+    let strict = builder(lonely).connect().expect("valid settings");
+    let zk = ZooKeeper::builder(ensemble.connect_string())
+        .session_timeout(TIMEOUT)
+        .read_only(true)
+        .connect()
+        .expect("valid settings");
+    let mut states = zk.states();
+    let session = zk.connected().await.expect("a read-only server");
+    assert_eq!(zk.state(), SessionState::ConnectedReadOnly(session));
+    assert_eq!(zk.get_data("/a").await.expect("a server").data, "data");
+    assert_eq!(create(&zk, "/b").await, Err(Error::Refused(ErrorCode::NotReadOnly)));
+    let (_, watch) = zk.get_data_watched("/a").await.expect("a node");
+    // The session lives on pings, there.
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(zk.state(), SessionState::ConnectedReadOnly(session));
+    assert!(
+        timeout(Duration::ZERO, strict.connected()).await.is_err(),
+        "it did not ask for a read-only server"
+    );
+
+    ensemble.restart(others[0]).await.expect("a process");
+    let connected = until(&mut states, is_connected).await;
+    assert!(is_connected(connected));
+    zk.set_data("/a", b"2", None).await.expect("a writable server");
+    assert_eq!(watch.await.expect("an event").event_type, EventType::NodeDataChanged);
+    strict.connected().await.expect("a writable server");
+    for zk in [zk, strict] {
+        zk.close().await.expect("a server");
+    }
+}
