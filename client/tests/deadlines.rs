@@ -231,17 +231,23 @@ fn deadlines_tell_the_truth_when_they_race_with_the_sending() {
         let server = TestServer::in_memory().await;
         let (zk, network) = on_network(&server).await;
         let mut tally = Tally::default();
-        for round in 0..30 {
-            network.down();
-            cut(&server, &zk).await;
-            // They wait for a connection, and their deadlines are about when there is one.
-            let callers: Vec<_> = (0..100)
+        for round in 0..40 {
+            // They meet the client as it takes the request, or, every tenth time, as it has a connection again.
+            let waits = round % 10 == 9;
+            if waits {
+                network.down();
+                cut(&server, &zk).await;
+            }
+            let callers: Vec<_> = (0..200)
                 .map(|n| {
-                    let zk = zk.with_deadline(Duration::from_millis(fastrand::u64(15..70)));
-                    let path = format!("/{round}-{n}");
+                    let (path, pause) = (format!("/{round}-{n}"), fastrand::u32(0..2000));
+                    let deadline =
+                        if waits { Duration::from_millis(fastrand::u64(20..220)) } else { Duration::ZERO };
+                    let zk = zk.with_deadline(deadline);
                     tokio::spawn(async move {
-                        let result = create_now(&zk, &path).await.map(drop);
-                        (path, result)
+                        let created = create_now(&zk, &path);
+                        (0..pause).for_each(|_| std::hint::spin_loop());
+                        (path, created.await.map(drop))
                     })
                 })
                 .collect();
@@ -256,7 +262,8 @@ fn deadlines_tell_the_truth_when_they_race_with_the_sending() {
                 tally.count(result, probe.exists(&path));
             }
         }
-        assert!(tally.done > 100 && tally.unsent > 100 && tally.other == 0, "{tally:?}");
+        let Tally { done, sent, unsent, other } = tally;
+        assert!(done > 100 && sent > 100 && unsent > 100 && other == 0, "{tally:?}");
     });
 }
 
