@@ -52,7 +52,9 @@ pub(crate) async fn serve(
     {
         let writing = connection.write(writer);
         tokio::pin!(writing);
+        // In a fixed order, here and below: a simulation must replay.
         tokio::select! {
+            biased;
             () = outbox.was_cut() => return,
             () = outbox.sealed() => {}
             () = &mut writing => return,
@@ -62,12 +64,14 @@ pub(crate) async fn serve(
             },
         }
         tokio::select! {
+            biased;
             () = outbox.was_cut() => return,
             () = writing => {}
         }
     }
     let discard = async { while reader.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {} };
     tokio::select! {
+        biased;
         () = outbox.was_cut() => {}
         _ = tokio::time::timeout(LINGER, discard) => {}
     }
@@ -89,7 +93,7 @@ impl Drop for Connection {
 impl Connection {
     /// Sends what is queued, until the outbox is sealed and empty or the client is gone.
     async fn write(&self, mut writer: impl AsyncWrite + Unpin) {
-        let mut gate = self.shared.gate();
+        let gate = self.shared.gate();
         while self.outbox.ready().await {
             gate.open().await;
             let bytes = self.outbox.take();
@@ -105,7 +109,7 @@ impl Connection {
 
     /// Reads and handles requests in order, until the outbox is sealed.
     async fn read(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), Ended> {
-        let mut gate = self.shared.gate();
+        let gate = self.shared.gate();
         let mut buf = BytesMut::new();
         let mut session = None;
         loop {

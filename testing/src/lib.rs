@@ -62,6 +62,7 @@ pub mod rule;
 mod server;
 mod session;
 mod shared;
+mod signal;
 mod state;
 mod tree;
 mod version;

@@ -278,17 +278,14 @@ impl TestServer {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn until(&self, mut condition: impl FnMut(&Probe) -> bool) -> Probe {
-        let mut changes = self.shared().changes();
+        let changes = self.shared().changes();
         loop {
-            changes.mark_unchanged();
+            let seen = changes.look(|version| *version);
             let probe = self.probe();
             if condition(&probe) {
                 return probe;
             }
-            if changes.changed().await.is_err() {
-                // The sender lives in the server, which `self` holds.
-                return probe;
-            }
+            changes.until(|version| *version != seen).await;
         }
     }
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::Config;
 use crate::rule::Rules;
+use crate::signal::Signal;
 use crate::state::State;
 
 /// What keeps bytes from flowing.
@@ -25,8 +26,8 @@ pub(crate) struct Blocked {
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Counts changes of the state.
-    changed: watch::Sender<u64>,
-    blocked: watch::Sender<Blocked>,
+    changed: Signal<u64>,
+    blocked: Arc<Signal<Blocked>>,
     rules: Arc<Rules>,
     /// Wakes the task that expires sessions.
     deadlines_changed: Notify,
@@ -44,8 +45,8 @@ impl Shared {
         Self {
             max_frame: config.max_frame,
             state: Mutex::new(State::new(config)),
-            changed: watch::Sender::new(0),
-            blocked: watch::Sender::new(Blocked::default()),
+            changed: Signal::default(),
+            blocked: Arc::default(),
             rules: Arc::default(),
             deadlines_changed: Notify::new(),
             run: Mutex::default(),
@@ -62,13 +63,13 @@ impl Shared {
     /// Changes the state, and tells those who wait for a change.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut State) -> R) -> R {
         let result = update(&mut lock(&self.state));
-        self.changed.send_modify(|version| *version = version.wrapping_add(1));
+        self.changed.modify(|version| *version = version.wrapping_add(1));
         result
     }
 
-    /// Sees every change from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    /// Counts changes.
+    pub(crate) const fn changes(&self) -> &Signal<u64> {
+        &self.changed
     }
 
     pub(crate) const fn rules(&self) -> &Arc<Rules> {
@@ -80,11 +81,11 @@ impl Shared {
     }
 
     pub(crate) fn gate(&self) -> Gate {
-        Gate { blocked: self.blocked.subscribe() }
+        Gate { blocked: Arc::clone(&self.blocked) }
     }
 
     pub(crate) fn block(&self, change: impl FnOnce(&mut Blocked)) {
-        self.blocked.send_modify(change);
+        self.blocked.modify(change);
     }
 
     /// Wakes the task that expires sessions: a deadline may be earlier than it knows.
@@ -127,45 +128,43 @@ impl Shared {
 /// Lets through while nothing is blocked.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    blocked: watch::Receiver<Blocked>,
+    blocked: Arc<Signal<Blocked>>,
 }
 
 impl Gate {
     /// Waits until neither the server is held nor the network partitioned.
-    pub(crate) async fn open(&mut self) {
-        self.until(|blocked| !blocked.held && !blocked.partitioned).await;
+    pub(crate) async fn open(&self) {
+        self.blocked.until(|blocked| !blocked.held && !blocked.partitioned).await;
     }
 
     /// Waits until the network is not partitioned.
-    pub(crate) async fn connected(&mut self) {
-        self.until(|blocked| !blocked.partitioned).await;
+    pub(crate) async fn connected(&self) {
+        self.blocked.until(|blocked| !blocked.partitioned).await;
     }
 
     /// Waits until the server is not held.
-    pub(crate) async fn released(&mut self) {
-        self.until(|blocked| !blocked.held).await;
+    pub(crate) async fn released(&self) {
+        self.blocked.until(|blocked| !blocked.held).await;
     }
 
-    async fn until(&mut self, condition: impl Fn(&Blocked) -> bool) {
-        if self.blocked.wait_for(condition).await.is_err() {
-            // The server is gone, and with it whatever would have opened the gate.
-            std::future::pending::<()>().await;
-        }
+    fn is_held(&self) -> bool {
+        self.blocked.look(|blocked| blocked.held)
     }
 }
 
 /// Expires sessions at their deadlines.
 async fn expire_sessions(shared: Arc<Shared>, run: CancellationToken) {
-    let mut gate = shared.gate();
+    let gate = shared.gate();
     let expire = async {
         loop {
             gate.released().await;
             let deadline = shared.look(State::next_deadline);
             tokio::select! {
+                biased;
                 () = shared.deadlines_changed.notified() => continue,
                 () = sleep_until(deadline) => {}
             }
-            if gate.blocked.borrow().held {
+            if gate.is_held() {
                 continue;
             }
             if shared.look(|state| state.next_deadline() <= deadline) {
@@ -186,7 +185,7 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
 /// Removes empty containers and outlived nodes from time to time.
 async fn reap(shared: Arc<Shared>, run: CancellationToken) {
     let interval = shared.look(|state| state.container_check_interval());
-    let mut gate = shared.gate();
+    let gate = shared.gate();
     let reap = async {
         loop {
             tokio::time::sleep(interval).await;
