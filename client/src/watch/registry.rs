@@ -304,11 +304,11 @@ impl Registry {
         });
     }
 
-    /// Ends every watch.
+    /// Ends every watch, in the order of the paths, so that the same run wakes the same tasks in the same order.
     pub(crate) fn end(&mut self, why: WatchEnded) {
-        for (_, sink) in
-            std::mem::take(&mut self.entries).into_values().flat_map(|entry| entry.handles.into_iter())
-        {
+        let mut entries: Vec<_> = std::mem::take(&mut self.entries).into_iter().collect();
+        entries.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
+        for (_, sink) in entries.into_iter().flat_map(|(_, entry)| entry.handles.into_iter()) {
             sink.end(why);
         }
         self.recursive = 0;
@@ -342,8 +342,12 @@ impl Registry {
     }
 
     /// Everything is armed again: the lasting watches may have missed something, which the server does not tell.
+    /// They are told in the order of their paths.
     pub(crate) fn rearmed(&self) {
-        for (_, sink) in self.entries.values().flat_map(|entry| entry.handles.as_slice()) {
+        let is_lasting = |entry: &Entry| !entry.wanted().and(Kinds::LASTING).is_empty();
+        let mut entries: Vec<_> = self.entries.iter().filter(|(_, entry)| is_lasting(entry)).collect();
+        entries.sort_unstable_by_key(|(path, _)| *path);
+        for (_, sink) in entries.into_iter().flat_map(|(_, entry)| entry.handles.as_slice()) {
             sink.tell(PersistentEvent::Rearmed);
         }
     }
