@@ -1,0 +1,233 @@
+//! The watches of the client under test, and what they must have seen.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use zk_curator_client::{
+    AddWatchMode, Error, EventType, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, ZooKeeper,
+};
+
+use super::{NODES, World};
+
+/// What the writer has done.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// The data versions of `/v/n`.
+    pub(crate) versions: [i32; NODES],
+    /// The versions they have when the write under way is done.
+    pub(crate) writing: [i32; NODES],
+}
+
+/// What a one-shot watch was armed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    /// It is not: a read is under way.
+    No,
+    /// A data version, or a child version.
+    At(i32),
+    /// The transaction that created the node, if there was one.
+    Exists(Option<i64>),
+}
+
+/// What a lasting watch has reported.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    changed: u64,
+    rearmed: u64,
+}
+
+type Cell<T> = Arc<Mutex<T>>;
+
+pub(crate) struct Watchers {
+    armed: Vec<(String, Cell<Armed>)>,
+    /// Of `/v/0`, and of `/v` with all below.
+    lasting: [Lasting; 2],
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What it has reported once it is armed, and the last checkpoint.
+type Lasting = (Cell<Option<Heard>>, Cell<Option<Window>>);
+
+/// Since the last checkpoint.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    heard: Heard,
+    written: u64,
+}
+
+impl Watchers {
+    pub(crate) fn start(world: &Arc<World>, zk: &ZooKeeper) -> Self {
+        let mut watchers = Self { armed: Vec::new(), lasting: Default::default(), tasks: Vec::new() };
+        for n in 0..NODES {
+            watchers.one_shot(world, zk, format!("/v/{n}"), Kind::Data);
+            watchers.one_shot(world, zk, format!("/t/{n}"), Kind::Exists);
+        }
+        watchers.one_shot(world, zk, "/c".to_owned(), Kind::Children);
+        let modes = [("/v/0", AddWatchMode::Persistent), ("/v", AddWatchMode::PersistentRecursive)];
+        for ((path, mode), (heard, _)) in modes.into_iter().zip(&watchers.lasting) {
+            let task = lasting(Arc::clone(world), zk.clone(), path, mode, Arc::clone(heard));
+            watchers.tasks.push(tokio::spawn(task));
+        }
+        watchers
+    }
+
+    fn one_shot(&mut self, world: &Arc<World>, zk: &ZooKeeper, path: String, kind: Kind) {
+        let armed = Arc::new(Mutex::new(Armed::No));
+        self.armed.push((path.clone(), Arc::clone(&armed)));
+        self.tasks.push(tokio::spawn(one_shot(Arc::clone(world), zk.clone(), path, kind, armed)));
+    }
+
+    /// Nothing is under way: each watch waits for what comes after the present.
+    pub(crate) async fn check(&self, world: &World) {
+        // Those that fire last still read anew.
+        for _ in 0..100 {
+            if self.behind(world).is_none() {
+                break;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        if let Some(behind) = self.behind(world) {
+            panic!("a watch was lost: {behind}");
+        }
+        let versions = world.model.lock().unwrap().versions.map(|version| version as u64);
+        let written = [versions[0], versions.iter().sum()];
+        for ((heard, window), written) in self.lasting.iter().zip(written) {
+            let Some(heard) = *heard.lock().unwrap() else { continue };
+            let mut window = window.lock().unwrap();
+            if let Some(before) = *window {
+                let changed = heard.changed - before.heard.changed;
+                let changes = written - before.written;
+                assert!(changed <= changes, "{changed} reports of {changes} changes");
+                if heard.rearmed == before.heard.rearmed {
+                    assert_eq!(changed, changes, "changes were not reported");
+                }
+            }
+            *window = Some(Window { heard, written });
+        }
+    }
+
+    /// What waits for less than the present, if anything.
+    fn behind(&self, world: &World) -> Option<String> {
+        let probe = world.server.probe();
+        self.armed.iter().find_map(|(path, armed)| {
+            let armed = *armed.lock().unwrap();
+            let stat = probe.stat(path);
+            let matches = match armed {
+                Armed::No => false,
+                Armed::At(cversion) if path == "/c" => stat.is_some_and(|stat| stat.cversion == cversion),
+                Armed::At(version) => stat.is_some_and(|stat| stat.version == version),
+                Armed::Exists(created) => stat.map(|stat| stat.czxid) == created,
+            };
+            (!matches).then(|| format!("{path} is {stat:?}, but {armed:?}"))
+        })
+    }
+
+    pub(crate) async fn ended(self) {
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Exists,
+    Children,
+}
+
+/// Reads, waits for the watch, and reads again, until the session ends.
+async fn one_shot(world: Arc<World>, zk: ZooKeeper, path: String, kind: Kind, armed: Cell<Armed>) {
+    let mut fired_at = Armed::No;
+    loop {
+        let read = match kind {
+            Kind::Data => {
+                zk.get_data_watched(&path).await.map(|(data, watch)| (Armed::At(data.stat.version), watch))
+            }
+            Kind::Exists => zk
+                .exists_watched(&path)
+                .await
+                .map(|(stat, watch)| (Armed::Exists(stat.map(|stat| stat.czxid)), watch)),
+            Kind::Children => zk
+                .get_children_watched(&path)
+                .await
+                .map(|(children, watch)| (Armed::At(children.stat.cversion), watch)),
+        };
+        let (at, watch): (Armed, OneshotWatch) = match read {
+            Ok(read) => read,
+            Err(Error::ConnectionLoss { .. } | Error::NotConnected) => continue,
+            Err(Error::SessionExpired { .. } | Error::Closed { .. }) => return,
+            Err(error) => panic!("{path}: {error:?}"),
+        };
+        if let (Armed::At(before), Armed::At(now)) = (fired_at, at) {
+            assert!(now > before, "{path}: a watch fired at {before}, which is {now} still");
+        }
+        *armed.lock().unwrap() = at;
+        let fired = watch.await;
+        *armed.lock().unwrap() = Armed::No;
+        world.note(|| format!("{path} {fired:?}"));
+        let event = match fired {
+            Ok(event) => event,
+            Err(WatchEnded::SessionLost | WatchEnded::Closed) => return,
+            Err(other) => panic!("{path}: {other:?}"),
+        };
+        world.count(|stats| stats.fired += 1);
+        assert_eq!(event.path, path);
+        match (at, event.event_type) {
+            (Armed::At(_), EventType::NodeDataChanged) if kind == Kind::Data => {}
+            (Armed::At(_), EventType::NodeChildrenChanged) if kind == Kind::Children => {}
+            (Armed::Exists(None), EventType::NodeCreated) => {}
+            // Deleted and made anew while the client was away: to the server, which compares transactions, changed.
+            (Armed::Exists(Some(_)), EventType::NodeDeleted | EventType::NodeDataChanged) => {}
+            (at, event_type) => panic!("{path}: {event_type:?} at {at:?}"),
+        }
+        if let (Kind::Data, Armed::At(version), Some(n)) = (kind, at, path.strip_prefix("/v/")) {
+            let writing = world.model.lock().unwrap().writing[n.parse::<usize>().unwrap()];
+            assert!(
+                writing > version,
+                "{path}: a watch fired at version {version}, which nobody has changed"
+            );
+        }
+        fired_at = at;
+    }
+}
+
+async fn lasting(
+    world: Arc<World>,
+    zk: ZooKeeper,
+    path: &'static str,
+    mode: AddWatchMode,
+    heard: Cell<Option<Heard>>,
+) {
+    let mut watch: PersistentWatch = loop {
+        match zk.add_watch(path, mode).await {
+            Ok(((), watch)) => break watch,
+            Err(Error::ConnectionLoss { .. } | Error::NotConnected) => {}
+            Err(Error::SessionExpired { .. } | Error::Closed { .. }) => return,
+            Err(error) => panic!("{path}: {error:?}"),
+        }
+    };
+    drop(zk);
+    *heard.lock().unwrap() = Some(Heard::default());
+    while let Some(event) = watch.next().await {
+        world.note(|| format!("{path} {event:?}"));
+        let mut heard = heard.lock().unwrap();
+        let heard = heard.get_or_insert_default();
+        match event {
+            PersistentEvent::Changed(event) => {
+                assert_eq!(event.event_type, EventType::NodeDataChanged);
+                assert!(event.path.starts_with(path), "{event:?}");
+                heard.changed += 1;
+                world.count(|stats| stats.changed += 1);
+            }
+            PersistentEvent::Rearmed => {
+                heard.rearmed += 1;
+                world.count(|stats| stats.rearmed += 1);
+            }
+            PersistentEvent::Ended(why) => assert_ne!(why, WatchEnded::Removed),
+            other => panic!("{other:?}"),
+        }
+    }
+}
