@@ -36,6 +36,14 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// How many nodes of each kind the writer changes.
 const NODES: usize = 3;
 
+/// So small that it takes several frames to re-arm the watches.
+const MAX_FRAME: usize = 420;
+
+/// The path of a node that the writer changes: long, so that only few fit into a frame.
+pub(crate) fn node(parent: &str, n: usize) -> String {
+    format!("/{parent}/{n}{}", "x".repeat(100))
+}
+
 /// What has happened.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stats {
@@ -236,6 +244,7 @@ impl Client {
         let builder = ZooKeeper::builder("simulated:1")
             .connector(Arc::new(world.network.clone()))
             .session_timeout(TIMEOUT)
+            .max_frame(MAX_FRAME)
             .seed(seed);
         world.forced.store(false, Ordering::Relaxed);
         let zk = builder.connect().unwrap();
@@ -317,7 +326,7 @@ impl Writer {
             zk.create(path, b"", &open(), CreateMode::Persistent).await.unwrap();
         }
         for n in 0..NODES {
-            zk.create(&format!("/v/{n}"), b"", &open(), CreateMode::Persistent).await.unwrap();
+            zk.create(&node("v", n), b"", &open(), CreateMode::Persistent).await.unwrap();
         }
         Self { zk }
     }
@@ -331,14 +340,14 @@ impl Writer {
                     let version = world.model.lock().unwrap().versions[n];
                     world.model.lock().unwrap().writing[n] = version + 1;
                     self.until_done(Op::SetData {
-                        path: format!("/v/{n}"),
+                        path: node("v", n),
                         data: Bytes::new(),
                         version: Some(version),
                     })
                     .await;
                     world.model.lock().unwrap().versions[n] = version + 1;
                 }
-                2 => self.toggle(&format!("/t/{n}")).await,
+                2 => self.toggle(&node("t", n)).await,
                 _ => self.toggle(&format!("/c/{n}")).await,
             }
             world.count(|stats| stats.written += 1);

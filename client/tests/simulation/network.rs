@@ -22,6 +22,9 @@ pub(crate) enum Flow {
     Silent,
 }
 
+/// The most bytes that travel together.
+const PIECE: usize = 16 * 1024;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
     server: MemoryConnector,
@@ -95,6 +98,13 @@ impl State {
         }
     }
 
+    /// How many bytes travel together: often a part of a frame, or all there are.
+    fn piece(&self) -> usize {
+        let mut rng = self.rng.lock().unwrap();
+        let most = [60, 400, PIECE][rng.usize(..3)];
+        rng.usize(1..=most)
+    }
+
     /// Bytes are on the way.
     async fn travel(&self) {
         let most = *self.latency.lock().unwrap();
@@ -136,9 +146,9 @@ async fn pump(
     state: &State,
     (connection, direction): (u64, char),
 ) -> io::Result<()> {
-    let mut buffer = vec![0; 16 * 1024];
+    let mut buffer = vec![0; PIECE];
     loop {
-        let read = from.read(&mut buffer).await?;
+        let read = from.read(&mut buffer[..state.piece()]).await?;
         state.travel().await;
         state
             .until(|_, requests, replies| [replies, requests][usize::from(direction == '>')] == Flow::Open)

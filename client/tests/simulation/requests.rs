@@ -151,7 +151,7 @@ impl Requester {
                 (Asked::Create(path), Box::pin(async { pending.await.map(|_| None) }))
             }
             4 | 5 => {
-                let data = Bytes::from(vec![b'x'; self.rng.usize(..200)]);
+                let data = Bytes::from(vec![b'x'; self.rng.usize(..150)]);
                 let pending = zk.set_data("/own", &data, None);
                 (Asked::Write, Box::pin(async { pending.await.map(|stat| Some(stat.version)) }))
             }

@@ -9,7 +9,7 @@ use zk_curator_client::{
     AddWatchMode, Error, EventType, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, ZooKeeper,
 };
 
-use super::{NODES, World};
+use super::{NODES, World, node};
 
 /// What the writer has done.
 #[derive(Debug, Default)]
@@ -61,11 +61,12 @@ impl Watchers {
     pub(crate) fn start(world: &Arc<World>, zk: &ZooKeeper) -> Self {
         let mut watchers = Self { armed: Vec::new(), lasting: Default::default(), tasks: Vec::new() };
         for n in 0..NODES {
-            watchers.one_shot(world, zk, format!("/v/{n}"), Kind::Data);
-            watchers.one_shot(world, zk, format!("/t/{n}"), Kind::Exists);
+            watchers.one_shot(world, zk, node("v", n), Kind::Data);
+            watchers.one_shot(world, zk, node("t", n), Kind::Exists);
         }
         watchers.one_shot(world, zk, "/c".to_owned(), Kind::Children);
-        let modes = [("/v/0", AddWatchMode::Persistent), ("/v", AddWatchMode::PersistentRecursive)];
+        let modes =
+            [(node("v", 0), AddWatchMode::Persistent), ("/v".to_owned(), AddWatchMode::PersistentRecursive)];
         for ((path, mode), (heard, _)) in modes.into_iter().zip(&watchers.lasting) {
             let task = lasting(Arc::clone(world), zk.clone(), path, mode, Arc::clone(heard));
             watchers.tasks.push(tokio::spawn(task));
@@ -184,7 +185,8 @@ async fn one_shot(world: Arc<World>, zk: ZooKeeper, path: String, kind: Kind, ar
             (at, event_type) => panic!("{path}: {event_type:?} at {at:?}"),
         }
         if let (Kind::Data, Armed::At(version), Some(n)) = (kind, at, path.strip_prefix("/v/")) {
-            let writing = world.model.lock().unwrap().writing[n.parse::<usize>().unwrap()];
+            let writing =
+                world.model.lock().unwrap().writing[n.trim_end_matches('x').parse::<usize>().unwrap()];
             assert!(
                 writing > version,
                 "{path}: a watch fired at version {version}, which nobody has changed"
@@ -197,12 +199,12 @@ async fn one_shot(world: Arc<World>, zk: ZooKeeper, path: String, kind: Kind, ar
 async fn lasting(
     world: Arc<World>,
     zk: ZooKeeper,
-    path: &'static str,
+    path: String,
     mode: AddWatchMode,
     heard: Cell<Option<Heard>>,
 ) {
     let mut watch: PersistentWatch = loop {
-        match zk.add_watch(path, mode).await {
+        match zk.add_watch(&path, mode).await {
             Ok(((), watch)) => break watch,
             Err(Error::ConnectionLoss { .. } | Error::NotConnected) => {}
             Err(Error::SessionExpired { .. } | Error::Closed { .. }) => return,
@@ -218,7 +220,7 @@ async fn lasting(
         match event {
             PersistentEvent::Changed(event) => {
                 assert_eq!(event.event_type, EventType::NodeDataChanged);
-                assert!(event.path.starts_with(path), "{event:?}");
+                assert!(event.path.starts_with(&path), "{event:?}");
                 heard.changed += 1;
                 world.count(|stats| stats.changed += 1);
             }
