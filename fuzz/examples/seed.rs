@@ -1,0 +1,62 @@
+//! Makes the seeds of the corpus of `decode` from the frames that were captured from Apache ZooKeeper, one of each kind
+//! and opcode, and some scripts for `session`. Run it in `fuzz/`: `cargo run --example seed`.
+
+use std::collections::{HashMap, VecDeque};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let (decode, session) = (format!("{root}/corpus/decode"), format!("{root}/corpus/session"));
+    fs::create_dir_all(&decode)?;
+    fs::create_dir_all(&session)?;
+    let frames = fs::read_to_string(format!("{root}/../proto/testdata/frames-3.8.txt"))?;
+    // Per connection: the opcodes of what has not been answered.
+    let mut connections: HashMap<&str, VecDeque<[u8; 4]>> = HashMap::new();
+    for line in frames.lines().filter(|line| !line.starts_with('#')) {
+        let mut fields = line.split(' ');
+        let (Some(direction), Some(connection), Some(hex)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let digits = hex.as_bytes().chunks(2);
+        let frame: Vec<u8> = digits
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap_or("0"), 16).unwrap_or(0))
+            .collect();
+        let (name, seed) = match (direction, connections.get_mut(connection)) {
+            (">", None) => {
+                connections.insert(connection, VecDeque::from([[0; 4]]));
+                ("connect".to_owned(), [&[0], &frame[..]].concat())
+            }
+            (">", Some(open)) => {
+                let opcode = [frame[4], frame[5], frame[6], frame[7]];
+                open.push_back(opcode);
+                (format!("request-{}", i32::from_be_bytes(opcode)), [&[2], &frame[..]].concat())
+            }
+            (_, Some(open)) if open.front() == Some(&[0; 4]) => {
+                open.pop_front();
+                ("connected".to_owned(), [&[1], &frame[..]].concat())
+            }
+            (_, _) if frame.starts_with(&[0xff; 4]) => ("event".to_owned(), [&[4], &frame[..]].concat()),
+            (_, Some(open)) => {
+                let opcode = open.pop_front().unwrap_or_default();
+                let name = format!("response-{}", i32::from_be_bytes(opcode));
+                (name, [&[3], &opcode[..], &frame[..]].concat())
+            }
+            (_, None) => continue,
+        };
+        let path = format!("{decode}/{name}");
+        if seed.len() < 512 && !fs::exists(&path)? {
+            fs::write(path, seed)?;
+        }
+    }
+    fs::write(format!("{decode}/frames"), [5, 4, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0, 0, 1, 0])?;
+    // Everything is refused; some is answered, with pauses and events; the connection ends, and the session.
+    fs::write(format!("{session}/refused"), [&[9], &[0x80_u8; 40][..]].concat())?;
+    let mut answered = vec![9_u8, 2, 0x0a];
+    for _ in 0..8 {
+        answered.extend([0x03, 0x43, 0x80, 0x00, 0x16, 0x12]);
+    }
+    answered.extend([7, 9, 0x12, 0x12, 0x80, 0x80, 7, 0xdf]);
+    fs::write(format!("{session}/answered"), answered)?;
+    fs::write(format!("{session}/garbage"), b"\xe5HTTP/1.1 400 Bad Request\r\n\r\n")
+}
