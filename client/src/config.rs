@@ -126,9 +126,10 @@ impl ZooKeeperBuilder {
     /// server counts the one that was asked for last.
     ///
     /// A session is for one client. A server cuts off the one before, which takes the session back when it notices,
-    /// and so on, some times a second, until one of them is closed; requests in between fail with
-    /// [`crate::Error::ConnectionLoss`]. Another member of an ensemble does not cut it off: it goes on to answer
-    /// reads, until the first write.
+    /// and so on, some times a second; requests in between fail with [`crate::Error::ConnectionLoss`]. That ends
+    /// when one of them closes the session, or is kept out of it for the session timeout and ends it for both.
+    /// Another member of an ensemble does not cut the one before off: it goes on to answer reads, until the first
+    /// write.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.resume = Some(credentials);
         self

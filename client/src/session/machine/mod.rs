@@ -30,7 +30,7 @@ use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a client of a read-only server waits before it looks for a writable one, the first time; twice as long
-/// every time after that.
+/// after every round over the others.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
@@ -288,7 +288,9 @@ impl Machine {
             Phase::Connected if self.reach.read_only && self.reach.look_at <= now => {
                 let host = self.hosts.other(self.reach.looks);
                 self.reach.looks = self.reach.looks.saturating_add(1);
-                let pause = FIRST_LOOK.saturating_mul(1 << self.reach.looks.min(16)).min(LONGEST_LOOK);
+                let others = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+                let round = self.reach.looks / others;
+                let pause = FIRST_LOOK.saturating_mul(1 << round.min(16)).min(LONGEST_LOOK);
                 self.reach.look_at = now + pause;
                 self.effects.push_back(Effect::Look(host));
             }
