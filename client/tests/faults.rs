@@ -5,7 +5,7 @@ mod common;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{TIMEOUT, builder, connected, create, id, open, real_time, reconnect, simulated, start, until};
+use common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
 use zk_curator_client::{CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
@@ -291,9 +291,9 @@ fn a_chain_of_faults_leaves_one_client_and_one_session() {
 
 #[test]
 fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
-    real_time(async {
-        let server = TestServer::start().await;
-        let zk = start(ZooKeeper::builder(server.connect_string())).await;
+    let count = |seed| async move {
+        let server = TestServer::in_memory().await;
+        let zk = start(builder(&server).seed(seed)).await;
         create(&zk, "/n").await.unwrap();
         let writers: Vec<_> = (0..8)
             .map(|_| {
@@ -312,9 +312,13 @@ fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
             })
             .collect();
         let cutter = async {
+            let mut random = fastrand::Rng::with_seed(seed);
             loop {
-                // Every time it is served again.
+                // Every time it is served again, or a little later.
                 zk.connected().await.unwrap();
+                for _ in 0..random.u8(..4) {
+                    tokio::task::yield_now().await;
+                }
                 server.disconnect_all();
                 tokio::task::yield_now().await;
             }
@@ -334,8 +338,15 @@ fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
         // The last cut may still be under way.
         while zk.sync("/n").await.is_err() {}
         let version = zk.exists("/n").await.unwrap().unwrap().version;
-        assert!((applied..=applied + unknown).contains(&version), "{applied} + {unknown}, not {version}");
+        assert!(
+            (applied..=applied + unknown).contains(&version),
+            "seed {seed}: {applied} + {unknown}, not {version}"
+        );
         assert_eq!(server.probe().sessions().len(), 1);
         zk.close().await.unwrap();
-    });
+        (applied, unknown)
+    };
+    let counts = (0..10).map(|seed| simulated(count(seed)));
+    let (applied, unknown) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    assert!(applied > 500 && unknown > 500, "the cuts come in the midst of it: {applied} {unknown}");
 }
