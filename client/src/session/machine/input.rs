@@ -11,7 +11,7 @@ use zk_curator_proto::{
     DecodeError, Decoder, ErrorCode, Record, Response, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES,
 };
 
-use super::{InFlight, Machine, Phase, Sent, Session};
+use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Sent, Session};
 use crate::session::{ExpiredBy, SessionState, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
 use crate::{Error, SessionCredentials, SessionId, SessionInfo};
@@ -85,6 +85,9 @@ impl Machine {
             return Ok(());
         }
         let info = SessionInfo::new(id, Duration::from_millis(timeout));
+        if self.session.is_none() && info.timeout > self.requested_timeout.max(LONGEST_UNASKED) {
+            warn!(session = %id, timeout, "the server grants a session timeout that nobody asked for");
+        }
         let password = response.password.unwrap_or_default();
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });

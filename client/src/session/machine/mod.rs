@@ -35,6 +35,13 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
+/// While there is no session that could be lost meanwhile, an attempt to connect has this long at least, however short
+/// the session timeout, and however many the hosts.
+const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
+/// A server that grants a longer session timeout than this, and than was asked for, is judged by the longer of these
+/// two. Otherwise one that grants weeks could be silent for weeks.
+const LONGEST_UNASKED: Duration = Duration::from_secs(60);
+
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
@@ -270,8 +277,7 @@ impl Machine {
         match self.phase {
             Phase::Waiting { until } if until <= now => {
                 let host = self.hosts.attempt(now);
-                let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
-                self.phase = Phase::Connecting { deadline: now + self.timeout() / hosts };
+                self.phase = Phase::Connecting { deadline: now + self.attempt_limit() };
                 debug!(%host, "connecting");
                 self.effects.push_back(Effect::Connect(host));
             }
@@ -475,12 +481,23 @@ impl Machine {
         self.session.as_ref().map_or(self.requested_timeout, |session| session.info.timeout)
     }
 
+    /// The session timeout as far as a server is judged by it. How long the session lives is for the servers to say.
+    fn judged_timeout(&self) -> Duration {
+        self.timeout().min(self.requested_timeout.max(LONGEST_UNASKED))
+    }
+
+    /// How long an attempt to connect may take.
+    fn attempt_limit(&self) -> Duration {
+        let share = self.judged_timeout() / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        if self.session.is_none() { share.max(SHORTEST_FIRST_ATTEMPT) } else { share }
+    }
+
     fn ping_interval(&self) -> Duration {
-        (self.timeout() / 3).min(LONGEST_PING_INTERVAL)
+        (self.judged_timeout() / 3).min(LONGEST_PING_INTERVAL)
     }
 
     fn silence_limit(&self) -> Duration {
-        self.timeout() * 2 / 3
+        self.judged_timeout() * 2 / 3
     }
 }
 

@@ -118,6 +118,64 @@ fn an_attempt_that_hangs_is_given_up_after_its_share_of_the_timeout() {
 }
 
 #[test]
+fn an_attempt_has_a_second_as_long_as_there_is_no_session_and_its_share_afterwards() {
+    let short = Duration::from_secs(1);
+    let mut rig = Rig::with("a:1,b:1,c:1,d:1,e:1", |builder| builder.session_timeout(short));
+    for _ in 0..7 {
+        rig.until_connect();
+        assert_eq!(rig.next_timer(), short);
+        rig.machine.on_connected(rig.now);
+        rig.pass(Duration::from_millis(999));
+        assert_eq!(rig.effects(), []);
+        rig.pass(Duration::from_millis(1));
+    }
+    rig.open();
+    rig.accept(short);
+    rig.cut();
+    // Now the session can be lost while one hangs.
+    rig.until_connect();
+    assert_eq!(rig.next_timer(), short / 5);
+}
+
+#[test]
+fn a_server_that_grants_weeks_is_left_in_a_minute_and_its_session_kept() {
+    const GRANTED: Duration = Duration::from_millis(i32::MAX as u64);
+    let minute = Duration::from_secs(60);
+    let hours = Duration::from_secs(2 * 3600);
+    for (asked, judged) in [(TIMEOUT, minute), (hours, hours)] {
+        let mut rig = Rig::with("h:1", |builder| builder.session_timeout(asked));
+        rig.open();
+        rig.accept(GRANTED);
+        assert_eq!(rig.states(), [SessionState::Connected(info(GRANTED))]);
+        let answer = rig.get("/a");
+        rig.pass(judged * 2 / 3 - Duration::from_millis(1));
+        assert_eq!(rig.states(), []);
+        rig.pass(Duration::from_millis(1));
+        assert_eq!(rig.states(), [SessionState::Disconnected]);
+        assert_eq!(now(answer), Err(Error::ConnectionLoss { sent: true }));
+        // One that hangs is left as well.
+        rig.until_connect();
+        assert_eq!(rig.next_timer(), judged);
+        // The session is over when the server said that it would be.
+        rig.pass(Duration::from_secs(3600));
+        assert_eq!(rig.states(), []);
+        assert_eq!(rig.machine.expires_at(), Some(rig.machine.seen_alive + GRANTED));
+    }
+}
+
+#[test]
+fn a_minute_that_nobody_asked_for_is_granted_without_more_ado() {
+    let minute = Duration::from_secs(60);
+    let mut rig = Rig::new();
+    rig.open();
+    rig.accept(minute);
+    rig.pass(minute * 2 / 3 - Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Connected(info(minute))]);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+}
+
+#[test]
 fn the_clock_ends_a_session_one_timeout_after_the_last_answered_request_was_sent() {
     let mut rig = Rig::connected();
     rig.pass(Duration::from_secs(1));
