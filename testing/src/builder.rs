@@ -1,6 +1,7 @@
 //! The settings of a server.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use zk_curator_proto::DEFAULT_MAX_FRAME;
@@ -13,6 +14,7 @@ const LONGEST: Duration = Duration::from_secs(40);
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) tcp: bool,
+    pub(crate) host: IpAddr,
     pub(crate) port: u16,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
@@ -32,6 +34,7 @@ pub(crate) struct Config {
 impl Config {
     pub(crate) const DEFAULT: Self = Self {
         tcp: true,
+        host: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 0,
         tick_time: Duration::from_millis(10),
         min_session_timeout: None,
@@ -68,9 +71,15 @@ impl TestServerBuilder {
         Self { config: Config::DEFAULT }
     }
 
-    /// Whether to listen on TCP, on 127.0.0.1. Default: yes. The in-memory network is always there.
+    /// Whether to listen on TCP. Default: yes. The in-memory network is always there.
     pub const fn tcp(mut self, listen: bool) -> Self {
         self.config.tcp = listen;
+        self
+    }
+
+    /// The address to listen on, for TCP. Default: 127.0.0.1, which only this machine reaches.
+    pub const fn host(mut self, host: IpAddr) -> Self {
+        self.config.host = host;
         self
     }
 

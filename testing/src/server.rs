@@ -1,7 +1,7 @@
 //! [`TestServer`]: the handle to an embedded server.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ impl TestServer {
     }
 
     pub(crate) async fn with_config(config: Config) -> io::Result<Self> {
-        let (tcp, port) = (config.tcp, config.port);
-        let listener = if tcp { Some(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?) } else { None };
+        let asked = SocketAddr::new(config.host, config.port);
+        let listener = if config.tcp { Some(TcpListener::bind(asked).await?) } else { None };
         let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let running = Running { shared: Arc::new(Shared::new(config)), addr };
         let server = Self { running: Arc::new(running) };
@@ -97,11 +97,17 @@ impl TestServer {
         self.running.addr
     }
 
-    /// The connect string of this server: `127.0.0.1:port`, or `memory:2181` of a server in memory only, whose
-    /// connector ignores it.
+    /// The connect string of this server for clients on this machine, such as `127.0.0.1:port`; or `memory:2181` of
+    /// a server in memory only, whose connector ignores it.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        self.addr().map_or_else(|| "memory:2181".to_owned(), |addr| addr.to_string())
+        let Some(mut addr) = self.addr() else {
+            return "memory:2181".to_owned();
+        };
+        if addr.ip().is_unspecified() {
+            addr.set_ip(if addr.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        addr.to_string()
     }
 
     /// Connects to this server through memory, whatever the connect string says.

@@ -6,6 +6,8 @@
 //! ```
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its terminal")]
 
+mod common;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -27,8 +29,9 @@ async fn main() -> ExitCode {
     };
     // From here on a signal ends the server, not only us.
     let stopped = async {
-        if let Err(error) = stop_signal().await {
-            eprintln!("zk-real: signals cannot be received: {error}");
+        match common::stop_signal() {
+            Ok(stopped) => stopped.await,
+            Err(error) => eprintln!("zk-real: cannot receive signals: {error}"),
         }
         ExitCode::from(130)
     };
@@ -68,22 +71,4 @@ async fn run(command: Option<Vec<OsString>>) -> ExitCode {
             ExitCode::from(127)
         }
     }
-}
-
-#[cfg(unix)]
-async fn stop_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-async fn stop_signal() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
 }

@@ -1,0 +1,162 @@
+//! The options of the command line.
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lexopt::{Arg, Parser};
+use zk_curator_testing::{TestServer, TestServerBuilder, ZooKeeperVersion};
+
+const HELP: &str = "\
+A ZooKeeper in memory, for tests: every operation and four-letter word, containers, TTL nodes.
+
+usage: zk-test-server [OPTION…]
+
+Prints one line `listening on HOST:PORT` when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0;
+a wrong option or a port that is taken are exit code 2.
+
+  --host ADDRESS              where to listen: an address, or a name of this machine [127.0.0.1]
+  --port N                    the TCP port; 0 is any free one [2181]
+  --tick-time MS              the granularity of session expiry, in milliseconds [2000]
+  --min-session-timeout MS    the shortest timeout of a session [2 ticks]
+  --max-session-timeout MS    the longest timeout of a session [20 ticks]
+  --max-client-connections N  how many connections one address may have; 0 is no limit [0]
+  --jute-max-buffer BYTES     the longest frame a client may send [1048575]
+  --container-interval MS     how often empty containers and outlived nodes are removed [1000]
+  --zookeeper-version V       behave like 3.8 or 3.9, where they differ [3.9]
+  --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
+  --read-only                 serve as a server without quorum does: read-only clients only, no writes
+  -h, --help                  print this
+  -V, --version               print the version";
+
+const VERSION: &str = concat!("zk-test-server ", env!("CARGO_PKG_VERSION"));
+
+/// The tick of Apache ZooKeeper's sample configuration.
+const TICK: Duration = Duration::from_secs(2);
+const CONTAINER_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest frame whose length its header can tell.
+const MAX_FRAME: u32 = i32::MAX.cast_unsigned();
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A text for standard output.
+    Print(String),
+    Serve(Box<Options>),
+}
+
+/// How to serve.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
+    /// What is neither an address nor a port.
+    pub(crate) builder: TestServerBuilder,
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// One line that tells what is wrong.
+pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
+    let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
+    let (mut tick, mut shortest, mut longest) = (TICK, None, None);
+    let mut builder = TestServer::builder().container_check_interval(CONTAINER_INTERVAL);
+    while let Some(argument) = arguments.next()? {
+        let name = match argument {
+            Arg::Long(name) => format!("--{name}"),
+            Arg::Short(name) => format!("-{name}"),
+            Arg::Value(_) => return Err(argument.unexpected()),
+        };
+        let mut value = Value { option: &name, arguments: &mut arguments };
+        match name.as_str() {
+            "-h" | "--help" => return Ok(Task::Print(HELP.to_owned())),
+            "-V" | "--version" => return Ok(Task::Print(VERSION.to_owned())),
+            "--host" => host = value.address()?,
+            "--port" => port = value.number(0..=u16::MAX)?,
+            "--tick-time" => tick = value.millis()?,
+            "--min-session-timeout" => shortest = Some(value.millis()?),
+            "--max-session-timeout" => longest = Some(value.millis()?),
+            "--max-client-connections" => {
+                builder = match value.number(0..=u32::MAX)? {
+                    0 => builder,
+                    limit => builder.max_client_connections(limit as usize),
+                };
+            }
+            "--jute-max-buffer" => builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize),
+            "--container-interval" => builder = builder.container_check_interval(value.millis()?),
+            "--zookeeper-version" => builder = builder.version(value.version()?),
+            "--super-digest" => builder = builder.super_digest(value.digest()?),
+            "--read-only" => builder = builder.read_only(true),
+            _ => return Err(lexopt::Error::UnexpectedOption(name)),
+        }
+    }
+    let (shortest, longest) = (shortest.unwrap_or(tick * 2), longest.unwrap_or(tick * 20));
+    if shortest > longest {
+        let text = format!("the shortest session timeout, {shortest:?}, is above the longest, {longest:?}");
+        return Err(text.into());
+    }
+    builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
+    Ok(Task::Serve(Box::new(Options { host, port, builder })))
+}
+
+/// The value of an option that is still to be read.
+struct Value<'a> {
+    option: &'a str,
+    arguments: &'a mut Parser,
+}
+
+impl Value<'_> {
+    fn text(&mut self) -> Result<String, lexopt::Error> {
+        self.arguments.value()?.into_string().map_err(|value| self.wrong(&value.display(), "UTF-8"))
+    }
+
+    fn wrong(&self, value: &dyn Display, wanted: &str) -> lexopt::Error {
+        format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
+    }
+
+    fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let text = self.text()?;
+        text.parse()
+            .ok()
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end())))
+    }
+
+    fn millis(&mut self) -> Result<Duration, lexopt::Error> {
+        self.number(1..=u32::MAX).map(|millis| Duration::from_millis(millis.into()))
+    }
+
+    fn address(&mut self) -> Result<IpAddr, lexopt::Error> {
+        let text = self.text()?;
+        if let Ok(address) = text.parse() {
+            return Ok(address);
+        }
+        let mut found = (text.as_str(), 0)
+            .to_socket_addrs()
+            .map_err(|error| self.wrong(&text, &format!("an address ({error})")))?;
+        found.next().map(|addr| addr.ip()).ok_or_else(|| self.wrong(&text, "an address"))
+    }
+
+    fn version(&mut self) -> Result<ZooKeeperVersion, lexopt::Error> {
+        let text = self.text()?;
+        match text.as_str() {
+            "3.8" => Ok(ZooKeeperVersion::V3_8),
+            "3.9" => Ok(ZooKeeperVersion::V3_9),
+            _ => Err(self.wrong(&text, "3.8 or 3.9")),
+        }
+    }
+
+    fn digest(&mut self) -> Result<String, lexopt::Error> {
+        let text = self.text()?;
+        match text.split_once(':') {
+            Some((user, hash)) if !user.is_empty() && !hash.is_empty() => Ok(text),
+            _ => Err(self.wrong(&text, "a name, a colon and a hash")),
+        }
+    }
+}

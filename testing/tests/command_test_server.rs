@@ -1,0 +1,224 @@
+//! The program `zk-test-server`, as a process.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+
+use std::process::{Output, Stdio};
+
+use common::{LONG, RawClient};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, ChildStdout, Command};
+use zk_curator_proto::records::{ConnectRequest, CreateMode};
+use zk_curator_proto::{ErrorCode, Request};
+
+/// A server that is ready.
+struct Server {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    address: String,
+}
+
+impl Server {
+    /// Starts the program on a free port.
+    async fn start(options: &[&str]) -> Self {
+        let mut process =
+            command(&[&["--port", "0"], options].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
+        let line = line.expect("a line before the end");
+        let Some(address) = line.strip_prefix("listening on ") else { panic!("{line}") };
+        let address = address.to_owned();
+        Self { process, lines, address }
+    }
+
+    async fn client(&self) -> RawClient {
+        RawClient::over_tcp(&self.address, 10_000).await
+    }
+
+    /// What the server answers to bytes, up to the end of the connection.
+    async fn ask(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(LONG, stream.read_to_string(&mut answer)).await.expect("an end").unwrap();
+        answer
+    }
+
+    /// Sends a signal; asserts that the program ends orderly, without another word.
+    async fn end(mut self, signal: &str) {
+        let pid = self.process.id().expect("it runs").to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap().success());
+        let status = tokio::time::timeout(LONG, self.process.wait()).await.expect("an end in time").unwrap();
+        assert_eq!(status.code(), Some(0), "{status}");
+        assert_eq!(self.lines.next_line().await.unwrap(), None);
+        assert!(TcpStream::connect(&self.address).await.is_err());
+    }
+}
+
+fn command(options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-test-server"));
+    command.args(options).kill_on_drop(true);
+    command
+}
+
+async fn output(options: &[&str]) -> Output {
+    tokio::time::timeout(LONG, command(options).output()).await.expect("an end in time").unwrap()
+}
+
+/// What the program says about options it refuses: one line, and nothing else.
+async fn refusal(options: &[&str]) -> String {
+    let Output { status, stdout, stderr } = output(options).await;
+    let text = String::from_utf8(stderr).unwrap();
+    assert_eq!((status.code(), stdout.len(), text.lines().count()), (Some(2), 0, 1), "{options:?}: {text}");
+    text
+}
+
+#[tokio::test]
+async fn it_serves_until_a_signal() {
+    for signal in ["TERM", "INT"] {
+        let server = Server::start(&[]).await;
+        let mut zk = server.client().await;
+        zk.create("/a", CreateMode::Persistent).await.unwrap();
+        assert_eq!(zk.children("/", false).await.unwrap(), ["a", "zookeeper"]);
+        server.end(signal).await;
+        zk.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
+    let server = Server::start(&["--tick-time", "100"]).await;
+    for (word, part) in [
+        ("ruok", "imok"),
+        ("wchc", "\n"),
+        ("wchp", "\n"),
+        ("dump", "SessionTracker"),
+        ("mntr", "zk_znode_count"),
+        ("envi", "zookeeper.version=3.9."),
+        ("conf", "maxClientCnxns=0\nminSessionTimeout=200\nmaxSessionTimeout=2000\n"),
+    ] {
+        let answer = server.ask(word.as_bytes()).await;
+        assert!(answer.contains(part), "{word}: {answer}");
+    }
+    for (asked, granted) in [(1, 200), (500, 500), (60_000, 2000)] {
+        assert_eq!(RawClient::over_tcp(&server.address, asked).await.session.timeout, granted);
+    }
+}
+
+#[tokio::test]
+async fn containers_and_outlived_nodes_are_removed_soon() {
+    let server = Server::start(&["--container-interval", "10"]).await;
+    let mut zk = server.client().await;
+    let container = common::create_body("/c", CreateMode::Container);
+    zk.call(Request::CreateContainer(container)).await.unwrap();
+    zk.create("/c/child", CreateMode::Persistent).await.unwrap();
+    zk.exists("/c", true).await.unwrap();
+    zk.delete("/c/child").await.unwrap();
+    assert_eq!(zk.event().await.1, "/c");
+    assert_eq!(zk.exists("/c", false).await, Err(ErrorCode::NoNode));
+}
+
+#[tokio::test]
+async fn options_change_what_it_is() {
+    let digest = zk_curator_testing::digest("super:secret");
+    let server = Server::start(&[
+        "--zookeeper-version=3.8",
+        "--super-digest",
+        &digest,
+        "--jute-max-buffer",
+        "1000",
+        "--max-client-connections",
+        "2",
+        "--min-session-timeout",
+        "3000",
+        "--max-session-timeout",
+        "5000",
+    ])
+    .await;
+    let conf = server.ask(b"conf").await;
+    assert!(conf.contains("tickTime=2000\nmaxClientCnxns=2\n"), "{conf}");
+    assert!(conf.contains("minSessionTimeout=3000\nmaxSessionTimeout=5000\n"), "{conf}");
+    assert!(server.ask(b"srvr").await.starts_with("Zookeeper version: 3.8."));
+    // Nobody but the super user may write there.
+    let mut zk = server.client().await;
+    assert_eq!(zk.set_data("/zookeeper/config", b"").await, Err(ErrorCode::NoAuth));
+    zk.call(common::auth("digest", b"super:secret")).await.unwrap();
+    zk.set_data("/zookeeper/config", b"").await.unwrap();
+    let mut other = server.client().await;
+    assert_eq!(server.ask(b"ruok").await, "", "a third connection");
+    other.write(&1001_i32.to_be_bytes()).await;
+    other.closed().await;
+}
+
+#[tokio::test]
+async fn a_read_only_server_serves_those_content_with_it() {
+    let server = Server::start(&["--read-only"]).await;
+    assert_eq!(server.ask(b"isro").await, "ro");
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    assert!(RawClient::open(Box::new(stream), common::new_session()).await.is_none());
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let request = ConnectRequest { read_only: true, ..common::new_session() };
+    let mut zk = RawClient::open(Box::new(stream), request).await.expect("a session");
+    assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::NotReadOnly));
+}
+
+// Elsewhere this machine is 127.0.0.1 alone.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn it_listens_where_it_is_told() {
+    let taken = TcpListener::bind("127.0.0.2:0").await.unwrap().local_addr().unwrap();
+    let server = Server::start(&["--host", "127.0.0.2", "--port", &taken.port().to_string()]).await;
+    assert_eq!(server.address, taken.to_string());
+    let server = Server::start(&["--host", "localhost"]).await;
+    assert_eq!(server.ask(b"ruok").await, "imok");
+}
+
+#[tokio::test]
+async fn help_and_version_are_told() {
+    for (option, part) in [
+        ("--help", "--tick-time MS"),
+        ("-h", "listening on HOST:PORT"),
+        ("--version", concat!("zk-test-server ", env!("CARGO_PKG_VERSION"))),
+        ("-V", "zk-test-server "),
+    ] {
+        let Output { status, stdout, stderr } = output(&[option]).await;
+        let text = String::from_utf8(stdout).unwrap();
+        assert_eq!((status.code(), stderr.len()), (Some(0), 0), "{option}");
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_option_is_one_line() {
+    for (options, part) in [
+        (&["--nonsense"][..], "'--nonsense'"),
+        (&["-x"], "'-x'"),
+        (&["2181"], "\"2181\""),
+        (&["--port"], "'--port'"),
+        (&["--port", "65536"], "'65536' for option '--port': wants a number from 0 to 65535"),
+        (&["--port", "-1"], "'--port'"),
+        (&["--port="], "'--port'"),
+        (&["--tick-time", "0"], "wants a number from 1 to"),
+        (&["--host", "a..b"], "'--host'"),
+        (&["--zookeeper-version", "4"], "wants 3.8 or 3.9"),
+        (&["--super-digest", "super"], "'--super-digest'"),
+        (&["--min-session-timeout", "41000"], "41s"),
+        (&["--read-only=yes"], "--read-only"),
+    ] {
+        let text = refusal(options).await;
+        assert!(text.starts_with("zk-test-server: ") && text.contains(part), "{options:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_had_is_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = taken.local_addr().unwrap();
+    let text = refusal(&["--port", &addr.port().to_string()]).await;
+    assert!(text.contains(&format!("cannot listen on {addr}: ")), "{text}");
+    // Of a network for documentation: no machine has it.
+    let text = refusal(&["--port", "0", "--host", "192.0.2.1"]).await;
+    assert!(text.contains("192.0.2.1"), "{text}");
+}
