@@ -10,16 +10,17 @@
     reason = "a benchmark talks to its terminal and ends when it fails"
 )]
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use common::{Spread, Wire, frames, resident};
 use zk_curator_client::{Acl, CreateMode, ZooKeeper};
-use zk_curator_proto::records::{
-    ConnectRequest, ConnectResponse, DataResponse, GetDataRequest, ReplyHeader, RequestHeader, Stat,
-};
+use zk_curator_proto::records::{ConnectResponse, DataResponse, GetDataRequest, ReplyHeader, Stat};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, Response, frame};
 use zk_curator_testing::real::RealZooKeeper;
 
@@ -67,7 +68,7 @@ fn watches(server: SocketAddr, count: usize) {
         let zk = ZooKeeper::builder(server.to_string()).connect().unwrap();
         zk.connected().await.unwrap();
         let path = |number: usize| format!("/{}/{number:08}", "x".repeat(50));
-        let before = resident();
+        let before = resident("self");
         let mut handles = Vec::with_capacity(count);
         for first in (0..count).step_by(500) {
             let pending: Vec<_> =
@@ -76,18 +77,12 @@ fn watches(server: SocketAddr, count: usize) {
                 handles.push(answer.await.unwrap().1);
             }
         }
-        let each = (resident() - before) / count;
+        let each = (resident("self") - before) / count;
         println!(
             "\n{count} idle watches on paths of {} bytes: {each} bytes of memory each, path included",
             path(0).len()
         );
     });
-}
-
-/// The memory of this process, in bytes.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
 /// One round: how many requests in how long, for how much CPU of the thread, and how long each took.
@@ -144,21 +139,6 @@ fn report(name: &str, rounds: &mut [Round]) -> (f64, f64, f64) {
     (throughput.median, cpu.median, p50.median)
 }
 
-/// A median, and half of the range in percent of it.
-struct Spread {
-    median: f64,
-    percent: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        let median = values[values.len() / 2];
-        Self { median, percent: (values[values.len() - 1] - values[0]) / 2.0 / median * 100.0 }
-    }
-}
-
 /// Time on the CPU of the calling thread.
 fn thread_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -211,50 +191,16 @@ impl Client {
 
 /// The least that any client can do: one write for all requests of a batch, reads until all are answered.
 struct Floor {
-    stream: TcpStream,
+    wire: Wire,
     batch: Vec<u8>,
     in_flight: usize,
-    input: BytesMut,
 }
 
 impl Floor {
     fn connect(server: SocketAddr, in_flight: usize) -> Self {
-        let mut stream = TcpStream::connect(server).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let mut out = BytesMut::new();
-        let connect = ConnectRequest {
-            timeout: 30_000,
-            password: Some(Bytes::from_static(&[0; 16])),
-            ..ConnectRequest::default()
-        };
-        frame::put(&mut out, |body| connect.encode(body));
-        stream.write_all(&out).unwrap();
-        let mut batch = BytesMut::new();
-        for xid in 1..=in_flight {
-            frame::put(&mut batch, |body| {
-                RequestHeader { xid: i32::try_from(xid).unwrap(), opcode: OpCode::GetData.code() }
-                    .encode(body);
-                Request::GetData(GetDataRequest { path: PATH.to_owned(), watch: false }).encode_body(body);
-            });
-        }
-        let mut floor = Self { stream, batch: batch.to_vec(), in_flight, input: BytesMut::new() };
-        floor.read_frames(1);
-        floor
-    }
-
-    fn read_frames(&mut self, mut count: usize) {
-        let mut chunk = [0; 64 * 1024];
-        while count > 0 {
-            while let Some(body) = frame::take(&mut self.input, 1 << 20).unwrap() {
-                drop(body);
-                count -= 1;
-            }
-            if count > 0 {
-                let read = self.stream.read(&mut chunk).unwrap();
-                assert_ne!(read, 0, "the server is gone");
-                self.input.extend_from_slice(&chunk[..read]);
-            }
-        }
+        let request = || Request::GetData(GetDataRequest { path: PATH.to_owned(), watch: false });
+        let batch = frames((0..in_flight).map(|_| request()));
+        Self { wire: Wire::connect(server), batch, in_flight }
     }
 
     fn run(&mut self, length: Duration) -> Round {
@@ -263,8 +209,8 @@ impl Floor {
         let mut requests = 0;
         while began.elapsed() < length {
             let sent = Instant::now();
-            self.stream.write_all(&self.batch).unwrap();
-            self.read_frames(self.in_flight);
+            self.wire.write(&self.batch);
+            self.wire.read_frames(self.in_flight, drop);
             latencies.push(sent.elapsed());
             requests += self.in_flight;
         }
