@@ -28,7 +28,7 @@ test *arguments:
 
 # The tests of what is off by default.
 test-features:
-    cargo test --workspace --all-features --lib --test 'tls_*' --test 'sasl_*'
+    cargo test --workspace --all-features --lib --test 'tls_*' --test 'sasl_*' --test 'feature_*'
 
 # The tests against Apache ZooKeeper and Apache Curator. Installs both (Debian).
 test-real *arguments:

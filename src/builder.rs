@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_client::Connector;
 
+use crate::compression::{Compression, CompressionProvider};
 use crate::error::Result;
 use crate::framework::{CuratorFramework, validate};
 use crate::namespace::Namespace;
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) auth: Vec<(String, Bytes)>,
     pub(crate) factory: Arc<dyn RawClientFactory>,
+    pub(crate) compression: Compression,
 }
 
 impl fmt::Debug for Settings {
@@ -47,6 +49,7 @@ impl fmt::Debug for Settings {
             .field("retry", &self.retry)
             .field("auth", &self.auth.iter().map(|(scheme, _)| scheme).collect::<Vec<_>>())
             .field("factory", &self.factory)
+            .field("compression", &self.compression)
             .finish()
     }
 }
@@ -63,6 +66,7 @@ impl Default for CuratorFrameworkBuilder {
             retry: Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 5)),
             auth: Vec::new(),
             factory: Arc::new(NativeFactory::default()),
+            compression: Compression::default(),
         };
         Self { settings, namespace: String::new() }
     }
@@ -115,6 +119,22 @@ impl CuratorFrameworkBuilder {
     /// Adds an identity, for example `("digest", "user:password")`, to every connection.
     pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
         self.settings.auth.push((scheme.into(), auth.into()));
+        self
+    }
+
+    /// How data are compressed and decompressed where that is asked for. Default: Curator's gzip, with the feature
+    /// `gzip`; else none.
+    pub fn compression_provider(mut self, provider: impl CompressionProvider) -> Self {
+        self.settings.compression.provider = Some(Arc::new(provider));
+        self
+    }
+
+    /// Compresses what all operations write and decompresses what they read, unless they say
+    /// [`uncompressed`](crate::op::CreateBuilder::uncompressed) or
+    /// [`undecompressed`](crate::op::GetDataBuilder::undecompressed); recipes included. Default: only what an operation
+    /// says.
+    pub const fn enable_compression(mut self) -> Self {
+        self.settings.compression.enabled = true;
         self
     }
 

@@ -83,10 +83,18 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The request is larger than servers accept.
     TooLarge,
+    /// A [schema](crate::schema) forbids it.
+    SchemaViolation,
+    /// The raw client, or the framework as it is configured, cannot do this.
+    Unsupported,
     /// More requests wait for answers than allowed.
     Overloaded,
     /// The framework was not started.
     NotStarted,
+
+    // Data of others.
+    /// The data of a node are not what was asked for: not compressed, too large when decompressed, or not of the type.
+    Undecodable,
 
     // The end.
     /// The framework was closed.
@@ -189,6 +197,9 @@ impl Error {
             | ErrorKind::InvalidPath
             | ErrorKind::InvalidArgument
             | ErrorKind::TooLarge
+            | ErrorKind::SchemaViolation
+            | ErrorKind::Unsupported
+            | ErrorKind::Undecodable
             | ErrorKind::Overloaded
             | ErrorKind::NotStarted
             | ErrorKind::Closed
@@ -227,6 +238,7 @@ fn kind_of(error: &RawError) -> ErrorKind {
         RawError::QueueFull { .. } => ErrorKind::Overloaded,
         RawError::InvalidPath(_) => ErrorKind::InvalidPath,
         RawError::InvalidArgument(_) => ErrorKind::InvalidArgument,
+        RawError::Unsupported(_) => ErrorKind::Unsupported,
         RawError::TooLarge { .. } => ErrorKind::TooLarge,
         // `Malformed`, `UnexpectedAnswer`, and whatever is added to that enum.
         _ => ErrorKind::Malformed,
@@ -256,6 +268,9 @@ impl fmt::Display for ErrorKind {
             Self::InvalidPath => "invalid path",
             Self::InvalidArgument => "invalid argument",
             Self::TooLarge => "request too large",
+            Self::SchemaViolation => "forbidden by a schema",
+            Self::Unsupported => "not supported",
+            Self::Undecodable => "data cannot be decoded",
             Self::Overloaded => "too many requests wait for answers",
             Self::NotStarted => "framework not started",
             Self::Closed => "framework closed",

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Error as RawError, SessionInfo};
 
 use crate::builder::{CuratorFrameworkBuilder, Settings};
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
@@ -300,6 +301,10 @@ impl Core {
 
     pub(crate) const fn close_timeout(&self) -> Duration {
         self.settings.session.close_timeout
+    }
+
+    pub(crate) const fn compression(&self) -> &Compression {
+        &self.settings.compression
     }
 
     pub(crate) fn retry_policy(&self) -> &dyn RetryPolicy {

@@ -68,6 +68,9 @@ pub enum Error {
     /// An argument is not valid. Never sent.
     #[error("{0}")]
     InvalidArgument(&'static str),
+    /// The client cannot do this. Never sent. [`crate::ZooKeeper`] does not fail with it; other raw clients do.
+    #[error("{0} is not supported by this client")]
+    Unsupported(&'static str),
     /// The request is larger than servers accept (`jute.maxbuffer`). Never sent.
     #[error("request of {length} bytes is over the limit of {limit}")]
     TooLarge {
@@ -103,6 +106,7 @@ impl Error {
             | Self::QueueFull { .. }
             | Self::InvalidPath(_)
             | Self::InvalidArgument(_)
+            | Self::Unsupported(_)
             | Self::TooLarge { .. } => false,
         }
     }
@@ -118,6 +122,7 @@ impl Error {
             Self::AuthFailed { .. } => Some(ErrorCode::AuthFailed),
             Self::InvalidPath(_) | Self::InvalidArgument(_) => Some(ErrorCode::BadArguments),
             Self::Malformed(_) | Self::UnexpectedAnswer => Some(ErrorCode::MarshallingError),
+            Self::Unsupported(_) => Some(ErrorCode::Unimplemented),
             Self::Closed { .. } | Self::QueueFull { .. } | Self::TooLarge { .. } => None,
         }
     }

@@ -35,6 +35,7 @@ pub struct CreateBuilder<R = output::Plain> {
     ttl: Option<Duration>,
     parents: Parents,
     protected: bool,
+    compressed: Option<bool>,
 }
 
 /// What to do about missing parents.
@@ -56,6 +57,7 @@ impl CreateBuilder {
             ttl: None,
             parents: Parents::Expect,
             protected: false,
+            compressed: None,
         }
     }
 
@@ -81,6 +83,7 @@ impl<R> CreateBuilder<R> {
             ttl: self.ttl,
             parents: self.parents,
             protected: self.protected,
+            compressed: self.compressed,
         }
     }
 
@@ -131,10 +134,23 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    async fn run(self, owned: bool, siblings: bool) -> Result<(OwnedNode, Vec<String>)> {
+    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    pub const fn compressed(mut self) -> Self {
+        self.compressed = Some(true);
+        self
+    }
+
+    /// Stores the data as they are, also where the framework compresses.
+    pub const fn uncompressed(mut self) -> Self {
+        self.compressed = Some(false);
+        self
+    }
+
+    async fn run(mut self, owned: bool, siblings: bool) -> Result<(OwnedNode, Vec<String>)> {
         let target = &self.target;
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
         validate_create(&target.path, self.mode.is_sequential()).map_err(invalid)?;
+        self.data = target.compress(self.compressed, self.data)?;
         let server_path = target.zk.ns().apply_create(&target.path, self.mode.is_sequential());
         let (parent, name) = split(&server_path);
         let protection =

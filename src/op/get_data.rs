@@ -2,6 +2,7 @@ use bytes::Bytes;
 use zk_curator_client::Stat;
 
 use super::{Target, awaits, output};
+use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::watch::Watched;
 
@@ -10,34 +11,56 @@ use crate::watch::Watched;
 #[must_use = "nothing is sent until it is awaited"]
 pub struct GetDataBuilder<R = output::Plain> {
     target: Target<R>,
+    decompressed: Option<bool>,
 }
 
 impl GetDataBuilder {
     pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "get_data", path) }
+        Self { target: Target::new(zk, "get_data", path), decompressed: None }
     }
 
     /// **Awaiting returns** `(Bytes, Stat)`.
     pub fn with_stat(self) -> GetDataBuilder<output::WithStat> {
-        GetDataBuilder { target: self.target.into() }
+        self.returning()
     }
 
     /// **Awaiting returns** a [`Watched`] `(Bytes, Stat)`: the watch fires when the data change or the node is
     /// deleted.
     pub fn watched(self) -> GetDataBuilder<output::Watched> {
-        GetDataBuilder { target: self.target.into() }
+        self.returning()
     }
 }
 
-awaits!(GetDataBuilder => Bytes, |this| {
-    this.target.read(|session, path| session.raw.get_data(path)).await.map(|answer| answer.data)
-});
+impl<R> GetDataBuilder<R> {
+    fn returning<S>(self) -> GetDataBuilder<S> {
+        GetDataBuilder { target: self.target.into(), decompressed: self.decompressed }
+    }
 
-awaits!(GetDataBuilder<output::WithStat> => (Bytes, Stat), |this| {
-    this.target.read(|session, path| session.raw.get_data(path)).await.map(|answer| (answer.data, answer.stat))
-});
+    /// Decompresses the data; fails with `Undecodable` if they cannot be. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    pub const fn decompressed(mut self) -> Self {
+        self.decompressed = Some(true);
+        self
+    }
+
+    /// Answers the data as they are stored, also where the framework decompresses.
+    pub const fn undecompressed(mut self) -> Self {
+        self.decompressed = Some(false);
+        self
+    }
+
+    async fn read(&self) -> Result<(Bytes, Stat)> {
+        let answer = self.target.read(|session, path| session.raw.get_data(path)).await?;
+        Ok((self.target.decompress(self.decompressed, answer.data)?, answer.stat))
+    }
+}
+
+awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data));
+
+awaits!(GetDataBuilder<output::WithStat> => (Bytes, Stat), |this| this.read().await);
 
 awaits!(GetDataBuilder<output::Watched> => Watched<(Bytes, Stat)>, |this| {
     let (answer, watch) = this.target.read(|session, path| session.raw.get_data_watched(path)).await?;
-    Ok(Watched::new((answer.data, answer.stat), watch, this.target.zk.ns()))
+    let data = this.target.decompress(this.decompressed, answer.data)?;
+    Ok(Watched::new((data, answer.stat), watch, this.target.zk.ns()))
 });

@@ -30,6 +30,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tracing::Instrument;
 
 pub use children::ChildrenBuilder;
@@ -136,6 +137,16 @@ impl<R> Target<R> {
 
     pub(crate) fn error(&self, error: zk_curator_client::Error) -> Error {
         Error::raw(self.operation, self.path.as_str(), error)
+    }
+
+    /// The data as they are stored; `wanted` is whether the operation asks for compression.
+    pub(crate) fn compress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+        self.zk.core().compression().compress(self.operation, &self.path, wanted, data)
+    }
+
+    /// The data as they were before they were stored.
+    pub(crate) fn decompress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+        self.zk.core().compression().decompress(self.operation, &self.path, wanted, data)
     }
 
     /// Sends a read, and sends it again as long as the retry policy allows.

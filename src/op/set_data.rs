@@ -17,11 +17,12 @@ pub struct SetDataBuilder {
     target: Target,
     data: Bytes,
     version: Option<i32>,
+    compressed: Option<bool>,
 }
 
 impl SetDataBuilder {
     pub(crate) const fn new(zk: CuratorFramework, path: String, data: Bytes) -> Self {
-        Self { target: Target::new(zk, "set_data", path), data, version: None }
+        Self { target: Target::new(zk, "set_data", path), data, version: None, compressed: None }
     }
 
     /// The version that the data must have. Default: any.
@@ -30,8 +31,21 @@ impl SetDataBuilder {
         self
     }
 
-    async fn run(self) -> Result<Stat> {
+    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    pub const fn compressed(mut self) -> Self {
+        self.compressed = Some(true);
+        self
+    }
+
+    /// Stores the data as they are, also where the framework compresses.
+    pub const fn uncompressed(mut self) -> Self {
+        self.compressed = Some(false);
+        self
+    }
+
+    async fn run(mut self) -> Result<Stat> {
         let path = self.target.server_path()?;
+        self.data = self.target.compress(self.compressed, self.data)?;
         let mut budget = Budget::new(self.target.zk.core());
         let mut unknown = None;
         loop {

@@ -95,7 +95,20 @@ impl Transaction {
         self
     }
 
+    /// Compresses what is written, if the framework is to.
+    fn compress(&mut self) -> Result<()> {
+        let core = Arc::clone(self.target.zk.core());
+        for op in &mut self.ops {
+            if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = op {
+                let plain = std::mem::take(data);
+                *data = core.compression().compress(self.target.operation, path, None, plain)?;
+            }
+        }
+        Ok(())
+    }
+
     async fn run(mut self) -> Result<Vec<OpResult>> {
+        self.compress()?;
         for op in &mut self.ops {
             let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
             let (Op::Create { path, .. }
