@@ -32,6 +32,9 @@ use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
 pub struct CuratorFrameworkBuilder {
     settings: Settings,
     namespace: String,
+    native: NativeFactory,
+    /// Instead of it.
+    raw_client: Option<Arc<dyn RawClientFactory>>,
 }
 
 pub(crate) struct Settings {
@@ -68,7 +71,7 @@ impl Default for CuratorFrameworkBuilder {
             factory: Arc::new(NativeFactory::default()),
             compression: Compression::default(),
         };
-        Self { settings, namespace: String::new() }
+        Self { settings, namespace: String::new(), native: NativeFactory::default(), raw_client: None }
     }
 }
 
@@ -138,15 +141,26 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// How the native client reaches servers, for example through the in-memory network of a test server.
-    /// Default: TCP.
-    pub fn connector(self, connector: Arc<dyn Connector>) -> Self {
-        self.raw_client(Arc::new(NativeFactory::new(connector)))
+    /// How the native client reaches servers: with TLS, by a `tls::TlsConnector` (feature `tls`), or for example
+    /// through the in-memory network of a test server. Default: TCP.
+    pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.native = self.native.connector(connector);
+        self
     }
 
-    /// Uses another raw client. Default: [`NativeFactory`].
+    /// Proves on every connection of the native client, with SASL DIGEST-MD5 and before anything else, who the client
+    /// is; see [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
+    ///
+    /// Servers that refuse make [`CuratorFramework::start`] fail with `AuthFailed`.
+    #[cfg(feature = "sasl")]
+    pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.native = self.native.sasl_digest_md5(user, password);
+        self
+    }
+
+    /// Uses another raw client, which knows nothing of the settings of the native one. Default: [`NativeFactory`].
     pub fn raw_client(mut self, factory: Arc<dyn RawClientFactory>) -> Self {
-        self.settings.factory = factory;
+        self.raw_client = Some(factory);
         self
     }
 
@@ -155,7 +169,8 @@ impl CuratorFrameworkBuilder {
     /// # Errors
     /// `InvalidArgument` when the connect string or a timeout is not valid, `InvalidPath` when the namespace
     /// is not.
-    pub fn build(self) -> Result<CuratorFramework> {
+    pub fn build(mut self) -> Result<CuratorFramework> {
+        self.settings.factory = self.raw_client.unwrap_or_else(|| Arc::new(self.native));
         let namespace = Namespace::parse("build", &self.namespace)?;
         validate(&*self.settings.factory, &self.settings)?;
         Ok(CuratorFramework::new(self.settings, namespace))

@@ -1,5 +1,6 @@
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use zk_curator_client::path::PathError;
@@ -9,6 +10,9 @@ use zk_curator_client::{Error as RawError, ErrorCode};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An operation failed: which one, on which path, and why.
+///
+/// The source, if there is one, tells more than the kind. For a connection that was lost, or that there never was, it is
+/// the [`io::Error`] with which that happened ([`CuratorFramework::last_failure`](crate::CuratorFramework::last_failure)).
 ///
 /// ```
 /// # fn handle(error: zk_curator::Error) {
@@ -114,6 +118,12 @@ impl Error {
 
     pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into().into());
+        self
+    }
+
+    /// Names the failure of the connection, which tells more than that there was one.
+    pub(crate) fn because(mut self, failure: Arc<io::Error>) -> Self {
+        self.source = Some(failure);
         self
     }
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -96,8 +97,8 @@ impl CuratorFramework {
     /// Starts the background tasks and waits until a server is reached.
     ///
     /// # Errors
-    /// * `ConnectionLoss` when none was reached within the connection timeout. The framework is started all
-    ///   the same and goes on trying, until it is closed.
+    /// * `ConnectionLoss` when none was reached within the connection timeout; its source says why, if an attempt has
+    ///   failed by then. The framework is started all the same and goes on trying, until it is closed.
     /// * `AuthFailed` when the servers refuse the credentials.
     /// * `InvalidArgument` when it was started before, `Closed` when it was closed.
     ///
@@ -120,7 +121,7 @@ impl CuratorFramework {
         tokio::spawn(supervise(Arc::clone(core)));
         timeout(core.connection_timeout(), self.reach(OP))
             .await
-            .unwrap_or_else(|_| Err(Error::raw(OP, "", RawError::NotConnected)))
+            .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
     }
 
     /// Waits until a server is reached that accepts the credentials.
@@ -132,7 +133,7 @@ impl CuratorFramework {
             // Servers answer in order, so the credentials have been judged when this is answered.
             match session.raw.exists("/").await {
                 Ok(_) => break,
-                Err(error) => budget.spend(Error::raw(operation, "", error), session.epoch).await?,
+                Err(error) => budget.spend(core.error(operation, "", error), session.epoch).await?,
             }
         }
         let connected = self.states().until(|status| status.state.is_connected()).await;
@@ -164,7 +165,7 @@ impl CuratorFramework {
             // The sender lives in the core, which lives at least as long as this handle.
             Err(_) => Ok(()),
         };
-        result.map_err(|error| Error::raw("close", "", error))
+        result.map_err(|error| core.error("close", "", error))
     }
 
     /// The state of the connection now.
@@ -202,6 +203,17 @@ impl CuratorFramework {
     #[must_use]
     pub fn session(&self) -> Option<SessionInfo> {
         self.status().session
+    }
+
+    /// Why the last connection of the present session, or the last attempt to open one, failed; `None` when none has.
+    /// It stays when a later attempt succeeds. An error of the kind `ConnectionLoss` or `AuthFailed` has it as its
+    /// source.
+    ///
+    /// For people: it is what a service should log when it is not connected for long. With TLS,
+    /// `tls::TlsError::of` finds in it what is wrong with a certificate.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Arc<io::Error>> {
+        self.handle.core.last_failure()
     }
 
     /// The same framework with another namespace in place of its own; the empty string for none.
@@ -323,6 +335,25 @@ impl Core {
             },
         };
         Err(Error::new(missing, operation, path))
+    }
+
+    /// What an operation fails with: also why there is no connection, if that is why.
+    pub(crate) fn error(&self, operation: &'static str, path: &str, error: RawError) -> Error {
+        let failure = match error {
+            RawError::ConnectionLoss { .. } | RawError::NotConnected | RawError::AuthFailed { .. } => {
+                self.last_failure()
+            }
+            _ => None,
+        };
+        let error = Error::raw(operation, path, error);
+        match failure {
+            Some(failure) => error.because(failure),
+            None => error,
+        }
+    }
+
+    fn last_failure(&self) -> Option<Arc<io::Error>> {
+        self.session.borrow().as_ref()?.raw.last_failure()
     }
 
     /// Waits for a session after the one with this epoch. Only janitors wait without a limit.

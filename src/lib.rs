@@ -37,7 +37,7 @@
 //!
 //! Features, all off by default: `tls` for TLS to the servers, by a
 //! [connector](CuratorFrameworkBuilder::connector) from the module `tls`; `sasl` for SASL DIGEST-MD5, by
-//! `raw::NativeFactory::sasl_digest_md5`; `gzip` for Curator's [`compression`].
+//! `CuratorFrameworkBuilder::sasl_digest_md5`; `gzip` for Curator's [`compression`].
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.

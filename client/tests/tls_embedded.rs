@@ -2,24 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 mod certificates;
+mod tls_front;
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use certificates::{Authority, Identity};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tls_front::{acceptor, front, front_with, listen};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use zk_curator_client::tls::{TlsConnector, TlsConnectorBuilder, TlsError, TlsErrorKind};
 use zk_curator_client::{
     Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport, ZooKeeper,
@@ -31,60 +27,6 @@ const HERE: &str = "127.0.0.1";
 /// Bounds a test.
 async fn within<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test takes too long")
-}
-
-/// A listener that is served by `serve`, one connection after the other or several at once.
-async fn listen<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let listener = TcpListener::bind((HERE, 0)).await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(serve(stream));
-        }
-    });
-    addr
-}
-
-fn acceptor(
-    identity: &Identity,
-    client_ca: Option<&Authority>,
-    versions: &[&'static SupportedProtocolVersion],
-) -> TlsAcceptor {
-    let provider = Arc::new(ring::default_provider());
-    let config =
-        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions).unwrap();
-    let config = match client_ca {
-        None => config.with_no_client_auth(),
-        Some(ca) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()).unwrap();
-            config.with_client_cert_verifier(
-                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap(),
-            )
-        }
-    };
-    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
-    Arc::new(config.with_single_cert(vec![certificate], key).unwrap()).into()
-}
-
-/// TLS in front of `server`.
-async fn front(server: &TestServer, acceptor: TlsAcceptor) -> SocketAddr {
-    let behind = server.addr().unwrap();
-    listen(move |stream| {
-        let acceptor = acceptor.clone();
-        async move {
-            // A client that refuses the certificate is none of our business, nor is how the connection ends.
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            let mut plain = TcpStream::connect(behind).await.unwrap();
-            drop(copy_bidirectional(&mut stream, &mut plain).await);
-        }
-    })
-    .await
 }
 
 fn trusting(ca: &Authority) -> TlsConnectorBuilder {
@@ -197,6 +139,73 @@ async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
     .await;
 }
 
+/// Waits until the connection is lost and another one is there.
+async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
+    let mut states = zk.states();
+    server.disconnect_all();
+    while states.next().await != Some(SessionState::Disconnected) {}
+    while !matches!(states.next().await.unwrap(), SessionState::Connected(_)) {}
+}
+
+#[tokio::test]
+async fn replaced_certificates_are_used_from_the_next_connection_on() {
+    within(async {
+        let directory = std::env::temp_dir().join(format!("zk-curator-rotated-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str| directory.join(name);
+        let write = |name: &str, text: &str| std::fs::write(file(name), text).unwrap();
+        let server = TestServer::start().await;
+        // Everything changes: the CA of the server and that of the clients.
+        let generation = || {
+            let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
+            let acceptor = acceptor(&ca.server(&[HERE]), Some(&clients), &[&TLS13]);
+            (ca, clients.client("worker"), acceptor)
+        };
+        let (ca, worker, old) = generation();
+        write("ca.pem", &ca.pem);
+        write("worker.pem", &worker.certificate);
+        write("worker.key", &worker.key);
+        let serving = Arc::new(Mutex::new(old));
+        let addr = front_with(&server, Arc::clone(&serving)).await;
+        let tls = TlsConnector::builder()
+            .ca_file(file("ca.pem"))
+            .client_certificate_file(file("worker.pem"), file("worker.key"));
+        let zk = client(addr, tls);
+        let session = zk.connected().await.unwrap();
+
+        let (ca, worker, new) = generation();
+        *serving.lock().unwrap() = new;
+        write("ca.pem", &ca.pem);
+        write("worker.pem", &worker.certificate);
+        // Half of a change is none: the old ones are of no use at this server.
+        let mut states = zk.states();
+        server.disconnect_all();
+        while states.next().await != Some(SessionState::Disconnected) {}
+        let failure = loop {
+            let failure = zk.last_failure();
+            if let Some(error) = failure.as_deref().and_then(TlsError::of) {
+                break error.kind().clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        assert!(matches!(failure, TlsErrorKind::UnknownCa | TlsErrorKind::InvalidCertificate), "{failure}");
+        write("worker.key", &worker.key);
+        while !matches!(states.next().await.unwrap(), SessionState::Connected(_)) {}
+        assert_eq!(zk.session().map(|now| now.id), Some(session.id));
+
+        // What cannot be used does no harm, nor does what is gone.
+        write("worker.key", &ca.client("other").key);
+        reconnect(&server, &zk).await;
+        write("ca.pem", "");
+        reconnect(&server, &zk).await;
+        std::fs::remove_dir_all(&directory).unwrap();
+        reconnect(&server, &zk).await;
+        assert_eq!(zk.session().map(|now| now.id), Some(session.id));
+        zk.close().await.unwrap();
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn servers_that_do_not_speak_tls_are_told_apart() {
     within(async {
@@ -251,7 +260,7 @@ async fn a_server_that_never_answers_costs_one_attempt() {
         .await;
         let server = TestServer::start().await;
         let good = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS13])).await;
-        // Whichever of the two is tried first, both have their half of the timeout.
+        // Whichever of the two is tried first: both have a second.
         for seed in 0..4 {
             let zk = ZooKeeper::builder(format!("{silent},{good}"))
                 .seed(seed)

@@ -136,7 +136,7 @@ impl<R> Target<R> {
     }
 
     pub(crate) fn error(&self, error: zk_curator_client::Error) -> Error {
-        Error::raw(self.operation, self.path.as_str(), error)
+        self.zk.core().error(self.operation, &self.path, error)
     }
 
     /// The data as they are stored; `wanted` is whether the operation asks for compression.

@@ -8,6 +8,7 @@ mod native;
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,10 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn states(&self) -> RawStates;
     /// The session, once there is one.
     fn session(&self) -> Option<SessionInfo>;
+    /// Why the last connection, or the last attempt to open one, failed, if it is known.
+    fn last_failure(&self) -> Option<Arc<io::Error>> {
+        None
+    }
     /// Creates a node; `op` is an [`Op::Create`].
     fn create(&self, op: Op) -> RawFuture<Created>;
     /// Deletes a node.

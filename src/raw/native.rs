@@ -1,3 +1,4 @@
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -41,9 +42,15 @@ impl NativeFactory {
         }
     }
 
+    /// Reaches servers through another connector.
+    #[must_use]
+    pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.connector = connector;
+        self
+    }
+
     /// Proves with SASL DIGEST-MD5 who the client is, on every connection and before anything else; see
-    /// [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Given to
-    /// [`raw_client`](crate::CuratorFrameworkBuilder::raw_client). Default: not at all.
+    /// [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
     #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -99,6 +106,10 @@ impl RawClient for ZooKeeper {
 
     fn session(&self) -> Option<SessionInfo> {
         Self::session(self)
+    }
+
+    fn last_failure(&self) -> Option<Arc<io::Error>> {
+        Self::last_failure(self)
     }
 
     fn create(&self, op: Op) -> RawFuture<Created> {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::fs;
@@ -15,18 +16,33 @@ use super::TlsConnector;
 use super::verify::AnyHostVerifier;
 
 /// Settings of a [`TlsConnector`].
-#[derive(Default)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct TlsConnectorBuilder {
+    certificates: Certificates,
+    server_name: Option<String>,
+}
+
+/// Which certificates to take, and where they are.
+#[derive(Debug, Default)]
+pub(super) struct Certificates {
     cas: Vec<Pem>,
     identity: Option<(Pem, Pem)>,
-    server_name: Option<String>,
     accepts_any_host: bool,
 }
 
 enum Pem {
     Bytes(Vec<u8>),
     File(PathBuf),
+}
+
+type Text<'a> = Cow<'a, [u8]>;
+
+/// What is in the PEM.
+#[derive(Hash)]
+pub(super) struct Material<'a> {
+    cas: Vec<Text<'a>>,
+    identity: Option<(Text<'a>, Text<'a>)>,
 }
 
 /// Why TLS could not be configured.
@@ -101,15 +117,16 @@ impl fmt::Display for TlsInput {
 }
 
 impl TlsConnectorBuilder {
-    /// Adds a file with the certificates, in PEM, of one or more CAs that may issue the servers' certificates.
+    /// Adds a file with the certificates, in PEM, of one or more CAs that may issue the servers' certificates. To trust
+    /// whom the machine trusts, name the file in which it keeps these, such as `/etc/ssl/certs/ca-certificates.crt`.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.cas.push(Pem::File(path.into()));
+        self.certificates.cas.push(Pem::File(path.into()));
         self
     }
 
     /// [`TlsConnectorBuilder::ca_file`], with the PEM itself.
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.cas.push(Pem::Bytes(pem.into()));
+        self.certificates.cas.push(Pem::Bytes(pem.into()));
         self
     }
 
@@ -120,7 +137,7 @@ impl TlsConnectorBuilder {
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
     ) -> Self {
-        self.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
+        self.certificates.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
         self
     }
 
@@ -130,7 +147,7 @@ impl TlsConnectorBuilder {
         certificate: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
     ) -> Self {
-        self.identity = Some((Pem::Bytes(certificate.into()), Pem::Bytes(key.into())));
+        self.certificates.identity = Some((Pem::Bytes(certificate.into()), Pem::Bytes(key.into())));
         self
     }
 
@@ -148,11 +165,12 @@ impl TlsConnectorBuilder {
     ///
     /// [`TlsConnectorBuilder::server_name`] is the better way where it is possible.
     pub const fn danger_accept_any_host_name(mut self) -> Self {
-        self.accepts_any_host = true;
+        self.certificates.accepts_any_host = true;
         self
     }
 
-    /// Reads the files, once, and checks what is in them. It blocks while it reads.
+    /// Reads the files and checks what is in them. It blocks while it reads. The connector
+    /// [reads them again](super#when-certificates-change) for every connection.
     ///
     /// # Errors
     /// A [`TlsConfigError`].
@@ -163,7 +181,38 @@ impl TlsConnectorBuilder {
                 ServerName::try_from(name.clone()).map_err(|_| TlsConfigError::InvalidServerName(name))
             })
             .transpose()?;
-        let roots = roots(&self.cas)?;
+        TlsConnector::new(self.certificates, server_name)
+    }
+}
+
+impl Certificates {
+    pub(super) const fn accepts_any_host(&self) -> bool {
+        self.accepts_any_host
+    }
+
+    pub(super) const fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Whether there is anything that can change.
+    pub(super) fn has_files(&self) -> bool {
+        let mut identity = self.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+        self.cas.iter().any(Pem::is_file) || identity.any(Pem::is_file)
+    }
+
+    /// Reads the files.
+    pub(super) fn read(&self) -> Result<Material<'_>, TlsConfigError> {
+        Ok(Material {
+            cas: self.cas.iter().map(Pem::read).collect::<Result<_, _>>()?,
+            identity: match &self.identity {
+                Some((certificate, key)) => Some((certificate.read()?, key.read()?)),
+                None => None,
+            },
+        })
+    }
+
+    pub(super) fn config(&self, material: &Material<'_>) -> Result<ClientConfig, TlsConfigError> {
+        let roots = roots(&material.cas)?;
         let config = tls12_or_later();
         let config = if self.accepts_any_host {
             let algorithms = config.crypto_provider().signature_verification_algorithms;
@@ -172,32 +221,15 @@ impl TlsConnectorBuilder {
         } else {
             config.with_root_certificates(roots)
         };
-        let config = match &self.identity {
-            None => config.with_no_client_auth(),
-            Some((certificates, key)) => {
-                let certificates = certificates.certificates(TlsInput::ClientCertificate)?;
+        match &material.identity {
+            None => Ok(config.with_no_client_auth()),
+            Some((chain, key)) => {
+                let chain = certificates(chain, TlsInput::ClientCertificate)?;
                 config
-                    .with_client_auth_cert(certificates, key.key()?)
-                    .map_err(|error| TlsConfigError::InvalidIdentity { source: error.into() })?
+                    .with_client_auth_cert(chain, private_key(key)?)
+                    .map_err(|error| TlsConfigError::InvalidIdentity { source: error.into() })
             }
-        };
-        Ok(TlsConnector {
-            tls: Arc::new(config).into(),
-            server_name,
-            checks_host: !self.accepts_any_host,
-            has_certificate: self.identity.is_some(),
-        })
-    }
-}
-
-impl fmt::Debug for TlsConnectorBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsConnectorBuilder")
-            .field("cas", &self.cas)
-            .field("identity", &self.identity)
-            .field("server_name", &self.server_name)
-            .field("accepts_any_host", &self.accepts_any_host)
-            .finish()
+        }
     }
 }
 
@@ -217,13 +249,13 @@ fn tls12_or_later() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("invariant: the provider has cipher suites for both versions")
 }
 
-fn roots(cas: &[Pem]) -> Result<RootCertStore, TlsConfigError> {
+fn roots(cas: &[Text<'_>]) -> Result<RootCertStore, TlsConfigError> {
     if cas.is_empty() {
         return Err(TlsConfigError::NoCa);
     }
     let mut roots = RootCertStore::empty();
-    for ca in cas {
-        for certificate in ca.certificates(TlsInput::Ca)? {
+    for pem in cas {
+        for certificate in certificates(pem, TlsInput::Ca)? {
             roots.add(certificate).map_err(|error| TlsConfigError::InvalidCa { source: error.into() })?;
         }
     }
@@ -231,7 +263,11 @@ fn roots(cas: &[Pem]) -> Result<RootCertStore, TlsConfigError> {
 }
 
 impl Pem {
-    fn read(&self) -> Result<std::borrow::Cow<'_, [u8]>, TlsConfigError> {
+    const fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    fn read(&self) -> Result<Text<'_>, TlsConfigError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.into()),
             Self::File(path) => fs::read(path)
@@ -239,27 +275,26 @@ impl Pem {
                 .map_err(|source| TlsConfigError::Read { path: path.clone(), source }),
         }
     }
+}
 
-    /// All of them; at least one.
-    fn certificates(&self, what: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
-        let certificates = CertificateDer::pem_slice_iter(&self.read()?)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| invalid_pem(what, error))?;
-        if certificates.is_empty() { Err(TlsConfigError::Missing { what }) } else { Ok(certificates) }
-    }
+/// All of them; at least one.
+fn certificates(pem: &[u8], what: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+    let certificates = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| invalid_pem(what, error))?;
+    if certificates.is_empty() { Err(TlsConfigError::Missing { what }) } else { Ok(certificates) }
+}
 
-    /// The first one.
-    fn key(&self) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
-        let pem = self.read()?;
-        PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
-            // PKCS #8, and what OpenSSL did before it.
-            if contains(&pem, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(&pem, b"Proc-Type: 4,ENCRYPTED") {
-                TlsConfigError::EncryptedKey
-            } else {
-                invalid_pem(TlsInput::ClientKey, error)
-            }
-        })
-    }
+/// The first one.
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| {
+        // PKCS #8, and what OpenSSL did before it.
+        if contains(pem, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(pem, b"Proc-Type: 4,ENCRYPTED") {
+            TlsConfigError::EncryptedKey
+        } else {
+            invalid_pem(TlsInput::ClientKey, error)
+        }
+    })
 }
 
 fn invalid_pem(what: TlsInput, error: pem::Error) -> TlsConfigError {

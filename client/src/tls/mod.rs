@@ -36,6 +36,12 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # When certificates change
+//! Files are read again for every connection. So put the new files in place of the old ones, each in one step (`mv`), and
+//! the next connection is made with them; the present one lives on. Files that are missing, not valid, or do not fit
+//! together do no harm: the client goes on with those it had, and says so at the level `warn`. For a CA that changes, name
+//! the old and the new one for a while, in one file or two. What was given as PEM, and not as a file, stays as it is.
+//!
 //! # When it fails
 //! A handshake that fails is one failed attempt to connect: the client goes on with the next server. It says why at the
 //! level `warn`, and in [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure), in which [`TlsError::of`] finds the
@@ -46,15 +52,18 @@ mod error;
 mod transport;
 mod verify;
 
+use std::error::Error;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::connector::{Connector, Transport, open_tcp};
 
+use builder::Certificates;
 pub use builder::{TlsConfigError, TlsConnectorBuilder, TlsInput};
 pub use error::{TlsError, TlsErrorKind};
 use transport::TlsTransport;
@@ -64,13 +73,26 @@ use transport::TlsTransport;
 /// The certificate of the server must come from a CA that was given, and be for the host of the connect string. What
 /// bounds an attempt to connect bounds the handshake as well. When the client lets go of a connection, the server is
 /// told (`close_notify`), unless the network takes no more.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct TlsConnector {
-    tls: tokio_rustls::TlsConnector,
+    keys: Arc<Keys>,
     /// Instead of the host that is connected to.
     server_name: Option<ServerName<'static>>,
-    checks_host: bool,
-    has_certificate: bool,
+}
+
+/// Where the certificates are, and what was made of those that were read last.
+struct Keys {
+    certificates: Certificates,
+    /// With random keys, so that nobody can choose what looks unchanged.
+    hasher: RandomState,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Clone)]
+struct Loaded {
+    /// Of what was read, which is not kept: there are secrets in it.
+    fingerprint: u64,
+    tls: tokio_rustls::TlsConnector,
 }
 
 impl TlsConnector {
@@ -78,14 +100,63 @@ impl TlsConnector {
     pub fn builder() -> TlsConnectorBuilder {
         TlsConnectorBuilder::default()
     }
+
+    fn new(
+        certificates: Certificates,
+        server_name: Option<ServerName<'static>>,
+    ) -> Result<Self, TlsConfigError> {
+        let hasher = RandomState::new();
+        let loaded = {
+            let material = certificates.read()?;
+            let tls = Arc::new(certificates.config(&material)?).into();
+            Mutex::new(Loaded { fingerprint: hasher.hash_one(&material), tls })
+        };
+        Ok(Self { keys: Arc::new(Keys { certificates, hasher, loaded }), server_name })
+    }
+
+    /// With what the files hold now.
+    async fn present(&self) -> tokio_rustls::TlsConnector {
+        if self.keys.certificates.has_files() {
+            let keys = Arc::clone(&self.keys);
+            // It fails only when it panics or the runtime ends: then with the files of before, or not at all.
+            drop(tokio::task::spawn_blocking(move || keys.refresh()).await);
+        }
+        self.keys.loaded().tls.clone()
+    }
 }
 
-impl fmt::Debug for TlsConnector {
+impl Keys {
+    /// Reads the files again. What cannot be used is left: it may be half of a change.
+    fn refresh(&self) {
+        if let Err(error) = self.reload() {
+            let cause = error.source().map(tracing::field::display);
+            tracing::warn!(%error, cause, "changed certificates cannot be used; going on with those from before");
+        }
+    }
+
+    fn reload(&self) -> Result<(), TlsConfigError> {
+        let material = self.certificates.read()?;
+        let fingerprint = self.hasher.hash_one(&material);
+        // What is the same is kept: it remembers sessions of TLS, which are quicker to resume.
+        if self.loaded().fingerprint != fingerprint {
+            let tls = Arc::new(self.certificates.config(&material)?).into();
+            *self.loaded() = Loaded { fingerprint, tls };
+            tracing::info!("certificates have changed");
+        }
+        Ok(())
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        // Replaced as a whole: whole, whatever panicked.
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsConnector")
-            .field("server_name", &self.server_name)
-            .field("checks_host", &self.checks_host)
-            .field("has_certificate", &self.has_certificate)
+        f.debug_struct("Keys")
+            .field("checks_host", &!self.certificates.accepts_any_host())
+            .field("has_certificate", &self.certificates.has_identity())
             .finish_non_exhaustive()
     }
 }
@@ -101,7 +172,7 @@ impl Connector for TlsConnector {
         };
         let peer: Arc<str> = host.into();
         let tcp = open_tcp(host, port).await?;
-        match self.tls.connect(name, tcp).await {
+        match self.present().await.connect(name, tcp).await {
             Ok(stream) => Ok(Box::new(TlsTransport::new(stream, peer, port))),
             Err(error) => {
                 let error = TlsError::of_handshake(host, port, error);

@@ -1,5 +1,6 @@
 //! The SASL exchange, between the handshake and everything else.
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -77,6 +78,7 @@ impl Machine {
 
     fn sasl_failed(&mut self, why: &'static str) {
         warn!(why, "SASL authentication failed");
+        self.states.failed(io::Error::other(why));
         if self.farewell.is_some() {
             // The session has ended already, in another state.
             return self.end_farewell(&Err(Error::AuthFailed { sent: false }));
