@@ -67,9 +67,10 @@ impl OwnedNode {
         let ownership = Ownership {
             zk: zk.clone(),
             session_id: session.raw.session().map(|session| session.id),
-            session,
             path: zk.ns().strip(&created.path).to_owned(),
             token: FencingToken(created.stat.czxid),
+            term: session.lost.child_token(),
+            session,
         };
         Self { ownership, server_path: created.path, stat: created.stat, ephemeral, armed: true }
     }
@@ -106,6 +107,13 @@ impl OwnedNode {
         &self.ownership
     }
 
+    /// Ends what the node has stood for so far: clones of its [`Ownership`] are lost, and the node goes on under a
+    /// new one. For one that passes the node on to another user.
+    pub fn renew_ownership(&mut self) {
+        let term = self.ownership.session.lost.child_token();
+        std::mem::replace(&mut self.ownership.term, term).cancel();
+    }
+
     /// Deletes the node and waits for the answer.
     ///
     /// # Errors
@@ -116,6 +124,7 @@ impl OwnedNode {
     /// The node is deleted all the same.
     pub async fn delete(mut self) -> Result<()> {
         const OP: &str = "delete";
+        self.ownership.term.cancel();
         let core = Arc::clone(self.ownership.zk.core());
         let mut budget = Budget::new(&core);
         let mut unknown = None;
@@ -153,6 +162,7 @@ impl Drop for OwnedNode {
         if !self.armed {
             return;
         }
+        self.ownership.term.cancel();
         let session = Arc::clone(&self.ownership.session);
         let path = std::mem::take(&mut self.server_path);
         let first = Some(session.raw.delete(&path, None));
@@ -175,6 +185,8 @@ pub struct Ownership {
     session_id: Option<SessionId>,
     path: String,
     token: FencingToken,
+    /// Cancelled when the session is over, or the node is given up.
+    term: CancellationToken,
 }
 
 impl Ownership {
@@ -208,31 +220,49 @@ impl Ownership {
         self.session.lost.child_token()
     }
 
-    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`.
+    /// Whether it is known here that the node is not ours any more: its session is over, or its guard has deleted it,
+    /// or begun to. What others do to the node is not known without asking the server: see [`Ownership::lost`].
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.term.is_cancelled()
+    }
+
+    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
+    /// sent when the guard of the node has been released or dropped.
     pub fn fenced(&self) -> Transaction {
         Transaction::fenced(self.zk.clone(), self.clone())
     }
 
-    /// Resolves when the node can no longer be assumed to exist: its session is over, or somebody has deleted
-    /// it. To learn of the latter it leaves a watch on the node, which costs one request.
+    /// Resolves when the node can no longer be assumed to exist: its session is over, its guard has been released
+    /// or dropped, or somebody has deleted it. To learn of the latter it leaves a watch on the node, which costs
+    /// one request.
     ///
     /// It does not resolve while the connection is merely suspended.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost(&self) {
+        self.lost_or(|_| false).await;
+    }
+
+    /// Resolves when the data of the node are such that `matches` says so, or when it is [`lost`](Self::lost). The
+    /// data are read now, and whenever they change.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
         tokio::select! {
             biased;
-            () = self.session.lost.cancelled() => {}
-            () = self.deleted() => {}
+            () = self.term.cancelled() => {}
+            () = self.deleted_or(matches) => {}
         }
     }
 
-    async fn deleted(&self) {
+    async fn deleted_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
         let server_path = self.zk.ns().apply(&self.path);
         loop {
             match self.session.raw.get_data_watched(&server_path).await {
-                Ok((data, _)) if data.stat.czxid != self.token.0 => return,
+                Ok((data, _)) if data.stat.czxid != self.token.0 || matches(&data.data) => return,
                 Ok((_, watch)) => match watch.await {
                     Ok(event) if event.event_type != EventType::NodeDeleted => {}
                     Ok(_) | Err(_) => return,

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::{
@@ -23,10 +24,14 @@ fn lock(zk: &CuratorFramework) -> InterProcessMutex {
 
 /// A task that acquires the lock, once it waits in the queue for the one before it.
 async fn waiter(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<MutexGuard, Error>> {
-    let waiting = server.probe().watches().len() + 1;
+    let before = server.probe().children(LOCK).len();
     let lock = lock(zk);
     let task = tokio::spawn(async move { lock.acquire().await });
-    until(server, |probe| probe.watches().len() == waiting).await;
+    until(server, |probe| {
+        let watched: BTreeSet<_> = probe.watches().iter().map(|watch| &watch.path).collect();
+        probe.children(LOCK).len() == before + 1 && watched.len() == before
+    })
+    .await;
     task
 }
 

@@ -1,31 +1,44 @@
 //! The engine under locks and elections: a protected ephemeral sequential node that waits for its turn.
 
 use bytes::Bytes;
+use futures_util::future::{select_all, try_join_all};
 use tracing::debug;
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode};
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, WatchEnded};
 
-use crate::order::{self, Order, Placed};
+use crate::order::{self, Order, Placed, Rule, Verdict};
 
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
+///
+/// Its steps are those of the lock in ZooKeeper's recipes:
+/// 1. Create the node.
+/// 2. List the children, in the same flight.
+/// 3. It is our turn if there is nobody before us to wait for.
+/// 4. Else watch the last of those before us, and the last but one: when the latter is gone, go to 2 ahead of time.
+/// 5. When the last is gone, go to 2; but it is our turn at once if it was the only one, for then nothing lower
+///    is left.
 pub(crate) struct Contender<'a> {
     zk: &'a CuratorFramework,
     parent: &'a ZPath,
-    tag: &'static str,
+    rule: &'a Rule,
     data: &'a Bytes,
     node: OwnedNode,
     siblings: Vec<String>,
+    watches: Watches,
 }
 
-/// Why a wait for another node has ended.
+/// Why a wait for other nodes has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// The node does not exist any more.
-    Deleted,
-    /// Something else has happened to it: look again.
-    Changed,
+enum Gone {
+    /// The node that was waited for.
+    Blocker,
+    /// The one before it: look again.
+    Ahead,
+    /// Our own node.
+    Own,
     /// Our session is over, and our node with it.
-    SessionLost,
+    Session,
 }
 
 impl<'a> Contender<'a> {
@@ -33,22 +46,83 @@ impl<'a> Contender<'a> {
     pub(crate) async fn enter(
         zk: &'a CuratorFramework,
         parent: &'a ZPath,
-        tag: &'static str,
+        rule: &'a Rule,
         data: &'a Bytes,
     ) -> Result<Self, Error> {
-        let (node, siblings) = create(zk, parent, tag, data).await?;
-        Ok(Self { zk, parent, tag, data, node, siblings })
+        let (node, siblings) = create(zk, parent, rule, data).await?; // steps 1 and 2
+        Ok(Self { zk, parent, rule, data, node, siblings, watches: Watches::default() })
+    }
+
+    /// Waits for its turn, however long it takes.
+    pub(crate) async fn turn(mut self) -> Result<OwnedNode, Error> {
+        loop {
+            let (on, ahead, next) = match self.verdict().await? {
+                Verdict::Granted if self.node.is_ours() => return Ok(self.node), // 3
+                Verdict::Granted | Verdict::Vanished => {
+                    self.reenter().await?;
+                    continue;
+                }
+                Verdict::Wait { on, ahead, next } => (on.to_owned(), ahead.map(str::to_owned), next),
+            };
+            // 4
+            match self.gone(&on, ahead.as_deref()).await? {
+                // 5 without 2
+                Gone::Blocker if next && self.node.is_ours() => return Ok(self.node),
+                Gone::Blocker | Gone::Ahead => self.refresh().await?,
+                Gone::Own | Gone::Session => self.reenter().await?,
+            }
+        }
+    }
+
+    /// The node, if it is its turn already. Never waits for others.
+    pub(crate) async fn turn_now(self) -> Result<Option<OwnedNode>, Error> {
+        let granted = self.verdict().await? == Verdict::Granted && self.node.is_ours();
+        // Otherwise dropping it takes the node away.
+        Ok(granted.then_some(self.node))
+    }
+
+    /// The node.
+    pub(crate) const fn node(&self) -> &OwnedNode {
+        &self.node
+    }
+
+    /// The names of the children, as last listed.
+    pub(crate) fn siblings(&self) -> &[String] {
+        &self.siblings
+    }
+
+    /// The node, if nobody else is before it but the one with this name. Never waits for others.
+    pub(crate) async fn turn_after(mut self, name: &str) -> Result<Option<OwnedNode>, Error> {
+        self.siblings.retain(|sibling| sibling != name);
+        self.turn_now().await
+    }
+
+    /// Judges our node by the queue as last listed.
+    async fn verdict(&self) -> Result<Verdict<'_>, Error> {
+        let names = match order::contenders(&self.siblings, self.rule, self.node.name()) {
+            Order::BySequence(queue) => return Ok(order::verdict(&queue, self.rule, self.node.name())),
+            Order::ByCreation(names) => names,
+        };
+        let mut queue: Vec<Placed<'_>> = Vec::with_capacity(names.len());
+        for name in names {
+            // Whoever is gone since the listing does not count.
+            if let Some(stat) = self.zk.exists(child(self.parent, name)).await? {
+                queue.push((stat.czxid, name));
+            }
+        }
+        Ok(order::verdict(&queue, self.rule, self.node.name()))
     }
 
     /// Enters the queue anew, at its end: the node is gone, or its session is.
-    pub(crate) async fn reenter(&mut self) -> Result<(), Error> {
+    async fn reenter(&mut self) -> Result<(), Error> {
         debug!(path = self.node.path(), "entering the queue anew");
-        (self.node, self.siblings) = create(self.zk, self.parent, self.tag, self.data).await?;
+        self.watches = Watches::default();
+        (self.node, self.siblings) = create(self.zk, self.parent, self.rule, self.data).await?;
         Ok(())
     }
 
     /// Lists the queue again.
-    pub(crate) async fn refresh(&mut self) -> Result<(), Error> {
+    async fn refresh(&mut self) -> Result<(), Error> {
         match self.zk.children(self.parent.as_str()).await {
             Ok(names) => self.siblings = names,
             // The parent is gone, and so are we.
@@ -58,71 +132,95 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// The queue as last listed, with everybody's place.
-    pub(crate) async fn queue(&self) -> Result<Vec<Placed<'_>>, Error> {
-        let names = match order::contenders(&self.siblings, self.tag) {
-            Order::BySequence(queue) => return Ok(queue),
-            Order::ByCreation(names) => names,
+    /// Waits until one of the nodes is gone: the only way to wait here.
+    async fn gone(&mut self, on: &str, ahead: Option<&str>) -> Result<Gone, Error> {
+        let session_lost = self.node.ownership().session_lost();
+        let own = self.rule.can_be_removed.then(|| self.node.name());
+        // Events come in the order of the changes: if our own node went first, that is seen first.
+        let names: Vec<&str> = own.into_iter().chain([on]).chain(ahead).collect();
+        let gone = tokio::select! {
+            biased;
+            () = session_lost.cancelled() => return Ok(Gone::Session),
+            gone = self.watches.gone(self.zk, self.parent, &names) => gone?,
         };
-        let mut queue = Vec::with_capacity(names.len());
-        for name in names {
-            // Whoever is gone since the listing does not count.
-            if let Some(stat) = self.zk.exists(child(self.parent, name)).await? {
-                queue.push((stat.czxid, name));
-            }
-        }
-        Ok(queue)
+        Ok(match gone {
+            None => Gone::Session,
+            Some(name) if name == on => Gone::Blocker,
+            Some(name) if Some(name) == ahead => Gone::Ahead,
+            Some(_) => Gone::Own,
+        })
     }
+}
 
-    /// The name of our node.
-    pub(crate) fn name(&self) -> &str {
-        self.node.name()
-    }
+/// Watches on siblings, kept from one wait to the next.
+#[derive(Default)]
+struct Watches(Vec<Watched>);
 
-    /// Whether our node belongs to our session, and that is alive (CURATOR-604).
-    pub(crate) fn is_ours(&self) -> bool {
-        self.node.is_ours()
-    }
+struct Watched {
+    name: String,
+    /// Nothing if the node was gone when it was read.
+    watch: Option<Watch>,
+}
 
-    /// Waits until a sibling is gone, or anything else happens to it: the only way to wait here.
+impl Watches {
+    /// Waits until one of the nodes is gone, the first of them if there are several; `None` if the session is.
     ///
     /// It watches through `getData`, not `exists`, because the latter leaves a watch even on a node that is
     /// gone already.
-    pub(crate) async fn gone(&self, sibling: &str) -> Result<Gone, Error> {
-        let session_lost = self.node.ownership().session_lost();
-        tokio::select! {
-            biased;
-            () = session_lost.cancelled() => Ok(Gone::SessionLost),
-            gone = self.watch(sibling) => gone,
+    async fn gone<'n>(
+        &mut self,
+        zk: &CuratorFramework,
+        parent: &ZPath,
+        names: &[&'n str],
+    ) -> Result<Option<&'n str>, Error> {
+        let place = |name: &str| names.iter().position(|given| *given == name);
+        self.0.retain(|watched| place(&watched.name).is_some());
+        loop {
+            let is_new = |name: &&str| !self.0.iter().any(|watched| watched.name == *name);
+            let reads = names.iter().copied().filter(is_new).map(|name| read(zk, parent, name));
+            // In one flight.
+            let new = try_join_all(reads).await?;
+            self.0.extend(new);
+            self.0.sort_by_key(|watched| place(&watched.name));
+            let (gone, index, _) =
+                select_all(self.0.iter_mut().map(|watched| Box::pin(watched.gone()))).await;
+            let Watched { name, .. } = self.0.swap_remove(index);
+            match gone {
+                Ok(true) => return Ok(place(&name).map(|index| names[index])),
+                // Its data have changed: watch it again.
+                Ok(false) => {}
+                Err(_) => return Ok(None),
+            }
         }
     }
+}
 
-    async fn watch(&self, sibling: &str) -> Result<Gone, Error> {
-        let watched = match self.zk.get_data(child(self.parent, sibling)).watched().await {
-            Ok(watched) => watched,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Gone::Deleted),
-            Err(error) => return Err(error),
-        };
-        Ok(match watched.watch.await {
-            Ok(event) if event.event_type == EventType::NodeDeleted => Gone::Deleted,
-            Ok(_) => Gone::Changed,
-            Err(_) => Gone::SessionLost,
-        })
+impl Watched {
+    /// Waits until something has happened: whether the node is gone.
+    async fn gone(&mut self) -> Result<bool, WatchEnded> {
+        match &mut self.watch {
+            Some(watch) => Ok(watch.await?.event_type == EventType::NodeDeleted),
+            None => Ok(true),
+        }
     }
+}
 
-    /// Its turn has come.
-    pub(crate) fn into_node(self) -> OwnedNode {
-        self.node
-    }
+async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<Watched, Error> {
+    let watch = match zk.get_data(child(parent, name)).watched().await {
+        Ok(watched) => Some(watched.watch),
+        Err(error) if error.kind() == ErrorKind::NoNode => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Watched { name: name.to_owned(), watch })
 }
 
 async fn create(
     zk: &CuratorFramework,
     parent: &ZPath,
-    tag: &str,
+    rule: &Rule,
     data: &Bytes,
 ) -> Result<(OwnedNode, Vec<String>), Error> {
-    zk.create(child(parent, tag))
+    zk.create(child(parent, &rule.tag))
         .mode(CreateMode::EphemeralSequential)
         .creating_parents_as_containers()
         .protected()

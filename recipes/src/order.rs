@@ -1,6 +1,51 @@
 //! Who holds and who waits for whom: pure functions of the names of the children.
 
+use std::borrow::Cow;
+
 use zk_curator::path::SequenceSuffix;
+
+/// The part of a name before the sequence number, which says what a node is.
+pub(crate) type Tag = Cow<'static, str>;
+
+/// Who has to wait for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    /// The tag of our nodes.
+    pub(crate) tag: Tag,
+    /// The nodes we wait for, if they came before us.
+    pub(crate) waits_for: Vec<Blocker>,
+    /// Whether others may delete our node while we wait.
+    pub(crate) can_be_removed: bool,
+}
+
+/// A kind of node that is waited for.
+#[derive(Debug, Clone)]
+pub(crate) struct Blocker {
+    pub(crate) tag: Tag,
+    /// Whether its owner may put another node in its place before it goes.
+    pub(crate) can_be_replaced: bool,
+}
+
+impl Rule {
+    /// One at a time.
+    pub(crate) fn exclusive(tag: impl Into<Tag>) -> Self {
+        let tag = tag.into();
+        let blocker = Blocker { tag: tag.clone(), can_be_replaced: false };
+        Self { tag, waits_for: vec![blocker], can_be_removed: false }
+    }
+
+    /// The number in a name that we wait for, and the kind of its node.
+    fn blocker<'n>(&self, name: &'n str) -> Option<(SequenceSuffix, &Blocker, &'n str)> {
+        self.waits_for
+            .iter()
+            .find_map(|blocker| Some((SequenceSuffix::after(name, &blocker.tag)?, blocker, name)))
+    }
+
+    /// Whether a node takes part as ours do.
+    pub(crate) fn is_peer(&self, name: &str) -> bool {
+        SequenceSuffix::after(name, &self.tag).is_some()
+    }
+}
 
 /// A contender's name, and its place: lower came first. Either all places are sequence numbers, or all are the
 /// transactions of the creates.
@@ -18,11 +63,14 @@ pub(crate) enum Order<'a> {
 /// What a contender has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
-    /// It is among the first `leases`.
+    /// Nothing that it waits for is before it.
     Granted,
     /// It has to wait until `on` is gone.
     Wait {
+        /// The last before it of those that it waits for.
         on: &'a str,
+        /// The last but one: when that is gone, it is time to look whether `on` is the only one.
+        ahead: Option<&'a str>,
         /// Whether it is granted as soon as `on` is gone, for there is nothing else before it.
         next: bool,
     },
@@ -30,19 +78,30 @@ pub(crate) enum Verdict<'a> {
     Vanished,
 }
 
-/// Finds the contenders: the children that carry `tag` and a sequence number. Others are ignored.
+/// Finds `me` and those that it may have to wait for. Others are ignored.
 ///
 /// Numbers are given in ascending order up to 2^31 - 2. Then a server repeats 2147483647, or gives negative
-/// numbers, or both by turns (ZOOKEEPER-4372, kazoo #606): from there on they do not tell who came first. Nor do
-/// numbers that are equal.
-pub(crate) fn contenders<'a>(children: &'a [String], tag: &str) -> Order<'a> {
-    let numbered =
-        |name: &'a String| Some((i64::from(SequenceSuffix::after(name, tag)?.get()), name.as_str()));
-    let mut placed: Vec<Placed<'a>> = children.iter().filter_map(numbered).collect();
-    placed.sort_unstable();
-    let ascending = placed.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    let given_in_order = |(number, _): &Placed<'_>| (0..i64::from(i32::MAX)).contains(number);
-    if ascending && placed.iter().all(given_in_order) {
+/// numbers, or both by turns (ZOOKEEPER-4372, kazoo #606): from there on they do not tell who came first. Nor does
+/// a number that is our own.
+pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> Order<'a> {
+    let mut placed = Vec::new();
+    let mut own = None;
+    for name in children.iter().map(String::as_str) {
+        let number = if name == me {
+            SequenceSuffix::after(name, &rule.tag)
+        } else {
+            rule.blocker(name).map(|(number, ..)| number)
+        };
+        let Some(number) = number else { continue };
+        let number = i64::from(number.get());
+        if name == me {
+            own = Some(number);
+        }
+        placed.push((number, name));
+    }
+    let given_in_order = placed.iter().all(|(number, _)| (0..i64::from(i32::MAX)).contains(number));
+    let like_ours = placed.iter().filter(|(number, _)| Some(*number) == own).count();
+    if given_in_order && like_ours <= 1 {
         Order::BySequence(placed)
     } else {
         Order::ByCreation(placed.into_iter().map(|(_, name)| name).collect())
@@ -50,17 +109,26 @@ pub(crate) fn contenders<'a>(children: &'a [String], tag: &str) -> Order<'a> {
 }
 
 /// Judges `me` among the contenders, which need not be sorted.
-pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], me: &str, leases: usize) -> Verdict<'a> {
-    let Some((own, _)) = contenders.iter().find(|(_, name)| *name == me) else {
+pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> Verdict<'a> {
+    let Some(own) = contenders.iter().find(|(_, name)| *name == me) else {
         return Verdict::Vanished;
     };
-    let mut before: Vec<Placed<'a>> = contenders.iter().filter(|(place, _)| place < own).copied().collect();
-    let Some(index) = before.len().checked_sub(leases) else {
+    let (mut on, mut ahead) = (None, None);
+    // Two that were created in one transaction have one place: then the names decide, here and for everybody.
+    for contender in contenders.iter().filter(|contender| *contender < own).copied().map(Some) {
+        if on < contender {
+            (on, ahead) = (contender, on);
+        } else if ahead < contender {
+            ahead = contender;
+        }
+    }
+    let Some((_, on)) = on else {
         return Verdict::Granted;
     };
-    // With n leases it is our turn once fewer than n are before us: wait for the n-th before us.
-    let (_, (_, on), _) = before.select_nth_unstable(index);
-    Verdict::Wait { on, next: index == 0 }
+    let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
+    // What may be replaced has to be looked after when it is gone, whatever was known before.
+    let ahead = ahead.map(|(_, name)| name).filter(|_| !replaced);
+    Verdict::Wait { on, ahead, next: ahead.is_none() && !replaced }
 }
 
 #[cfg(test)]
@@ -69,74 +137,139 @@ mod tests {
 
     use super::*;
 
-    fn name(sequence: i32) -> String {
-        format!("_c_00000000-0000-0000-0000-000000000000-lock-{sequence:010}")
+    fn name(tag: &str, sequence: i32) -> String {
+        format!("_c_00000000-0000-0000-0000-000000000000-{tag}{sequence:010}")
     }
 
-    fn judge(sequences: &[i32], me: i32, leases: usize) -> Option<(i32, bool)> {
-        let children: Vec<_> = sequences.iter().map(|sequence| name(*sequence)).collect();
-        let Order::BySequence(placed) = contenders(&children, "lock-") else { panic!("by creation") };
-        match verdict(&placed, &name(me), leases) {
+    fn write() -> Rule {
+        let blocker = |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
+        Rule { waits_for: vec![blocker("w-", true), blocker("r-", false)], ..Rule::exclusive("w-") }
+    }
+
+    fn read() -> Rule {
+        Rule { tag: "r-".into(), ..Rule::exclusive("w-") }
+    }
+
+    /// Who `me` waits for, who else, and whether it is next; nothing if it is granted.
+    fn judge(rule: &Rule, children: &[String], me: &str) -> Option<(String, Option<String>, bool)> {
+        let Order::BySequence(placed) = contenders(children, rule, me) else { panic!("by creation") };
+        match verdict(&placed, rule, me) {
             Verdict::Granted => None,
-            Verdict::Wait { on, next } => Some((SequenceSuffix::after(on, "lock-").unwrap().get(), next)),
+            Verdict::Wait { on, ahead, next } => Some((on.to_owned(), ahead.map(str::to_owned), next)),
             Verdict::Vanished => panic!("vanished"),
         }
     }
 
     #[test]
     fn the_lowest_holds_and_the_others_wait_for_their_predecessor() {
-        let all = [30, 10, 20];
-        assert_eq!(judge(&all, 10, 1), None);
-        assert_eq!(judge(&all, 20, 1), Some((10, true)));
-        assert_eq!(judge(&all, 30, 1), Some((20, false)));
-        assert_eq!(judge(&all, 20, 2), None);
-        assert_eq!(judge(&all, 30, 2), Some((10, true)));
+        let all = [30, 10, 20].map(|number| name("lock-", number));
+        let rule = Rule::exclusive("lock-");
+        let [third, first, second] = &all;
+        assert_eq!(judge(&rule, &all, first), None);
+        assert_eq!(judge(&rule, &all, second), Some((first.clone(), None, true)));
+        assert_eq!(judge(&rule, &all, third), Some((second.clone(), Some(first.clone()), false)));
+    }
+
+    #[test]
+    fn readers_wait_for_the_nearest_writer_before_them_only() {
+        let all = [("r-", 1), ("w-", 2), ("w-", 3), ("r-", 4), ("r-", 5), ("w-", 6)]
+            .map(|(tag, number)| name(tag, number));
+        let [first, writer, nearest, _, reader, _] = &all;
+        assert_eq!(judge(&read(), &all, first), None);
+        assert_eq!(judge(&read(), &all, reader), Some((nearest.clone(), Some(writer.clone()), false)));
+        assert_eq!(judge(&read(), &all[2..], reader), Some((nearest.clone(), None, true)));
+    }
+
+    /// A writer may turn into a reader, with its own number: whoever waited for it has to look.
+    #[test]
+    fn a_writer_behind_a_writer_is_never_next() {
+        let all = [("w-", 2), ("w-", 3), ("r-", 4), ("w-", 5)].map(|(tag, number)| name(tag, number));
+        let [first, writer, reader, last] = &all;
+        assert_eq!(judge(&write(), &all, writer), Some((first.clone(), None, false)));
+        assert_eq!(judge(&write(), &all, last), Some((reader.clone(), Some(writer.clone()), false)));
+        assert_eq!(judge(&write(), &all[2..], last), Some((reader.clone(), None, true)));
+    }
+
+    /// CURATOR-621: the read node of a downgrade has the number of the write node.
+    #[test]
+    fn a_downgraded_writer_is_before_the_next_one() {
+        let all = [("w-", 2), ("r-", 2), ("w-", 3)].map(|(tag, number)| name(tag, number));
+        let Some((_, _, next)) = judge(&write(), &all, &all[2]) else { panic!("granted") };
+        assert!(!next);
+        assert!(judge(&write(), &all[1..], &all[2]).is_some());
     }
 
     #[test]
     fn foreign_children_do_not_count() {
         let children: Vec<String> =
-            ["config", "lock-", "lock-17", "lock-x000000001", "_c_x-latch-0000000001", &name(5)]
+            ["config", "lock-", "lock-17", "lock-x000000001", "_c_x-latch-0000000001", &name("lock-", 5)]
                 .map(str::to_owned)
                 .to_vec();
-        assert_eq!(contenders(&children, "lock-"), Order::BySequence(vec![(5, &name(5))]));
+        let (rule, me) = (Rule::exclusive("lock-"), name("lock-", 5));
+        assert_eq!(contenders(&children, &rule, &me), Order::BySequence(vec![(5, &me)]));
     }
 
     #[test]
     fn a_missing_node_has_vanished() {
-        assert_eq!(verdict(&[(1, "a")], "b", 1), Verdict::Vanished);
-        assert_eq!(verdict(&[], "b", 1), Verdict::Vanished);
+        let rule = Rule::exclusive("lock-");
+        assert_eq!(verdict(&[(1, "a")], &rule, "b"), Verdict::Vanished);
+        assert_eq!(verdict(&[], &rule, "b"), Verdict::Vanished);
     }
 
     /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer overtakes.
     #[test]
     fn numbers_that_do_not_tell_are_not_asked() {
-        for sequences in [&[i32::MAX, 5][..], &[i32::MIN, i32::MAX], &[-1], &[7, 8, 7]] {
-            let children: Vec<_> = sequences.iter().map(|sequence| name(*sequence)).collect();
-            let Order::ByCreation(names) = contenders(&children, "lock-") else { panic!("{sequences:?}") };
+        let rule = Rule::exclusive("lock-");
+        for sequences in [&[i32::MAX, 5][..], &[i32::MIN, i32::MAX], &[-1]] {
+            let children: Vec<_> = sequences.iter().map(|sequence| name("lock-", *sequence)).collect();
+            let Order::ByCreation(names) = contenders(&children, &rule, &children[0]) else {
+                panic!("{sequences:?}")
+            };
             assert_eq!(names.len(), sequences.len());
         }
+        let twins = [name("lock-", 7), name("a-lock-", 7), name("lock-", 8)];
+        assert!(matches!(contenders(&twins, &rule, &twins[0]), Order::ByCreation(_)));
+        assert!(matches!(contenders(&twins, &rule, &twins[2]), Order::BySequence(_)));
+    }
+
+    #[test]
+    fn nodes_of_one_transaction_do_not_both_hold() {
+        let rule = Rule::exclusive("lock-");
+        let (one, two) = (name("a-lock-", -5), name("b-lock-", -5));
+        let placed = [(9, one.as_str()), (9, two.as_str())];
+        assert_eq!(verdict(&placed, &rule, &one), Verdict::Granted);
+        assert!(matches!(verdict(&placed, &rule, &two), Verdict::Wait { next: true, .. }));
     }
 
     proptest! {
-        /// For any set of waiters and any number of leases: exactly the first hold, everybody else waits for the
-        /// one `leases` places before, and `next` is said exactly to the first that waits.
+        /// For any queue of readers and writers in any order of listing: exactly those hold that nothing before
+        /// them excludes, everybody else waits for the last that does, and is next if that is the only one.
         #[test]
-        fn exactly_the_first_hold(
-            queue in prop::collection::btree_set(0..i32::MAX, 1..40),
-            leases in 1_usize..5,
-            seed in any::<u64>(),
+        fn exactly_those_hold_that_may(
+            queue in prop::collection::btree_map(0..i32::MAX, any::<bool>(), 1..40),
+            shuffle in any::<u64>(),
         ) {
-            let queue: Vec<i32> = queue.into_iter().collect();
-            let mut shuffled = queue.clone();
-            let mut state = seed;
-            for index in (1..shuffled.len()).rev() {
+            let queue: Vec<(bool, String)> = queue
+                .into_iter()
+                .map(|(number, writes)| (writes, name(if writes { "w-" } else { "r-" }, number)))
+                .collect();
+            let mut children: Vec<_> = queue.iter().map(|(_, name)| name.clone()).collect();
+            let mut state = shuffle;
+            for index in (1..children.len()).rev() {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                shuffled.swap(index, usize::try_from(state >> 33).unwrap() % (index + 1));
+                children.swap(index, usize::try_from(state >> 33).unwrap() % (index + 1));
             }
-            for (place, me) in queue.iter().enumerate() {
-                let expected = place.checked_sub(leases).map(|on| (queue[on], on == 0));
-                prop_assert_eq!(judge(&shuffled, *me, leases), expected);
+            for (place, (writes, me)) in queue.iter().enumerate() {
+                let rule = if *writes { write() } else { read() };
+                let before: Vec<_> =
+                    queue[..place].iter().filter(|(writer, _)| *writes || *writer).collect();
+                let judged = judge(&rule, &children, me);
+                prop_assert_eq!(judged.as_ref().map(|(on, ..)| on), before.last().map(|(_, name)| name));
+                if let Some((_, ahead, next)) = judged {
+                    let replaced = *writes && before.last().is_some_and(|(writer, _)| *writer);
+                    prop_assert_eq!(next, before.len() == 1 && !replaced);
+                    prop_assert_eq!(ahead.is_some(), before.len() > 1 && !replaced);
+                }
             }
         }
     }

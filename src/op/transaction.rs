@@ -155,7 +155,7 @@ impl Transaction {
     fn session(&self) -> Result<Arc<Session>> {
         let session = self.target.session()?;
         match &self.fence {
-            Some(fence) if fence.session_epoch() != session.epoch || fence.is_session_lost() => {
+            Some(fence) if fence.session_epoch() != session.epoch || fence.is_over() => {
                 Err(self.ownership_lost(fence))
             }
             _ => Ok(session),

@@ -1,0 +1,121 @@
+use std::fmt;
+
+use zk_curator::op::Transaction;
+use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
+
+use super::{Error, revocation};
+
+/// Holds a lock.
+///
+/// # Cancel safety
+/// Dropping it releases the lock in the background: the delete is queued at once, ahead of everything that the
+/// session sends later.
+#[must_use = "dropping it releases the lock in the background"]
+pub struct Guard<K> {
+    pub(super) zk: CuratorFramework,
+    pub(super) node: OwnedNode,
+    /// What this kind of lock needs for what only it can do.
+    pub(super) kind: K,
+}
+
+impl<K> Guard<K> {
+    pub(super) fn new(zk: &CuratorFramework, node: OwnedNode, kind: K) -> Self {
+        Self { zk: zk.clone(), node, kind }
+    }
+
+    /// The path of our node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.node.path()
+    }
+
+    /// The fencing token: higher than that of every holder before.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.node.ownership().fencing_token()
+    }
+
+    /// What we hold, without the duty to release it; cheap to clone and to give to tasks.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        self.node.ownership()
+    }
+
+    /// Resolves when the lock can no longer be assumed to be held: see [`Ownership::lost`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.node.ownership().lost().await;
+    }
+
+    /// Resolves when somebody has asked us to let go, with the `__REVOKE__` of Curator's `Revoker` or the `unlock` of
+    /// ZooKeeper's recipes; at once if that was before. Also when the lock is [`lost`](Self::lost). It reads the
+    /// node, and leaves a watch: one request.
+    ///
+    /// Whoever may write to the node can ask. Nothing is released unless the holder does it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn revoked(&self) {
+        self.node.ownership().lost_or(revocation::is_request).await;
+    }
+
+    /// Answers a request to let go: it was heard, and will take a while. Whoever waits in
+    /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace time anew.
+    /// Without a request nothing happens.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock is not held any more; [`Error::Framework`] as a read or a write of the node.
+    ///
+    /// # Cancel safety
+    /// The answer may be given or not.
+    pub async fn acknowledge(&self) -> Result<(), Error> {
+        match revocation::acknowledge(&self.zk, self.path()).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => Err(Error::Lost),
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Begins a transaction that is only applied while the lock is held: see [`Ownership::fenced`].
+    pub fn fenced(&self) -> Transaction {
+        self.node.ownership().fenced()
+    }
+
+    /// Releases the lock and waits for the answer.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when it was not held any more.
+    /// * [`Error::Framework`] when that cannot be known, for example after a connection loss for longer than
+    ///   the retry policy allows. The release goes on in the background.
+    ///
+    /// # Cancel safety
+    /// The lock is released all the same.
+    pub async fn release(self) -> Result<(), Error> {
+        match self.node.delete().await {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
+                Err(Error::Lost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Guard<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// Still holds the lock that it held, because it could not be turned into another one.
+#[derive(Debug, thiserror::Error)]
+#[error("the lock is held as before: {why}")]
+#[non_exhaustive]
+pub struct Unchanged<G: fmt::Debug> {
+    /// The guard as it was.
+    pub guard: G,
+    /// Why: [`Error::Busy`] when others stand in the way.
+    #[source]
+    pub why: Error,
+}

@@ -1,0 +1,174 @@
+use std::fmt;
+use std::future::Future;
+
+use bytes::Bytes;
+use tracing::debug;
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
+
+use super::{Error, Guard};
+use crate::contender::{Contender, child};
+use crate::order::Rule;
+
+/// A lock whose holders and waiters are nodes in one queue. Cheap to clone. `K` says what kind of lock it is:
+/// [`InterProcessMutex`](super::InterProcessMutex), [`ReadLock`](super::ReadLock), [`WriteLock`](super::WriteLock).
+#[derive(Clone)]
+pub struct QueueLock<K> {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    pub(super) label: Bytes,
+    pub(super) rule: Rule,
+    pub(super) kind: K,
+}
+
+impl<K: Clone> QueueLock<K> {
+    /// The data of our nodes, for people who look who holds and who waits. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Acquires the lock, however long it takes. Compose with `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy
+    /// allows. Nothing stays behind.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn acquire(&self) -> Result<Guard<K>, Error> {
+        let path = self.parent("acquire")?;
+        let node = self.enter(&path).await?.turn().await?;
+        Ok(self.guard(node))
+    }
+
+    /// Acquires the lock if it is free, in one round trip; `None` if it is not. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<Guard<K>>, Error> {
+        let path = self.parent("try_acquire")?;
+        let node = self.enter(&path).await?.turn_now().await?;
+        Ok(node.map(|node| self.guard(node)))
+    }
+
+    /// Acquires the lock, runs `body`, and releases the lock on every way out.
+    ///
+    /// `body` gets an [`Ownership`], for its fencing token and fenced transactions. It is dropped when the lock
+    /// is lost: to notice a node that somebody deletes costs one request.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
+    /// * [`Error::Framework`] as [`acquire`](Self::acquire); then `body` did not run.
+    ///
+    /// # Panics
+    /// When `body` does; the lock is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body` and releases the lock in the background.
+    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Ownership) -> Fut,
+        Fut: Future,
+    {
+        let guard = self.acquire().await?;
+        let output = tokio::select! {
+            biased;
+            () = guard.lost() => return Err(Error::Lost),
+            output = body(guard.ownership().clone()) => output,
+        };
+        match guard.release().await {
+            Err(Error::Lost) => Err(Error::Lost),
+            Ok(()) => Ok(output),
+            Err(error) => {
+                // The work is done; the janitor goes on.
+                debug!(%error, "the lock will be released in the background");
+                Ok(output)
+            }
+        }
+    }
+
+    /// Who holds the lock, first, and who waits, in their order; those of Java's Curator too. Of a read lock the
+    /// readers, of a write lock the writers.
+    ///
+    /// # Errors
+    /// As every read of the framework. A lock that nobody has used yet has no participants.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        participants(&self.zk, &self.parent("participants")?, |name| self.rule.is_peer(name)).await
+    }
+
+    fn parent(&self, operation: &'static str) -> Result<ZPath, Error> {
+        Ok(ZPath::for_operation(operation, self.path.as_str())?)
+    }
+
+    pub(super) async fn enter<'a>(&'a self, parent: &'a ZPath) -> Result<Contender<'a>, Error> {
+        Ok(Contender::enter(&self.zk, parent, &self.rule, &self.label).await?)
+    }
+
+    pub(super) fn guard(&self, node: OwnedNode) -> Guard<K> {
+        Guard::new(&self.zk, node, self.kind.clone())
+    }
+}
+
+impl<K> fmt::Debug for QueueLock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueLock")
+            .field("path", &self.path)
+            .field("tag", &self.rule.tag)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Holds or waits for a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The path of its node.
+    pub path: String,
+    /// What it says of itself: the data of its node. Java's Curator writes its address by default.
+    pub label: Bytes,
+    /// The fencing token it has, or will have when it holds the lock.
+    pub fencing_token: FencingToken,
+}
+
+/// The children with certain names, in the order of their creation.
+pub(super) async fn participants(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    counts: impl Fn(&str) -> bool,
+) -> Result<Vec<Participant>, Error> {
+    let children = match zk.children(parent.as_str()).await {
+        Ok(children) => children,
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut participants = Vec::new();
+    for name in children.iter().filter(|name| counts(name)) {
+        let path = child(parent, name);
+        match zk.get_data(path.as_str()).with_stat().await {
+            Ok((label, stat)) => {
+                let fencing_token = FencingToken::new(stat.czxid);
+                participants.push(Participant { path, label, fencing_token });
+            }
+            // Gone since it was listed.
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The order of the creates, which is that of the numbers as long as those are in order.
+    participants.sort_unstable_by_key(|participant| participant.fencing_token);
+    Ok(participants)
+}

@@ -1,0 +1,255 @@
+use bytes::Bytes;
+use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
+
+use super::{Error, Guard, QueueLock, Unchanged, tag};
+use crate::contender::child;
+use crate::order::{Blocker, Rule};
+
+/// From this sequence number on a writer is not turned into a reader any more: see [`WriteGuard::downgrade`].
+const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
+
+/// A lock with many readers or one writer at a time, granted in the order of arrival: a reader waits for the writers
+/// before it, a writer for everybody before it.
+///
+/// # Layout
+/// ```text
+/// /locks/orders                                container, made on first use
+///   ├─ _c_<uuid>-__READ__0000000007            ephemeral, sequential: a reader; data: its label
+///   ├─ _c_<uuid>-__READ__0000000008            reads too
+///   ├─ _c_<uuid>-__WRIT__0000000009            waits for the readers
+///   └─ _c_<uuid>-__READ__0000000010            waits for …0009
+/// ```
+/// The same as of Apache Curator's `InterProcessReadWriteLock`. Children with other names are ignored.
+///
+/// # Protocol
+/// That of [`InterProcessMutex`](super::InterProcessMutex), but a reader waits only for the nearest writer before it
+/// (Curator's waits for the first, and wakes once for each). A writer that waited for a writer lists the queue
+/// again, because that one may have [become a reader](WriteGuard::downgrade) with its old number (CURATOR-621).
+///
+/// # Guarantees
+/// Those of [`InterProcessMutex`](super::InterProcessMutex), for writers among each other, and between writers and
+/// readers.
+///
+/// # Assumptions, connection loss, cancel safety
+/// As of [`InterProcessMutex`](super::InterProcessMutex).
+///
+/// # Re-entrance
+/// There is none: a task that reads and waits to write as well waits for itself, see [`ReadGuard::try_upgrade`].
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::lock::InterProcessReadWriteLock;
+///
+/// let lock = InterProcessReadWriteLock::new(&zk, "/locks/catalogue");
+/// let one = lock.read_lock().acquire().await?;
+/// let other = lock.read_lock().acquire().await?;
+/// assert!(lock.write_lock().try_acquire().await?.is_none());
+///
+/// other.release().await?;
+/// let writer = one.try_upgrade().await?;
+/// assert!(lock.read_lock().try_acquire().await?.is_none());
+/// let reader = writer.downgrade().await?;
+/// assert!(lock.read_lock().try_acquire().await?.is_some());
+/// # drop(reader);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct InterProcessReadWriteLock {
+    zk: CuratorFramework,
+    path: String,
+    label: Bytes,
+    tags: Tags,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tags {
+    read: &'static str,
+    write: &'static str,
+    can_be_removed: bool,
+}
+
+/// The reading side of an [`InterProcessReadWriteLock`].
+pub type ReadLock = QueueLock<Read>;
+
+/// The writing side of an [`InterProcessReadWriteLock`].
+pub type WriteLock = QueueLock<Write>;
+
+/// Holds a lock for reading.
+pub type ReadGuard = Guard<Read>;
+
+/// Holds a lock for writing.
+pub type WriteGuard = Guard<Write>;
+
+/// The kind of a [`ReadLock`].
+#[derive(Debug, Clone)]
+pub struct Read(InterProcessReadWriteLock);
+
+/// The kind of a [`WriteLock`].
+#[derive(Debug, Clone)]
+pub struct Write(InterProcessReadWriteLock);
+
+impl InterProcessReadWriteLock {
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self {
+            zk: zk.clone(),
+            path: path.into(),
+            label: Bytes::new(),
+            tags: Tags { read: tag::READ, write: tag::WRITE, can_be_removed: false },
+        }
+    }
+
+    /// The lock with the names of the revocable locks of ZooKeeper's recipes.
+    pub(super) fn revocable(zk: &CuratorFramework, path: String) -> Self {
+        let tags = Tags { read: tag::REVOCABLE_READ, write: tag::REVOCABLE_WRITE, can_be_removed: true };
+        Self { tags, ..Self::new(zk, path) }
+    }
+
+    /// The data of our nodes, for people who look who holds and who waits. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The lock for reading, together with other readers.
+    #[must_use]
+    pub fn read_lock(&self) -> ReadLock {
+        let waits_for = vec![self.writers()];
+        self.side(self.tags.read, waits_for, Read(self.clone()))
+    }
+
+    /// The lock for writing, alone.
+    #[must_use]
+    pub fn write_lock(&self) -> WriteLock {
+        let readers = Blocker { tag: self.tags.read.into(), can_be_replaced: false };
+        let waits_for = vec![self.writers(), readers];
+        self.side(self.tags.write, waits_for, Write(self.clone()))
+    }
+
+    fn writers(&self) -> Blocker {
+        Blocker { tag: self.tags.write.into(), can_be_replaced: true }
+    }
+
+    fn side<K>(&self, tag: &'static str, waits_for: Vec<Blocker>, kind: K) -> QueueLock<K> {
+        QueueLock {
+            zk: self.zk.clone(),
+            path: self.path.clone(),
+            label: self.label.clone(),
+            rule: Rule { tag: tag.into(), waits_for, can_be_removed: self.tags.can_be_removed },
+            kind,
+        }
+    }
+}
+
+impl WriteGuard {
+    /// Goes on as a reader, without letting another writer in between: a read node with the number of the write node
+    /// is created, then the write node is deleted in the background (Curator's layout, CURATOR-621).
+    ///
+    /// The new guard has a new, higher fencing token. One flight.
+    ///
+    /// # Errors
+    /// [`Unchanged`], with the guard, and
+    /// * [`Error::Lost`] when the lock was not held any more,
+    /// * [`Error::SequenceExhausted`] when the parent has given nearly 2^31 numbers: a reader that overtakes the
+    ///   writers behind it by its number would not be safe there,
+    /// * [`Error::Framework`] as a create.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases the lock.
+    pub async fn downgrade(self) -> Result<ReadGuard, Unchanged<Self>> {
+        match self.read_node().await {
+            // Dropping the guard deletes the write node.
+            Ok(node) => Ok(Guard::new(&self.zk, node, Read(self.kind.0.clone()))),
+            Err(why) => Err(Unchanged { guard: self, why }),
+        }
+    }
+
+    async fn read_node(&self) -> Result<OwnedNode, Error> {
+        let lock = &self.kind.0;
+        let number = SequenceSuffix::after(self.node.name(), lock.tags.write).map(SequenceSuffix::get);
+        let Some(number) = number.filter(|number| (0..LAST_DOWNGRADE).contains(number)) else {
+            return Err(Error::SequenceExhausted);
+        };
+        let name = format!("{}{number:010}", lock.tags.read);
+        let (node, siblings) = self
+            .zk
+            .create(child(&lock.parent("downgrade")?, &name))
+            .mode(CreateMode::Ephemeral)
+            .protected()
+            .data(lock.label.clone())
+            .owned_with_siblings()
+            .await
+            .map_err(lost_with_the_parent)?;
+        self.still_held(&node, &siblings)?;
+        Ok(node)
+    }
+}
+
+impl ReadGuard {
+    /// Goes on as the writer, if nobody else reads, and nobody waits: an attempt, which never waits, for two readers
+    /// that wait for each other to leave would wait for ever. Nobody writes in between.
+    ///
+    /// The new guard has a new, higher fencing token. One flight.
+    ///
+    /// # Errors
+    /// [`Unchanged`], with the guard, and
+    /// * [`Error::Busy`] when others hold the lock or wait for it,
+    /// * [`Error::Lost`] when the lock was not held any more,
+    /// * [`Error::Framework`] as a create.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases the lock.
+    pub async fn try_upgrade(self) -> Result<WriteGuard, Unchanged<Self>> {
+        match self.write_node().await {
+            // Dropping the guard deletes the read node.
+            Ok(node) => Ok(Guard::new(&self.zk, node, Write(self.kind.0.clone()))),
+            Err(why) => Err(Unchanged { guard: self, why }),
+        }
+    }
+
+    async fn write_node(&self) -> Result<OwnedNode, Error> {
+        let lock = self.kind.0.write_lock();
+        let parent = self.kind.0.parent("try_upgrade")?;
+        let me = lock.enter(&parent).await?;
+        self.still_held(me.node(), me.siblings())?;
+        me.turn_after(self.node.name()).await?.ok_or(Error::Busy)
+    }
+}
+
+impl<K> Guard<K> {
+    /// Whether our node was there when the siblings of a new one were listed, and in its session: if not, others
+    /// may have held the lock in between.
+    fn still_held(&self, new: &OwnedNode, siblings: &[String]) -> Result<(), Error> {
+        let same_session = self.ownership().session_epoch() == new.ownership().session_epoch();
+        if same_session && !self.ownership().is_over() && siblings.iter().any(|name| name == self.node.name())
+        {
+            Ok(())
+        } else {
+            Err(Error::Lost)
+        }
+    }
+}
+
+/// Our own node keeps the parent in being.
+fn lost_with_the_parent(error: zk_curator::Error) -> Error {
+    if error.kind() == ErrorKind::NoNode { Error::Lost } else { error.into() }
+}
+
+impl InterProcessReadWriteLock {
+    fn parent(&self, operation: &'static str) -> Result<ZPath, Error> {
+        Ok(ZPath::for_operation(operation, self.path.as_str())?)
+    }
+}

@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tracing::{debug, info};
+use zk_curator::{CuratorFramework, ErrorKind, EventType};
+
+use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
+
+/// A read/write lock whose holders can be asked to let go, and be made to: the revocable shared locks of
+/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
+///
+/// # Layout
+/// ```text
+/// /locks/orders                            container, made on first use
+///   ├─ _c_<uuid>-read-0000000007           ephemeral, sequential; data: its label, or what is said about it:
+///   │                                      `unlock` (asked to let go), `unlocking` (was heard)
+///   └─ _c_<uuid>-write-0000000008
+/// ```
+/// Names are not those of Curator's read/write lock: the two do not mix.
+///
+/// # Protocol
+/// That of [`InterProcessReadWriteLock`]. Besides, whoever may write to a node [asks](Self::revoke) its owner to let
+/// go: `setData` to `unlock`. The holder hears of it in [`Guard::revoked`](super::Guard::revoked), and releases the
+/// lock, or [acknowledges](super::Guard::acknowledge) to get more time. When the grace time is over, the node is
+/// deleted, if it was not acknowledged in between (by its version): the holder sees
+/// [`lost()`](super::Guard::lost), its fenced writes fail, and others get the lock. One that waits and whose node is
+/// deleted enters the queue anew.
+///
+/// # Guarantees
+/// Those of [`InterProcessReadWriteLock`]; a waiter watches its own node too (one more request in the same flight),
+/// and is not granted a lock by a node that is gone.
+///
+/// # Assumptions
+/// Only locks and revokers write here. A holder that does not listen to [`lost()`](super::Guard::lost) goes on
+/// after its node was removed by force: fence its writes.
+///
+/// # Connection loss, cancel safety
+/// As of [`InterProcessMutex`](super::InterProcessMutex).
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use std::time::Duration;
+///
+/// use zk_curator_recipes::lock::{RevocableReadWriteLock, Revoked};
+///
+/// let lock = RevocableReadWriteLock::new(&zk, "/locks/report").label("nightly");
+/// let guard = lock.write_lock().acquire().await?;
+/// let nightly = tokio::spawn(async move {
+///     guard.revoked().await;
+///     guard.release().await
+/// });
+///
+/// for holder in lock.write_lock().participants().await? {
+///     let revoked = lock.revoke(&holder.path, Duration::from_secs(10)).await?;
+///     assert_eq!(revoked, Revoked::Released);
+/// }
+/// nightly.await??;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RevocableReadWriteLock {
+    zk: CuratorFramework,
+    lock: InterProcessReadWriteLock,
+}
+
+/// How a node went whose owner was asked to let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Revoked {
+    /// Its owner released it, or its session ended, or it was gone before.
+    Released,
+    /// It was removed by force when the grace time was over.
+    Removed,
+}
+
+impl RevocableReadWriteLock {
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self { zk: zk.clone(), lock: InterProcessReadWriteLock::revocable(zk, path.into()) }
+    }
+
+    /// The data of our nodes, for people who look who holds and who waits. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.lock = self.lock.label(label);
+        self
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.lock.path()
+    }
+
+    /// The lock for reading, together with other readers.
+    #[must_use]
+    pub fn read_lock(&self) -> ReadLock {
+        self.lock.read_lock()
+    }
+
+    /// The lock for writing, alone.
+    #[must_use]
+    pub fn write_lock(&self) -> WriteLock {
+        self.lock.write_lock()
+    }
+
+    /// Asks the owner of a node, which holds the lock or waits for it, to let go, and waits until the node is gone;
+    /// when `grace` has passed, counted anew from every acknowledgement, removes it by force. `node` is the path of
+    /// its node, see [`Participant`](super::Participant). A grace time of zero removes it at once.
+    ///
+    /// # Errors
+    /// As a read, a write and a delete of the framework, among them `NoAuth`. The owner may have been asked.
+    ///
+    /// # Cancel safety
+    /// The owner may have been asked; nothing is removed after the future is dropped, unless the delete was sent.
+    pub async fn revoke(&self, node: &str, grace: Duration) -> Result<Revoked, Error> {
+        let mut deadline = None;
+        let mut seen = None;
+        let mut removing = false;
+        loop {
+            let (data, stat, watch) = match self.zk.get_data(node).watched().await {
+                Ok(watched) => {
+                    let (data, stat) = watched.value;
+                    (data, stat, watched.watch)
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Revoked::ended(removing)),
+                Err(error) => return Err(error.into()),
+            };
+            let heard = data == revocation::UNLOCKING;
+            if !heard && !revocation::is_request(&data) {
+                match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
+                    Ok(_) => debug!(node, "asked to let go"),
+                    // It was changed or is gone.
+                    Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            if deadline.is_none() || heard && seen != Some(stat.version) {
+                deadline = Some(Instant::now() + grace);
+            }
+            seen = Some(stat.version);
+            let over = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now));
+            tokio::select! {
+                biased;
+                event = watch => match event {
+                    Ok(event) if event.event_type == EventType::NodeDeleted => {
+                        return Ok(Revoked::ended(removing));
+                    }
+                    // It was acknowledged, or our session is over: look again.
+                    Ok(_) | Err(_) => {}
+                },
+                () = over => match self.zk.delete(node).version(stat.version).await {
+                    Ok(()) => {
+                        info!(node, "removed by force");
+                        return Ok(Revoked::Removed);
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
+                    Err(error) if error.may_have_applied() => removing = true,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+impl Revoked {
+    const fn ended(removing: bool) -> Self {
+        if removing { Self::Removed } else { Self::Released }
+    }
+}
