@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
-use crate::{SequenceOverflow, TestServer, ZooKeeperVersion};
+use crate::{SequenceOverflow, Snapshot, TestServer, ZooKeeperVersion};
 
 /// The longest session timeout unless set: that of Apache ZooKeeper's default configuration.
 const LONGEST: Duration = Duration::from_secs(40);
@@ -64,11 +64,12 @@ impl Config {
 #[must_use = "a builder does nothing until `start` is called"]
 pub struct TestServerBuilder {
     config: Config,
+    snapshot: Option<Snapshot>,
 }
 
 impl TestServerBuilder {
     pub(crate) const fn new() -> Self {
-        Self { config: Config::DEFAULT }
+        Self { config: Config::DEFAULT, snapshot: None }
     }
 
     /// Whether to listen on TCP. Default: yes. The in-memory network is always there.
@@ -175,6 +176,13 @@ impl TestServerBuilder {
         self
     }
 
+    /// What the server has when it starts. Sessions have their whole timeout from then on, and clients that have the
+    /// password take them up again. Default: nothing but the nodes of every server.
+    pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
+        self.snapshot = Some(snapshot);
+        self
+    }
+
     /// Starts the server on the current tokio runtime, which needs its time driver, and its I/O driver for TCP.
     ///
     /// # Errors
@@ -186,6 +194,6 @@ impl TestServerBuilder {
     /// # Cancel safety
     /// Dropping the future starts nothing.
     pub async fn start(self) -> io::Result<TestServer> {
-        TestServer::with_config(self.config).await
+        TestServer::with_config(self.config, self.snapshot).await
     }
 }

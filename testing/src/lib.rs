@@ -10,6 +10,7 @@
 //!   [`stop`](TestServer::stop), [`restart`](TestServer::restart): faults of the server and the network.
 //! * [`TestServer::probe`]: a printable snapshot of nodes, sessions and watches, for assertions such as "nothing
 //!   is left behind"; [`TestServer::until`] waits for one.
+//! * [`TestServer::snapshot`]: its nodes and sessions, to start other servers with, or to keep in a file.
 //! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) are answered.
 //! * The binary `zk-test-server` serves clients in other languages.
 //!
@@ -63,6 +64,7 @@ mod server;
 mod session;
 mod shared;
 mod signal;
+mod snapshot;
 mod state;
 mod tree;
 mod version;
@@ -75,5 +77,6 @@ pub use network::MemoryConnector;
 pub use probe::{Probe, ProbeSession, ProbeWatch};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;
+pub use snapshot::{Snapshot, SnapshotError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;

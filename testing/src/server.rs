@@ -17,6 +17,8 @@ use crate::network::MemoryConnector;
 use crate::probe::Probe;
 use crate::rule::{RuleGuard, RuleRequest, Verdict};
 use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::state::State;
 
 /// How long the listener waits after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -80,11 +82,11 @@ impl TestServer {
         TestServerBuilder::new()
     }
 
-    pub(crate) async fn with_config(config: Config) -> io::Result<Self> {
+    pub(crate) async fn with_config(config: Config, snapshot: Option<Snapshot>) -> io::Result<Self> {
         let asked = SocketAddr::new(config.host, config.port);
         let listener = if config.tcp { Some(TcpListener::bind(asked).await?) } else { None };
         let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-        let running = Running { shared: Arc::new(Shared::new(config)), addr };
+        let running = Running { shared: Arc::new(Shared::new(config, snapshot)), addr };
         let server = Self { running: Arc::new(running) };
         server.shared().update(|state| state.port = addr.map(|addr| addr.port()));
         server.run(listener);
@@ -256,7 +258,7 @@ impl TestServer {
     /// does by itself from time to time. Returns their paths. A container that becomes empty by it is left for
     /// the next call.
     pub fn reap_containers(&self) -> Vec<String> {
-        self.shared().update(crate::state::State::reap)
+        self.shared().update(State::reap)
     }
 
     /// Installs a fault rule, which is asked about every request until the guard is dropped. The function is
@@ -269,6 +271,13 @@ impl TestServer {
     #[must_use]
     pub fn journal(&self) -> Journal {
         self.shared().look(|state| state.journal.clone())
+    }
+
+    /// The nodes and sessions of the server, to start others with ([`TestServerBuilder::snapshot`]) or to save
+    /// ([`Snapshot::save`]). Costs time and memory in the number of nodes, but data is shared.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared().look(State::snapshot)
     }
 
     /// What the server knows now. Costs time in the size of the tree.

@@ -29,6 +29,25 @@ pub(crate) struct Session {
     deadline: u64,
 }
 
+/// What is kept of a session when its server is saved.
+#[derive(Debug, Clone)]
+pub(crate) struct SavedSession {
+    pub(crate) id: i64,
+    pub(crate) password: Bytes,
+    /// Milliseconds.
+    pub(crate) timeout: u64,
+    pub(crate) number: u64,
+}
+
+/// What is kept of the sessions when their server is saved.
+#[derive(Debug, Clone)]
+pub(crate) struct SavedSessions {
+    pub(crate) next_id: i64,
+    pub(crate) opened: u64,
+    /// In the order of their ids.
+    pub(crate) living: Vec<SavedSession>,
+}
+
 /// All sessions that live.
 #[derive(Debug)]
 pub(crate) struct Sessions {
@@ -56,6 +75,30 @@ impl Sessions {
             tick: tick.max(1),
             passwords,
         }
+    }
+
+    /// Sessions that were saved: nobody is attached to them, and they have their whole timeout from `now` on.
+    pub(crate) fn restored(tick: u64, saved: SavedSessions, now: u64) -> Self {
+        let mut sessions = Self { next_id: saved.next_id, opened: saved.opened, ..Self::new(tick) };
+        for SavedSession { id, password, timeout, number } in saved.living {
+            let session =
+                Session { password, number, timeout, connection: None, local: false, deadline: NEVER };
+            sessions.by_id.insert(id, session);
+            sessions.touch(id, now);
+        }
+        sessions
+    }
+
+    /// What is to be kept: sessions that live on this server only end with it.
+    pub(crate) fn saved(&self) -> SavedSessions {
+        let global = self.iter().filter(|(_, session)| !session.local);
+        let living = global.map(|(id, session)| SavedSession {
+            id,
+            password: session.password.clone(),
+            timeout: session.timeout,
+            number: session.number,
+        });
+        SavedSessions { next_id: self.next_id, opened: self.opened, living: living.collect() }
     }
 
     /// Opens a session; returns its id.

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::builder::Config;
 use crate::rule::Rules;
 use crate::signal::Signal;
+use crate::snapshot::Snapshot;
 use crate::state::State;
 
 /// What keeps bytes from flowing.
@@ -39,12 +40,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, snapshot: Option<Snapshot>) -> Self {
         let tasks = TaskTracker::new();
         tasks.close();
         Self {
             max_frame: config.max_frame,
-            state: Mutex::new(State::new(config)),
+            state: Mutex::new(State::new(config, snapshot)),
             changed: Signal::default(),
             blocked: Arc::default(),
             rules: Arc::default(),

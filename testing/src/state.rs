@@ -22,6 +22,7 @@ use crate::journal::{Fault, Journal};
 use crate::outbox::Outbox;
 use crate::rule::{RuleRequest, Verdict};
 use crate::session::Sessions;
+use crate::snapshot::Snapshot;
 use crate::tree::{Change, Tree, Txn};
 use crate::watch::{ConnectionId, WatchTable};
 
@@ -107,7 +108,21 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, snapshot: Option<Snapshot>) -> Self {
+        let mut state = Self::empty(config);
+        if let Some(Snapshot { zxid, tree, sessions }) = snapshot {
+            state.zxid = zxid;
+            state.tree = tree.configured(&state.config);
+            state.sessions = Sessions::restored(millis(state.config.tick_time), sessions, state.now());
+            if state.read_only {
+                state.sessions.suspend_global();
+            }
+        }
+        state
+    }
+
+    /// What a server starts with that was never there.
+    fn empty(config: Config) -> Self {
         let epoch = config.wall_clock.unwrap_or_else(SystemTime::now);
         let since_epoch = epoch.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -126,6 +141,11 @@ impl State {
             held_since: None,
             config,
         }
+    }
+
+    /// What is to be kept of the server.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { zxid: self.zxid, tree: self.tree.clone(), sessions: self.sessions.saved() }
     }
 
     /// Registers a connection before its handshake; `None` when its address has too many.

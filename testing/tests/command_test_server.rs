@@ -4,7 +4,8 @@
 
 mod common;
 
-use std::process::{Output, Stdio};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Output, Stdio};
 
 use common::{LONG, RawClient};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -23,8 +24,8 @@ struct Server {
 impl Server {
     /// Starts the program on a free port.
     async fn start(options: &[&str]) -> Self {
-        let mut process =
-            command(&[&["--port", "0"], options].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = command(&[&["--port", "0"], options].concat());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let line = tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
         let line = line.expect("a line before the end");
@@ -46,14 +47,40 @@ impl Server {
         answer
     }
 
-    /// Sends a signal; asserts that the program ends orderly, without another word.
-    async fn end(mut self, signal: &str) {
+    /// Sends a signal; how the program ended, and what it wrote to standard error.
+    async fn signal(&mut self, signal: &str) -> (ExitStatus, String) {
         let pid = self.process.id().expect("it runs").to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap().success());
         let status = tokio::time::timeout(LONG, self.process.wait()).await.expect("an end in time").unwrap();
-        assert_eq!(status.code(), Some(0), "{status}");
+        let mut errors = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut errors).await.unwrap();
+        (status, errors)
+    }
+
+    /// Sends a signal; asserts that the program ends orderly, without another word.
+    async fn end(mut self, signal: &str) {
+        let (status, errors) = self.signal(signal).await;
+        assert_eq!((status.code(), errors.as_str()), (Some(0), ""), "{status}");
         assert_eq!(self.lines.next_line().await.unwrap(), None);
         assert!(TcpStream::connect(&self.address).await.is_err());
+    }
+}
+
+/// A directory that is gone when the test ends.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zk-test-server-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // One test removes it itself.
+        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -173,6 +200,69 @@ async fn it_listens_where_it_is_told() {
     assert_eq!(server.address, taken.to_string());
     let server = Server::start(&["--host", "localhost"]).await;
     assert_eq!(server.ask(b"ruok").await, "imok");
+}
+
+#[tokio::test]
+async fn what_a_server_saved_the_next_one_has() {
+    let directory = TempDir::new("saved");
+    let options = ["--data-dir", directory.0.to_str().unwrap()];
+    let server = Server::start(&options).await;
+    let mut zk = server.client().await;
+    zk.create("/kept", CreateMode::Persistent).await.unwrap();
+    zk.create("/mine", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(zk.create("/n-", CreateMode::PersistentSequential).await.unwrap(), "/n-0000000002");
+    let stat = zk.set_data("/kept", b"new").await.unwrap();
+    let request = zk.reattach_request();
+    server.end("TERM").await;
+
+    let server = Server::start(&options).await;
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let mut heir = RawClient::open(Box::new(stream), request).await.expect("the session");
+    assert_eq!((heir.id(), heir.session.timeout), (zk.id(), 10_000));
+    assert_eq!(heir.exists("/kept", false).await, Ok(stat));
+    assert_eq!(heir.get_data("/kept", false).await.unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(heir.exists("/mine", false).await.unwrap().ephemeral_owner, zk.id());
+    assert_eq!(heir.create("/n-", CreateMode::PersistentSequential).await.unwrap(), "/n-0000000003");
+    heir.call(Request::CloseSession).await.unwrap();
+    let mut other = server.client().await;
+    assert_eq!(other.exists("/mine", false).await, Err(ErrorCode::NoNode));
+    assert_ne!(other.id(), zk.id());
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_one_line_and_stays_as_it_is() {
+    let directory = TempDir::new("damaged");
+    let path = directory.0.to_str().unwrap();
+    let options = ["--port", "0", "--data-dir", path];
+    Server::start(&options).await.end("TERM").await;
+    let file = directory.0.join("snapshot");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let text = refusal(&options).await;
+    assert!(text.contains("snapshot is damaged: its checksum is wrong"), "{text}");
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+
+    let text = refusal(&["--port", "0", "--data-dir", file.to_str().unwrap()]).await;
+    assert!(text.contains("cannot make the directory"), "{text}");
+    assert!(refusal(&["--data-dir", ""]).await.contains("'--data-dir'"));
+    // Of a server that cannot start, nothing is written.
+    std::fs::remove_file(&file).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    refusal(&["--port", &port, "--data-dir", path]).await;
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
+    let directory = TempDir::new("gone");
+    let mut server = Server::start(&["--data-dir", directory.0.to_str().unwrap()]).await;
+    std::fs::remove_dir_all(&directory.0).unwrap();
+    let (status, errors) = server.signal("TERM").await;
+    assert_eq!((status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
+    assert!(errors.contains("cannot write") && errors.contains("snapshot.new: No such file"), "{errors}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! Pure: no I/O, no async, no clock. The caller passes the transaction's zxid and time; the order of checks
 //! and so the error of a request with several faults is that of Apache ZooKeeper.
 
+mod image;
 mod node;
 mod owner;
 mod path;

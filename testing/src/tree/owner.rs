@@ -36,6 +36,17 @@ impl Owner {
         }
     }
 
+    /// The owner with this number in ZooKeeper's own records.
+    pub(super) const fn decode(number: i64) -> Option<Self> {
+        match number {
+            0 => Some(Self::None),
+            CONTAINER => Some(Self::Container),
+            id if id & TTL_MARK != TTL_MARK => Some(Self::Session(id)),
+            ttl if ttl ^ TTL_MARK > 0 && ttl ^ TTL_MARK <= MAX_TTL => Some(Self::Ttl(ttl ^ TTL_MARK)),
+            _ => None,
+        }
+    }
+
     /// The number a client sees: the marks of containers and times to live stay inside the server.
     pub(super) const fn shown(self) -> i64 {
         match self {
@@ -55,6 +66,12 @@ mod tests {
         assert_eq!(Owner::ttl(5).map(Owner::encoded), Ok(0xff00_0000_0000_0005_u64.cast_signed()));
         assert_eq!(Owner::Session(7).shown(), 7);
         assert_eq!(Owner::Container.shown(), 0);
+        for owner in [Owner::None, Owner::Container, Owner::Session(7), Owner::Ttl(1), Owner::Ttl(MAX_TTL)] {
+            assert_eq!(Owner::decode(owner.encoded()), Some(owner));
+        }
+        for foreign in [TTL_MARK, TTL_MARK | (MAX_TTL + 1), -1] {
+            assert_eq!(Owner::decode(foreign), None);
+        }
     }
 
     #[test]

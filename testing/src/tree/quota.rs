@@ -112,6 +112,11 @@ impl Tree {
     }
 }
 
+/// The node that these limits are for; `None` of a path that is not one of limits.
+pub(super) fn limited_by(path: &str) -> Option<&str> {
+    quota_node(path).filter(|(_, name)| *name == LIMITS).map(|(limited, _)| limited)
+}
+
 /// The node that a quota node is about, and which of the two it is.
 fn quota_node(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix(ROOT)?.rsplit_once('/')

@@ -3,6 +3,7 @@ use zk_curator_proto::records::{
     CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
     SetDataRequest,
 };
+use zk_curator_proto::{Decoder, Encoder};
 
 use super::*;
 
@@ -416,6 +417,16 @@ fn contents(tree: &Tree) -> Vec<String> {
     nodes
 }
 
+/// The tree, made of its bytes.
+fn copied(tree: &Tree, zxid: i64) -> Tree {
+    let mut out = Encoder::new();
+    for (path, node) in tree.iter() {
+        Tree::encode_node(path, node, &mut out);
+    }
+    let count = i64::try_from(tree.count_below("")).unwrap();
+    Tree::decode(count, zxid, &mut Decoder::new(out.finish())).unwrap()
+}
+
 fn assert_consistent(tree: &Tree) {
     for (path, node) in tree.iter() {
         if path.as_ref() != "/" {
@@ -470,6 +481,9 @@ proptest! {
             }
             assert_consistent(&f.tree);
         }
+        let copy = copied(&f.tree, f.zxid);
+        prop_assert_eq!(contents(&f.tree), contents(&copy));
+        assert_consistent(&copy);
         f.tree.close_session(SESSION, 1000);
         prop_assert!(f.tree.ephemerals.is_empty());
         assert_consistent(&f.tree);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod options;
+mod store;
 
 use std::error::Error;
 use std::io::Write;
@@ -11,9 +12,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use options::{Options, Task};
+use store::Store;
 
 /// The exit code of wrong options, and of a server that cannot start.
 const CANNOT_START: u8 = 2;
+/// The exit code of a server that served, but could not save what it had.
+const CANNOT_SAVE: u8 = 1;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -25,16 +29,22 @@ async fn main() -> ExitCode {
         }
     };
     let done = match task {
-        Task::Print(text) => print(&text),
+        Task::Print(text) => print(&text).map(|()| ExitCode::SUCCESS),
         Task::Serve(options) => serve(*options).await,
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("zk-test-server: {error}");
-            ExitCode::from(CANNOT_START)
-        }
+    done.unwrap_or_else(|error| complain(error.as_ref(), CANNOT_START))
+}
+
+/// Tells an error and its causes in one line.
+fn complain(error: &dyn Error, code: u8) -> ExitCode {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line += &format!(": {error}");
+        cause = error.source();
     }
+    eprintln!("zk-test-server: {line}");
+    ExitCode::from(code)
 }
 
 fn print(line: &str) -> Result<(), Box<dyn Error>> {
@@ -44,16 +54,26 @@ fn print(line: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
+async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Before anybody can know that the server runs, and so send it one.
     let stopped = common::stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
+    let store = options.data_dir.map(Store::open).transpose()?;
+    let mut builder = options.builder.host(options.host).port(options.port);
+    if let Some(snapshot) = store.as_ref().map(Store::load).transpose()?.flatten() {
+        builder = builder.snapshot(snapshot);
+    }
     let asked = SocketAddr::new(options.host, options.port);
-    let server = options.builder.host(options.host).port(options.port).start().await;
+    let server = builder.start().await;
     let server = server.map_err(|error| format!("cannot listen on {asked}: {error}"))?;
+    if let Some(store) = &store {
+        // That it cannot be done is to be known now, not when all is to be kept.
+        store.save(&server)?;
+    }
     if let Some(addr) = server.addr() {
         print(&format!("listening on {addr}"))?;
     }
     stopped.await;
     server.stop().await;
-    Ok(())
+    let saved = store.map_or(Ok(()), |store| store.save(&server));
+    Ok(saved.map_or_else(|error| complain(&error, CANNOT_SAVE), |()| ExitCode::SUCCESS))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ A ZooKeeper in memory, for tests: every operation and four-letter word, containe
 usage: zk-test-server [OPTION…]
 
 Prints one line `listening on HOST:PORT` when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0;
-a wrong option or a port that is taken are exit code 2.
+a wrong option, a port that is taken or a damaged data directory are exit code 2, data that cannot
+be saved are 1.
 
   --host ADDRESS              where to listen: an address, or a name of this machine [127.0.0.1]
   --port N                    the TCP port; 0 is any free one [2181]
@@ -24,6 +26,8 @@ a wrong option or a port that is taken are exit code 2.
   --max-session-timeout MS    the longest timeout of a session [20 ticks]
   --max-client-connections N  how many connections one address may have; 0 is no limit [0]
   --jute-max-buffer BYTES     the longest frame a client may send [1048575]
+  --data-dir DIR              where nodes and sessions are saved at the end, and loaded from at the start; one
+                              server for a directory [they are forgotten]
   --container-interval MS     how often empty containers and outlived nodes are removed [1000]
   --zookeeper-version V       behave like 3.8 or 3.9, where they differ [3.9]
   --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
@@ -52,7 +56,8 @@ pub(crate) enum Task {
 pub(crate) struct Options {
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
-    /// What is neither an address nor a port.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Everything else.
     pub(crate) builder: TestServerBuilder,
 }
 
@@ -62,6 +67,7 @@ pub(crate) struct Options {
 /// One line that tells what is wrong.
 pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
+    let mut data_dir = None;
     let (mut tick, mut shortest, mut longest) = (TICK, None, None);
     let mut builder = TestServer::builder().container_check_interval(CONTAINER_INTERVAL);
     while let Some(argument) = arguments.next()? {
@@ -86,6 +92,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                 };
             }
             "--jute-max-buffer" => builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize),
+            "--data-dir" => data_dir = Some(value.path()?),
             "--container-interval" => builder = builder.container_check_interval(value.millis()?),
             "--zookeeper-version" => builder = builder.version(value.version()?),
             "--super-digest" => builder = builder.super_digest(value.digest()?),
@@ -99,7 +106,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         return Err(text.into());
     }
     builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
-    Ok(Task::Serve(Box::new(Options { host, port, builder })))
+    Ok(Task::Serve(Box::new(Options { host, port, data_dir, builder })))
 }
 
 /// The value of an option that is still to be read.
@@ -115,6 +122,11 @@ impl Value<'_> {
 
     fn wrong(&self, value: &dyn Display, wanted: &str) -> lexopt::Error {
         format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
+    }
+
+    fn path(&mut self) -> Result<PathBuf, lexopt::Error> {
+        let path = self.arguments.value()?;
+        if path.is_empty() { Err(self.wrong(&"", "a directory")) } else { Ok(path.into()) }
     }
 
     fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
