@@ -208,6 +208,16 @@ impl Ownership {
         self.session.epoch
     }
 
+    /// The path on the server.
+    pub(crate) fn server_path(&self) -> String {
+        self.zk.ns().apply(&self.path)
+    }
+
+    /// Whether the node is still ours, as far as is known here, and belongs to this session.
+    pub(crate) fn is_of(&self, session: &Arc<Session>) -> bool {
+        Arc::ptr_eq(&self.session, session) && !self.is_over()
+    }
+
     /// Whether the session of the node is known to be over.
     #[must_use]
     pub fn is_session_lost(&self) -> bool {
@@ -259,7 +269,7 @@ impl Ownership {
     }
 
     async fn deleted_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
-        let server_path = self.zk.ns().apply(&self.path);
+        let server_path = self.server_path();
         loop {
             match self.session.raw.get_data_watched(&server_path).await {
                 Ok((data, _)) if data.stat.czxid != self.token.0 || matches(&data.data) => return,

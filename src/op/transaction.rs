@@ -30,17 +30,18 @@ use crate::retry::Budget;
 pub struct Transaction {
     target: Target,
     ops: Vec<Op>,
-    fence: Option<Ownership>,
+    /// What has to be ours for it to be applied.
+    fences: Vec<Ownership>,
 }
 
 impl Transaction {
     pub(crate) const fn new(zk: CuratorFramework) -> Self {
-        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new(), fence: None }
+        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new(), fences: Vec::new() }
     }
 
     /// A transaction that is applied only while the owned node exists.
     pub(crate) fn fenced(zk: CuratorFramework, fence: Ownership) -> Self {
-        Self { fence: Some(fence), ..Self::new(zk) }
+        Self { fences: vec![fence], ..Self::new(zk) }
     }
 
     /// Checks that a node exists and has this version; `None` for any.
@@ -77,6 +78,13 @@ impl Transaction {
     /// Deletes a node that must have this version.
     pub fn delete_if(self, path: impl Into<String>, version: i32) -> Self {
         self.push(Op::Delete { path: path.into(), version: Some(version) })
+    }
+
+    /// Is only applied while another node of ours exists too, as with [`Ownership::fenced`]; else it fails with
+    /// `OwnershipLost`.
+    pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
+        self.fences.push(ownership.clone());
+        self
     }
 
     /// Sends the transaction.
@@ -122,11 +130,12 @@ impl Transaction {
                 .map_err(|why| Error::invalid_path(self.target.operation, path.as_str(), why))?;
             *path = self.target.zk.ns().apply_create(path, sequential);
         }
-        if let Some(fence) = &self.fence {
-            // The first operation, which the caller does not see.
-            self.ops.insert(0, Op::Check { path: self.target.zk.ns().apply(fence.path()), version: None });
-        }
-        let fenced = usize::from(self.fence.is_some());
+        // The first operations, which the caller does not see.
+        let namespace = self.target.zk.ns().clone();
+        let checks =
+            self.fences.iter().map(|fence| Op::Check { path: namespace.apply(fence.path()), version: None });
+        self.ops.splice(..0, checks);
+        let fenced = self.fences.len();
         let mut budget = Budget::new(self.target.zk.core());
         let results = loop {
             let session = self.session()?;
@@ -154,31 +163,31 @@ impl Transaction {
     /// The session to send it in: what is fenced has to be applied in the session of the owned node.
     fn session(&self) -> Result<Arc<Session>> {
         let session = self.target.session()?;
-        match &self.fence {
-            Some(fence) if fence.session_epoch() != session.epoch || fence.is_over() => {
-                Err(self.ownership_lost(fence))
-            }
-            _ => Ok(session),
+        match self.fences.iter().find(|fence| !fence.is_of(&session)) {
+            Some(fence) => Err(self.ownership_lost(fence)),
+            None => Ok(session),
         }
     }
 
-    /// The error as the caller is to see it, who does not know of the fence.
+    /// The error as the caller is to see it, who does not know of the fences.
     fn error(&self, error: RawError) -> Error {
-        match (&self.fence, error) {
-            (Some(fence), RawError::TransactionFailed { index: 0, code: ErrorCode::NoNode }) => {
-                self.ownership_lost(fence)
+        let fenced = self.fences.len();
+        match error {
+            RawError::TransactionFailed { index, code } if index < fenced => {
+                if code == ErrorCode::NoNode {
+                    self.ownership_lost(&self.fences[index])
+                } else {
+                    self.target.error(RawError::Refused(code))
+                }
             }
-            (Some(_), RawError::TransactionFailed { index: 0, code }) => {
-                self.target.error(RawError::Refused(code))
-            }
-            (fence, RawError::TransactionFailed { index, code }) => {
+            RawError::TransactionFailed { index, code } => {
                 let path = self.ops.get(index).map_or(self.target.path.as_str(), Op::path);
-                let index = index - usize::from(fence.is_some());
                 let path = self.target.zk.ns().strip(path);
-                Error::raw(self.target.operation, path, RawError::TransactionFailed { index, code })
+                let error = RawError::TransactionFailed { index: index - fenced, code };
+                Error::raw(self.target.operation, path, error)
             }
-            (Some(fence), RawError::SessionExpired { sent: false }) => self.ownership_lost(fence),
-            (_, error) => self.target.error(error),
+            RawError::SessionExpired { sent: false } if fenced > 0 => self.ownership_lost(&self.fences[0]),
+            error => self.target.error(error),
         }
     }
 
