@@ -11,6 +11,7 @@ use crate::framework::{CuratorFramework, validate};
 use crate::namespace::Namespace;
 use crate::raw::{NativeFactory, RawClientFactory, SessionSettings};
 use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
+use crate::schema::SchemaSet;
 
 /// Settings of a [`CuratorFramework`].
 ///
@@ -43,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) auth: Vec<(String, Bytes)>,
     pub(crate) factory: Arc<dyn RawClientFactory>,
     pub(crate) compression: Compression,
+    pub(crate) schemas: Arc<SchemaSet>,
 }
 
 impl fmt::Debug for Settings {
@@ -70,6 +72,7 @@ impl Default for CuratorFrameworkBuilder {
             auth: Vec::new(),
             factory: Arc::new(NativeFactory::default()),
             compression: Compression::default(),
+            schemas: Arc::default(),
         };
         Self { settings, namespace: String::new(), native: NativeFactory::default(), raw_client: None }
     }
@@ -138,6 +141,12 @@ impl CuratorFrameworkBuilder {
     /// says.
     pub const fn enable_compression(mut self) -> Self {
         self.settings.compression.enabled = true;
+        self
+    }
+
+    /// The rules for nodes; what they forbid fails with `SchemaViolation` and is not sent. Default: none.
+    pub fn schema_set(mut self, schemas: SchemaSet) -> Self {
+        self.settings.schemas = Arc::new(schemas);
         self
     }
 

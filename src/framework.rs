@@ -16,6 +16,7 @@ use crate::namespace::Namespace;
 use crate::op;
 use crate::raw::{RawClient, RawClientFactory};
 use crate::retry::{Budget, RetryPolicy};
+use crate::schema::SchemaSet;
 use crate::state::{ConnectionState, ConnectionStatus, Input, StateMachine, StateWatch, supervise};
 
 /// A handle to ZooKeeper: sessions, retries, connection state, and a builder for every operation.
@@ -225,6 +226,12 @@ impl CuratorFramework {
         Ok(Self { handle: Arc::clone(&self.handle), namespace })
     }
 
+    /// The rules for nodes.
+    #[must_use]
+    pub fn schema_set(&self) -> &SchemaSet {
+        self.handle.core.schemas()
+    }
+
     /// The namespace, without a leading slash; empty for none.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -317,6 +324,10 @@ impl Core {
 
     pub(crate) const fn compression(&self) -> &Compression {
         &self.settings.compression
+    }
+
+    pub(crate) fn schemas(&self) -> &SchemaSet {
+        &self.settings.schemas
     }
 
     pub(crate) fn retry_policy(&self) -> &dyn RetryPolicy {

@@ -35,9 +35,14 @@
 //!   made of;
 //! * [`raw`]: the seam to the raw client.
 //!
-//! Features, all off by default: `tls` for TLS to the servers, by a
-//! [connector](CuratorFrameworkBuilder::connector) from the module `tls`; `sasl` for SASL DIGEST-MD5, by
-//! `CuratorFrameworkBuilder::sasl_digest_md5`; `gzip` for Curator's [`compression`].
+//! Features, all off by default:
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `tls` | TLS to the servers: a [connector](CuratorFrameworkBuilder::connector) from the module `tls` |
+//! | `sasl` | SASL DIGEST-MD5: `CuratorFrameworkBuilder::sasl_digest_md5` |
+//! | `gzip` | Curator's gzip, for [`compression`] |
+//! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.
@@ -53,6 +58,7 @@ mod owned_node;
 pub mod path;
 pub mod raw;
 pub mod retry;
+pub mod schema;
 pub mod state;
 #[cfg(feature = "tls")]
 pub use zk_curator_client::tls;

@@ -5,7 +5,7 @@
 //! [`decompressed`](crate::op::GetDataBuilder::decompressed)), or for all of them at once with
 //! [`enable_compression`](crate::CuratorFrameworkBuilder::enable_compression).
 //!
-//! The feature `gzip` brings [`GzipCompressionProvider`], which every framework then has unless it is given another
+//! The feature `gzip` brings `GzipCompressionProvider`, which every framework then has unless it is given another
 //! provider. Its bytes are those of Apache Curator. Without the feature there is none until
 //! [`compression_provider`](crate::CuratorFrameworkBuilder::compression_provider) names one, and operations that need
 //! it fail with `InvalidArgument`.

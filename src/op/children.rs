@@ -2,6 +2,7 @@ use zk_curator_client::Stat;
 
 use super::{Target, awaits, output};
 use crate::framework::CuratorFramework;
+use crate::schema::Intent;
 use crate::watch::Watched;
 
 /// Lists the children of a node. Fails with `NoNode`.
@@ -29,15 +30,18 @@ impl ChildrenBuilder {
 }
 
 awaits!(ChildrenBuilder => Vec<String>, |this| {
+    this.target.admit(Intent::Read { watched: false })?;
     this.target.read(|session, path| session.raw.get_children(path)).await.map(|answer| answer.names)
 });
 
 awaits!(ChildrenBuilder<output::WithStat> => (Vec<String>, Stat), |this| {
+    this.target.admit(Intent::Read { watched: false })?;
     let answer = this.target.read(|session, path| session.raw.get_children(path)).await?;
     Ok((answer.names, answer.stat))
 });
 
 awaits!(ChildrenBuilder<output::Watched> => Watched<(Vec<String>, Stat)>, |this| {
+    this.target.admit(Intent::Read { watched: true })?;
     let (answer, watch) = this.target.read(|session, path| session.raw.get_children_watched(path)).await?;
     Ok(Watched::new((answer.names, answer.stat), watch, this.target.zk.ns()))
 });

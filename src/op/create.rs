@@ -13,6 +13,7 @@ use crate::owned_node::OwnedNode;
 use crate::path::{join, split, validate_create};
 use crate::raw::RawFuture;
 use crate::retry::Budget;
+use crate::schema::Intent;
 
 /// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`,
 /// `TooLarge`.
@@ -150,6 +151,7 @@ impl<R> CreateBuilder<R> {
         let target = &self.target;
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
         validate_create(&target.path, self.mode.is_sequential()).map_err(invalid)?;
+        target.admit(Intent::Create { mode: self.mode, data: &self.data, acl: &self.acl })?;
         self.data = target.compress(self.compressed, self.data)?;
         let server_path = target.zk.ns().apply_create(&target.path, self.mode.is_sequential());
         let (parent, name) = split(&server_path);

@@ -9,6 +9,7 @@ use crate::janitor::{Chore, Deletion};
 use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
+use crate::schema::Intent;
 
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
 ///
@@ -68,6 +69,7 @@ impl DeleteBuilder {
 
     async fn run(self) -> Result<()> {
         let path = self.target.server_path()?;
+        self.target.admit(Intent::Delete)?;
         let mut budget = Budget::new(self.target.zk.core());
         let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
         let mut unknown: Option<Error> = None;

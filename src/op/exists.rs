@@ -2,6 +2,7 @@ use zk_curator_client::Stat;
 
 use super::{Target, awaits, output};
 use crate::framework::CuratorFramework;
+use crate::schema::Intent;
 use crate::watch::Watched;
 
 /// Looks whether a node exists.
@@ -24,10 +25,12 @@ impl ExistsBuilder {
 }
 
 awaits!(ExistsBuilder => Option<Stat>, |this| {
+    this.target.admit(Intent::Read { watched: false })?;
     this.target.read(|session, path| session.raw.exists(path)).await
 });
 
 awaits!(ExistsBuilder<output::Watched> => Watched<Option<Stat>>, |this| {
+    this.target.admit(Intent::Read { watched: true })?;
     let (stat, watch) = this.target.read(|session, path| session.raw.exists_watched(path)).await?;
     Ok(Watched::new(stat, watch, this.target.zk.ns()))
 });

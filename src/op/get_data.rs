@@ -4,6 +4,7 @@ use zk_curator_client::Stat;
 use super::{Target, awaits, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
+use crate::schema::Intent;
 use crate::watch::Watched;
 
 /// Reads the data of a node. Fails with `NoNode`.
@@ -50,6 +51,7 @@ impl<R> GetDataBuilder<R> {
     }
 
     async fn read(&self) -> Result<(Bytes, Stat)> {
+        self.target.admit(Intent::Read { watched: false })?;
         let answer = self.target.read(|session, path| session.raw.get_data(path)).await?;
         Ok((self.target.decompress(self.decompressed, answer.data)?, answer.stat))
     }
@@ -60,6 +62,7 @@ awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data))
 awaits!(GetDataBuilder<output::WithStat> => (Bytes, Stat), |this| this.read().await);
 
 awaits!(GetDataBuilder<output::Watched> => Watched<(Bytes, Stat)>, |this| {
+    this.target.admit(Intent::Read { watched: true })?;
     let (answer, watch) = this.target.read(|session, path| session.raw.get_data_watched(path)).await?;
     let data = this.target.decompress(this.decompressed, answer.data)?;
     Ok(Watched::new((data, answer.stat), watch, this.target.zk.ns()))

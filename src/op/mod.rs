@@ -47,6 +47,7 @@ use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::raw::RawFuture;
 use crate::retry::Budget;
+use crate::schema::Intent;
 
 /// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
 /// it has created, or creates children where it deletes them. Somebody who does it more often does not stop.
@@ -137,6 +138,11 @@ impl<R> Target<R> {
 
     pub(crate) fn error(&self, error: zk_curator_client::Error) -> Error {
         self.zk.core().error(self.operation, &self.path, error)
+    }
+
+    /// Asks the schemas whether the operation may be sent.
+    pub(crate) fn admit(&self, intent: Intent<'_>) -> Result<()> {
+        self.zk.core().schemas().admit(self.operation, &self.path, intent)
     }
 
     /// The data as they are stored; `wanted` is whether the operation asks for compression.

@@ -5,6 +5,7 @@ use super::{Target, awaits};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::retry::Budget;
+use crate::schema::Intent;
 
 /// Replaces the data of a node. Fails with `NoNode`, `BadVersion`, `TooLarge`.
 ///
@@ -45,6 +46,7 @@ impl SetDataBuilder {
 
     async fn run(mut self) -> Result<Stat> {
         let path = self.target.server_path()?;
+        self.target.admit(Intent::Write { data: &self.data, acl: &[] })?;
         self.data = self.target.compress(self.compressed, self.data)?;
         let mut budget = Budget::new(self.target.zk.core());
         let mut unknown = None;

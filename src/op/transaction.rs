@@ -10,6 +10,7 @@ use crate::framework::{CuratorFramework, Session};
 use crate::owned_node::Ownership;
 use crate::path::validate_create;
 use crate::retry::Budget;
+use crate::schema::Intent;
 
 /// Operations of which all are applied, or none.
 ///
@@ -103,10 +104,19 @@ impl Transaction {
         self
     }
 
-    /// Compresses what is written, if the framework is to.
-    fn compress(&mut self) -> Result<()> {
+    /// Asks the schemas, and compresses what is written if the framework is to.
+    fn prepare(&mut self) -> Result<()> {
         let core = Arc::clone(self.target.zk.core());
         for op in &mut self.ops {
+            let intent = match &*op {
+                Op::Create { mode, data, acl, .. } => Some(Intent::Create { mode: *mode, data, acl }),
+                Op::SetData { data, .. } => Some(Intent::Write { data, acl: &[] }),
+                Op::Delete { .. } => Some(Intent::Delete),
+                _ => None,
+            };
+            if let Some(intent) = intent {
+                core.schemas().admit(self.target.operation, op.path(), intent)?;
+            }
             if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = op {
                 let plain = std::mem::take(data);
                 *data = core.compression().compress(self.target.operation, path, None, plain)?;
@@ -116,7 +126,7 @@ impl Transaction {
     }
 
     async fn run(mut self) -> Result<Vec<OpResult>> {
-        self.compress()?;
+        self.prepare()?;
         for op in &mut self.ops {
             let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
             let (Op::Create { path, .. }

@@ -1,0 +1,407 @@
+//! Rules about the nodes of a service, checked before anything is sent (`org.apache.curator.framework.schema`).
+//!
+//! A [`Schema`] says which nodes it is about and what may be done with them: their kind, their data, whether they may
+//! be deleted, whether reads must leave a watch. A [`SchemaSet`] given to the
+//! [builder](crate::CuratorFrameworkBuilder::schema_set) is asked about every create, write, delete and read of the
+//! framework, recipes and transactions included; what it forbids fails with `SchemaViolation`, whose source is a
+//! [`SchemaViolation`]. Parents that are created on the way, and what the janitor deletes, are not checked, as in
+//! Curator.
+//!
+//! Paths are those that operations are given: within the namespace, without the number of a sequential node and
+//! without the prefix of a protected one. Validators see data before they are compressed (in Curator: after).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let connect_string = server.connect_string();
+//! use zk_curator::schema::{Allowance, Schema, SchemaSet};
+//! use zk_curator::{CuratorFramework, ErrorKind};
+//!
+//! let schemas = SchemaSet::new([
+//!     Schema::exact("limit", "/config/limit")
+//!         .documentation("how many jobs may run, a decimal number")
+//!         .ephemeral(Allowance::Cannot)
+//!         .deletable(false)
+//!         .validator(|data: &[u8]| str::from_utf8(data).is_ok_and(|text| text.parse::<u32>().is_ok())),
+//!     Schema::for_recipe("lock", "/locks/orders"),
+//! ])?;
+//! let zk = CuratorFramework::builder().connect_string(connect_string).schema_set(schemas).build()?;
+//! zk.start().await?;
+//!
+//! zk.create("/config/limit").data("10").creating_parents().await?;
+//! let error = zk.set_data("/config/limit", "many").await.unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::SchemaViolation);
+//! # zk.close().await?; Ok(()) }
+//! ```
+//!
+//! The feature `schema` adds patterns by regular expression and the loader of Curator's JSON.
+
+#[cfg(feature = "schema")]
+mod json;
+mod rules;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+#[cfg(feature = "schema")]
+pub use json::LoadError;
+pub(crate) use rules::Intent;
+pub use rules::{Rule, SchemaViolation};
+use zk_curator_client::Acl;
+use zk_curator_client::path::{PathError, validate};
+
+/// Whether a property is allowed, demanded or forbidden.
+#[expect(clippy::exhaustive_enums, reason = "there is no fourth")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allowance {
+    /// It may be, or not.
+    #[default]
+    Can,
+    /// It has to be.
+    Must,
+    /// It must not be.
+    Cannot,
+}
+
+impl Allowance {
+    const fn admits(self, is: bool) -> bool {
+        match self {
+            Self::Can => true,
+            Self::Must => is,
+            Self::Cannot => !is,
+        }
+    }
+}
+
+impl fmt::Display for Allowance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Can => "can",
+            Self::Must => "must",
+            Self::Cannot => "cannot",
+        })
+    }
+}
+
+/// Judges what is written. Closures of the data alone are validators, too.
+pub trait Validator: Send + Sync + 'static {
+    /// Whether this may be written to `path`. `data` is empty where only the ACL is replaced, `acl` where only the data
+    /// are.
+    fn is_valid(&self, schema: &Schema, path: &str, data: &[u8], acl: &[Acl]) -> bool;
+}
+
+impl<F: Fn(&[u8]) -> bool + Send + Sync + 'static> Validator for F {
+    fn is_valid(&self, _schema: &Schema, _path: &str, data: &[u8], _acl: &[Acl]) -> bool {
+        self(data)
+    }
+}
+
+/// Which nodes a schema is about, and what may be done with them.
+///
+/// By default it allows everything.
+#[derive(Clone)]
+#[must_use]
+pub struct Schema {
+    name: String,
+    pattern: Pattern,
+    documentation: String,
+    validator: Option<Arc<dyn Validator>>,
+    ephemeral: Allowance,
+    sequential: Allowance,
+    watched: Allowance,
+    deletable: bool,
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone)]
+enum Pattern {
+    Exact(String),
+    Below(String),
+    #[cfg(feature = "schema")]
+    Regex(regex::Regex),
+}
+
+impl Pattern {
+    const fn path(&self) -> Option<&String> {
+        match self {
+            Self::Exact(path) | Self::Below(path) => Some(path),
+            #[cfg(feature = "schema")]
+            Self::Regex(_) => None,
+        }
+    }
+}
+
+impl Schema {
+    /// About one node. A slash at the end of the path is ignored.
+    pub fn exact(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+        Self::new(name.into(), Pattern::Exact(without_slash(path.as_ref())))
+    }
+
+    /// About all descendants of a node, at any depth.
+    pub fn below(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+        Self::new(name.into(), Pattern::Below(without_slash(path.as_ref())))
+    }
+
+    /// About all nodes whose whole path matches a regular expression.
+    ///
+    /// # Errors
+    /// When it is not one that the crate `regex` knows: lookaround and backreferences of Java are not among them.
+    #[cfg(feature = "schema")]
+    pub fn matching(name: impl Into<String>, pattern: &str) -> Result<Self, regex::Error> {
+        let whole = regex::Regex::new(&format!(r"\A(?:{pattern})\z"))?;
+        Ok(Self::new(name.into(), Pattern::Regex(whole)))
+    }
+
+    /// About the node that a recipe is given: neither ephemeral nor sequential (`Schema.builderForRecipeParent`).
+    pub fn for_recipe_parent(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+        Self::exact(name, path).ephemeral(Allowance::Cannot).sequential(Allowance::Cannot)
+    }
+
+    /// About the nodes that locks and elections make below the node they are given: ephemeral and sequential
+    /// (`Schema.builderForRecipe`). Curator's demands watches as well, which would forbid its own reads of them.
+    pub fn for_recipe(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+        Self::below(name, path).ephemeral(Allowance::Must).sequential(Allowance::Must)
+    }
+
+    const fn new(name: String, pattern: Pattern) -> Self {
+        Self {
+            name,
+            pattern,
+            documentation: String::new(),
+            validator: None,
+            ephemeral: Allowance::Can,
+            sequential: Allowance::Can,
+            watched: Allowance::Can,
+            deletable: true,
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    /// What it is for, for people. Default: empty.
+    pub fn documentation(mut self, text: impl Into<String>) -> Self {
+        self.documentation = text.into();
+        self
+    }
+
+    /// Judges what is written. Default: anything may be.
+    pub fn validator(self, validator: impl Validator) -> Self {
+        self.shared_validator(Arc::new(validator))
+    }
+
+    /// The same with a validator of several schemas.
+    pub fn shared_validator(mut self, validator: Arc<dyn Validator>) -> Self {
+        self.validator = Some(validator);
+        self
+    }
+
+    /// Whether the node is ephemeral. Default: [`Allowance::Can`].
+    pub const fn ephemeral(mut self, allowance: Allowance) -> Self {
+        self.ephemeral = allowance;
+        self
+    }
+
+    /// Whether the node is sequential. Default: [`Allowance::Can`].
+    pub const fn sequential(mut self, allowance: Allowance) -> Self {
+        self.sequential = allowance;
+        self
+    }
+
+    /// Whether reads leave a watch. Default: [`Allowance::Can`].
+    pub const fn watched(mut self, allowance: Allowance) -> Self {
+        self.watched = allowance;
+        self
+    }
+
+    /// Whether the node may be deleted. Default: it may.
+    pub const fn deletable(mut self, deletable: bool) -> Self {
+        self.deletable = deletable;
+        self
+    }
+
+    /// Adds something of the service's own. Default: nothing.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// The name, which is unique in its set.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path, `/path/**` for what is [below](Self::below) it, or the regular expression.
+    #[must_use]
+    pub fn raw_path(&self) -> String {
+        match &self.pattern {
+            Pattern::Exact(path) => path.clone(),
+            Pattern::Below(path) => format!("{}/**", path.trim_end_matches('/')),
+            #[cfg(feature = "schema")]
+            Pattern::Regex(whole) => {
+                let pattern = whole.as_str();
+                pattern
+                    .strip_prefix(r"\A(?:")
+                    .and_then(|p| p.strip_suffix(r")\z"))
+                    .unwrap_or(pattern)
+                    .to_owned()
+            }
+        }
+    }
+
+    /// What the service has added.
+    #[must_use]
+    pub const fn get_metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+
+    fn is_about(&self, path: &str) -> bool {
+        match &self.pattern {
+            Pattern::Exact(exact) => exact == path,
+            Pattern::Below(parent) => {
+                let below = path.strip_prefix(parent.trim_end_matches('/'));
+                below.is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+            }
+            #[cfg(feature = "schema")]
+            Pattern::Regex(whole) => whole.is_match(path),
+        }
+    }
+}
+
+fn without_slash(path: &str) -> String {
+    match path.strip_suffix('/') {
+        Some(path) if !path.is_empty() => path.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema")
+            .field("name", &self.name)
+            .field("pattern", &self.pattern)
+            .finish_non_exhaustive()
+    }
+}
+
+/// For people, as Curator's `toDocumentation`.
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Name: {}\nPath: {}\nDoc: {}", self.name, self.raw_path(), self.documentation)?;
+        let validated = if self.validator.is_some() { "yes" } else { "no" };
+        writeln!(f, "Validated: {validated}\nMeta: {:?}", self.metadata)?;
+        let (ephemeral, sequential, watched) = (self.ephemeral, self.sequential, self.watched);
+        writeln!(
+            f,
+            "ephemeral: {ephemeral} | sequential: {sequential} | watched: {watched} | can be deleted: {}",
+            self.deletable
+        )
+    }
+}
+
+/// The schemas of a framework. The empty set allows everything.
+///
+/// A path belongs to the schema that is [exactly](Schema::exact) about it, else to the first of the others, in their
+/// order, that is about it.
+#[derive(Debug, Clone, Default)]
+pub struct SchemaSet {
+    schemas: Vec<Schema>,
+    exact: HashMap<String, usize>,
+    /// Whether paths without a schema are forbidden.
+    closed: bool,
+}
+
+/// Why schemas make no set.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaSetError {
+    /// Two have the same name.
+    DuplicateName(String),
+    /// Two are exactly about the same path.
+    DuplicatePath(String),
+    /// A path is not valid.
+    InvalidPath {
+        /// Of this schema.
+        schema: String,
+        /// Why.
+        why: PathError,
+    },
+}
+
+impl SchemaSet {
+    /// A set that allows what no schema is about.
+    ///
+    /// # Errors
+    /// When two schemas have the same name or exact path, or a path is not valid.
+    pub fn new(schemas: impl IntoIterator<Item = Schema>) -> Result<Self, SchemaSetError> {
+        let mut set = Self { schemas: schemas.into_iter().collect(), ..Self::default() };
+        let mut names = HashMap::new();
+        for (index, schema) in set.schemas.iter().enumerate() {
+            if names.insert(&schema.name, index).is_some() {
+                return Err(SchemaSetError::DuplicateName(schema.name.clone()));
+            }
+            if let Some(path) = schema.pattern.path() {
+                validate(path)
+                    .map_err(|why| SchemaSetError::InvalidPath { schema: schema.name.clone(), why })?;
+            }
+            if let Pattern::Exact(path) = &schema.pattern
+                && set.exact.insert(path.clone(), index).is_some()
+            {
+                return Err(SchemaSetError::DuplicatePath(path.clone()));
+            }
+        }
+        Ok(set)
+    }
+
+    /// Forbids whatever no schema is about (`useDefaultSchema = false`).
+    #[must_use]
+    pub const fn closed(mut self) -> Self {
+        self.closed = true;
+        self
+    }
+
+    /// The schema of a path.
+    #[must_use]
+    pub fn schema_of(&self, path: &str) -> Option<&Schema> {
+        match self.exact.get(path) {
+            Some(index) => self.schemas.get(*index),
+            None => self.schemas.iter().find(|schema| schema.is_about(path)),
+        }
+    }
+
+    /// The schema with a name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.name == name)
+    }
+
+    /// All schemas, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Schema> {
+        self.schemas.iter()
+    }
+}
+
+impl fmt::Display for SchemaSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.schemas.iter().try_for_each(|schema| writeln!(f, "{schema}"))
+    }
+}
+
+impl fmt::Display for SchemaSetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateName(name) => write!(f, "two schemas have the name {name:?}"),
+            Self::DuplicatePath(path) => write!(f, "two schemas are about {path:?}"),
+            Self::InvalidPath { schema, .. } => write!(f, "the path of the schema {schema:?} is not valid"),
+        }
+    }
+}
+
+impl std::error::Error for SchemaSetError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InvalidPath { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}
