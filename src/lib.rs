@@ -43,6 +43,7 @@
 //! | `sasl` | SASL DIGEST-MD5: `CuratorFrameworkBuilder::sasl_digest_md5` |
 //! | `gzip` | Curator's gzip, for [`compression`] |
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
+//! | `serde` | values of any type, in JSON or otherwise: `CuratorFramework::typed`, the module `typed` |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.
@@ -62,6 +63,8 @@ pub mod schema;
 pub mod state;
 #[cfg(feature = "tls")]
 pub use zk_curator_client::tls;
+#[cfg(feature = "serde")]
+pub mod typed;
 pub mod watch;
 
 pub use builder::CuratorFrameworkBuilder;

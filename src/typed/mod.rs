@@ -1,0 +1,265 @@
+//! Values in nodes: read and written as the types of the service (feature `serde`; Curator's `ModeledFramework`).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Limit {
+//!     jobs: u32,
+//! }
+//!
+//! let limits = zk.typed::<Limit>();
+//! limits.put("/config/limit", &Limit { jobs: 8 }).await?;
+//! limits.modify("/config/limit", |limit| Limit { jobs: limit.jobs * 2 }).await?;
+//! let node = limits.get("/config/limit").await?;
+//! assert_eq!((node.value.jobs, node.stat.version), (16, 1));
+//! assert_eq!(zk.get_data("/config/limit").await?, r#"{"jobs":16}"#);
+//! # zk.close().await?; Ok(()) }
+//! ```
+//!
+//! The values are JSON unless another [`Codec`] is [named](Typed::codec). Data that cannot be read as the type fail with
+//! `Undecodable`, values that cannot be written with `InvalidArgument`; both have the codec's error as source.
+
+mod codec;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::Bytes;
+pub use codec::{Codec, CodecFailure, Json, Raw};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use zk_curator_client::{CreateMode, Created, Stat};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::CuratorFramework;
+use crate::op::{OpFuture, RACE_ROUNDS};
+use crate::path::join;
+use crate::watch::Watched;
+
+/// How many children [`Typed::children`] reads at once.
+const READS_AT_ONCE: usize = 32;
+
+/// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
+///
+/// **Nothing is sent until a future is awaited**, and every future is `Send + 'static`. Paths are those of the framework:
+/// within its namespace, subject to its schemas, compressed if it [compresses](crate::compression).
+#[must_use]
+pub struct Typed<T, C = Json> {
+    zk: CuratorFramework,
+    codec: C,
+    mode: CreateMode,
+    ttl: Option<Duration>,
+    value: PhantomData<fn(T) -> T>,
+}
+
+/// A node and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ZNode<T> {
+    /// The path, within the namespace.
+    pub path: String,
+    /// The stat that goes with the value.
+    pub stat: Stat,
+    /// The value.
+    pub value: T,
+}
+
+impl CuratorFramework {
+    /// Nodes as values of a type, in JSON unless [`Typed::codec`] names another codec.
+    pub fn typed<T>(&self) -> Typed<T> {
+        Typed { zk: self.clone(), codec: Json, mode: CreateMode::Persistent, ttl: None, value: PhantomData }
+    }
+}
+
+impl<T, C> Typed<T, C> {
+    /// The same with another codec. Default: [`Json`].
+    pub fn codec<D: Codec<T>>(self, codec: D) -> Typed<T, D> {
+        Typed { zk: self.zk, codec, mode: self.mode, ttl: self.ttl, value: PhantomData }
+    }
+
+    /// The kind of nodes that are created. Default: [`CreateMode::Persistent`].
+    pub const fn mode(mut self, mode: CreateMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The time to live of nodes that are created, for the modes that have one: see
+    /// [`CreateBuilder::ttl`](crate::op::CreateBuilder::ttl).
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+}
+
+impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
+    /// Reads a node. **Awaiting returns** a [`ZNode`]. Fails with `NoNode`, `Undecodable`.
+    pub fn get(&self, path: impl Into<String>) -> OpFuture<ZNode<T>> {
+        self.run("typed_get", path, async |this, path| this.read(path).await)
+    }
+
+    /// Reads a node that may not exist. **Awaiting returns** `None` if it does not. Fails with `Undecodable`.
+    pub fn find(&self, path: impl Into<String>) -> OpFuture<Option<ZNode<T>>> {
+        self.run("typed_find", path, async |this, path| found(this.read(path).await))
+    }
+
+    /// Reads a node and watches it. **Awaiting returns** a [`Watched`] [`ZNode`]: the watch fires when the data change or
+    /// the node is deleted. Fails with `NoNode`, `Undecodable`.
+    pub fn watched(&self, path: impl Into<String>) -> OpFuture<Watched<ZNode<T>>> {
+        self.run("typed_watched", path, async |this, path| {
+            let Watched { value: (data, stat), watch } = this.zk.get_data(&path).watched().await?;
+            Ok(Watched { value: this.node(path, data, stat)?, watch })
+        })
+    }
+
+    /// Reads the children of a node, a few at a time. **Awaiting returns** them in the order of their names; those that
+    /// are deleted meanwhile are left out. Fails with `NoNode`, and with `Undecodable` if one of them is: the error names
+    /// it.
+    pub fn children(&self, path: impl Into<String>) -> OpFuture<Vec<ZNode<T>>> {
+        self.run("typed_children", path, async |this, path| {
+            let mut names = this.zk.children(&path).await?;
+            names.sort_unstable();
+            let this = &this;
+            let reads = names.into_iter().map(|name| this.read(join(&path, &name)));
+            let nodes = stream::iter(reads).buffered(READS_AT_ONCE).map(found);
+            nodes.try_filter_map(async |node| Ok(node)).try_collect().await
+        })
+    }
+
+    /// Creates a node, and its missing parents as containers. **Awaiting returns** [`Created`]. Fails with `NodeExists`;
+    /// after an unknown outcome with [`may_have_applied`](Error::may_have_applied).
+    pub fn create(&self, path: impl Into<String>, value: &T) -> OpFuture<Created> {
+        let data = self.codec.encode(value);
+        self.run("typed_create", path, async |this, path| {
+            let data = encoded("typed_create", &path, data)?;
+            this.create_node(&path, data).await
+        })
+    }
+
+    /// Creates a node or replaces its value, whatever that is. **Awaiting returns** its stat. After an unknown outcome it
+    /// fails with [`may_have_applied`](Error::may_have_applied).
+    pub fn put(&self, path: impl Into<String>, value: &T) -> OpFuture<Stat> {
+        const OP: &str = "typed_put";
+        let data = self.codec.encode(value);
+        self.run(OP, path, async |this, path| {
+            let data = encoded(OP, &path, data)?;
+            for _ in 0..RACE_ROUNDS {
+                match this.zk.set_data(&path, data.clone()).await {
+                    Err(error) if error.kind() == ErrorKind::NoNode => {}
+                    result => return result,
+                }
+                match this.create_node(&path, data.clone()).await {
+                    Err(error) if error.kind() == ErrorKind::NodeExists => {}
+                    result => return result.map(|created| created.stat),
+                }
+            }
+            Err(Error::new(ErrorKind::NoNode, OP, path))
+        })
+    }
+
+    /// Replaces the value of a node that has this version, as [`ZNode::stat`] tells it. **Awaiting returns** the new
+    /// stat. Fails with `NoNode`, `BadVersion`.
+    pub fn replace(&self, path: impl Into<String>, value: &T, version: i32) -> OpFuture<Stat> {
+        let data = self.codec.encode(value);
+        self.run("typed_replace", path, async move |this, path| {
+            let data = encoded("typed_replace", &path, data)?;
+            this.zk.set_data(&path, data).version(version).await
+        })
+    }
+
+    /// Replaces the value of a node by what `change` makes of it; again, if somebody else has replaced it meanwhile.
+    /// **Awaiting returns** the node as it was written.
+    ///
+    /// Fails with `NoNode`, `Undecodable`; with `BadVersion` when others are faster fifty times in a row; and after an
+    /// outcome that cannot be known with [`may_have_applied`](Error::may_have_applied).
+    pub fn modify(
+        &self,
+        path: impl Into<String>,
+        mut change: impl FnMut(T) -> T + Send + 'static,
+    ) -> OpFuture<ZNode<T>> {
+        const OP: &str = "typed_modify";
+        let this = self.clone();
+        let path = path.into();
+        OpFuture::new(OP, &path.clone(), async move {
+            let mut rounds = 0;
+            loop {
+                let node = this.read(path.clone()).await?;
+                let version = node.stat.version;
+                let value = change(node.value);
+                let data = encoded(OP, &path, this.codec.encode(&value))?;
+                match this.zk.set_data(&path, data).version(version).await {
+                    Ok(stat) => return Ok(ZNode { path, stat, value }),
+                    Err(error) if error.kind() == ErrorKind::BadVersion && rounds < RACE_ROUNDS => {
+                        rounds += 1
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    async fn read(&self, path: String) -> Result<ZNode<T>> {
+        let (data, stat) = self.zk.get_data(&path).with_stat().await?;
+        self.node(path, data, stat)
+    }
+
+    fn node(&self, path: String, data: Bytes, stat: Stat) -> Result<ZNode<T>> {
+        match self.codec.decode(data) {
+            Ok(value) => Ok(ZNode { path, stat, value }),
+            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_source(why)),
+        }
+    }
+
+    async fn create_node(&self, path: &str, data: Bytes) -> Result<Created> {
+        let create = self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
+        match self.ttl {
+            Some(ttl) => create.ttl(ttl).await,
+            None => create.await,
+        }
+    }
+
+    fn run<O, F>(
+        &self,
+        operation: &'static str,
+        path: impl Into<String>,
+        work: impl FnOnce(Self, String) -> F,
+    ) -> OpFuture<O>
+    where
+        F: Future<Output = Result<O>> + Send + 'static,
+    {
+        let path = path.into();
+        OpFuture::new(operation, &path.clone(), work(self.clone(), path))
+    }
+}
+
+fn found<N>(node: Result<N>) -> Result<Option<N>> {
+    match node {
+        Ok(node) => Ok(Some(node)),
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn encoded(operation: &'static str, path: &str, data: Result<Bytes, CodecFailure>) -> Result<Bytes> {
+    data.map_err(|why| Error::new(ErrorKind::InvalidArgument, operation, path).with_source(why))
+}
+
+impl<T, C: Clone> Clone for Typed<T, C> {
+    fn clone(&self) -> Self {
+        Self {
+            zk: self.zk.clone(),
+            codec: self.codec.clone(),
+            mode: self.mode,
+            ttl: self.ttl,
+            value: PhantomData,
+        }
+    }
+}
+
+impl<T, C: fmt::Debug> fmt::Debug for Typed<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Typed").field("codec", &self.codec).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
