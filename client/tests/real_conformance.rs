@@ -6,8 +6,8 @@ mod conformance;
 
 use std::future::Future;
 
-use conformance::{Target, run_all};
-use zk_curator_testing::real;
+use conformance::{Target, run_all, run_those};
+use zk_curator_testing::real::{self, RealEnsemble};
 
 /// Without the limit of other tests: each case has one.
 fn on_threads(test: impl Future<Output = ()>) {
@@ -33,6 +33,20 @@ fn the_client_conforms_on_an_ensemble_of_three() {
     on_threads(async {
         let name = "the_client_conforms_on_an_ensemble_of_three";
         let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };
-        run_all(Target::ensemble(ensemble).await).await;
+        run_all(Target::ensemble(ensemble, false).await).await;
+    });
+}
+
+/// On its own, because all its sessions are local ones.
+#[test]
+fn the_client_conforms_on_read_only_servers() {
+    on_threads(async {
+        let name = "the_client_conforms_on_read_only_servers";
+        let builder = RealEnsemble::builder(3)
+            .jvm_property("readonlymode.enabled", true)
+            .setting("localSessionsEnabled", true)
+            .setting("localSessionsUpgradingEnabled", true);
+        let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
+        run_those(Target::ensemble(ensemble, true).await, "read_only").await;
     });
 }

@@ -14,6 +14,7 @@ mod connections;
 mod disruption;
 mod operations;
 mod order;
+mod sessions;
 mod watches;
 
 use std::net::SocketAddr;
@@ -78,6 +79,14 @@ macro_rules! for_each_case {
                 connections: an_address_where_nobody_listens_fails_in_time
                 connections: an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout
                 connections: a_session_that_the_server_ended_is_expired
+                sessions: a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches
+                sessions: a_wrong_password_ends_the_client_and_not_the_session
+                sessions: a_session_that_has_expired_is_not_taken_up
+                sessions: a_session_moves_to_the_servers_that_are_listed_now
+                sessions: deadlines_tell_whether_a_request_was_sent
+                sessions: a_client_that_reaches_no_server_in_time_ends
+                sessions: a_session_that_has_moved_is_written_by_its_last_client
+                sessions: a_client_that_allows_read_only_servers_is_served_like_any_other
                 order: ten_thousand_requests_in_flight_are_answered_in_order
                 order: a_create_and_its_read_share_a_flight
                 order: what_was_lost_on_the_way_is_told_truthfully
@@ -85,6 +94,7 @@ macro_rules! for_each_case {
             alone {
                 disruption: no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful
                 disruption: sessions_and_watches_survive_the_death_of_a_server
+                sessions: read_only_servers_answer_reads_until_there_is_a_writable_one
             }
         }
     };
@@ -98,6 +108,8 @@ pub(crate) struct Target {
     pub(crate) version: (u32, u32),
     /// The shortest and the longest session timeout it grants.
     pub(crate) timeouts: (Duration, Duration),
+    /// Whether a server that has lost the others goes on read-only.
+    pub(crate) has_read_only: bool,
     servers: Mutex<Servers>,
 }
 
@@ -113,6 +125,7 @@ impl Target {
             addresses: vec![server.addr().expect("on TCP")],
             version,
             timeouts: (Duration::from_millis(20), Duration::from_secs(40)),
+            has_read_only: true,
             servers: Mutex::new(Servers::Embedded(server)),
         }
     }
@@ -122,15 +135,18 @@ impl Target {
             addresses: vec![server.addr()],
             version: version(&server).await,
             timeouts: (Duration::from_secs(1), Duration::from_secs(60)),
+            has_read_only: false,
             servers: Mutex::new(Servers::Standalone(Box::new(server))),
         }
     }
 
-    pub(crate) async fn ensemble(ensemble: RealEnsemble) -> Self {
+    /// `has_read_only` as it was configured.
+    pub(crate) async fn ensemble(ensemble: RealEnsemble, has_read_only: bool) -> Self {
         Self {
             addresses: ensemble.servers().iter().map(RealZooKeeper::addr).collect(),
             version: version(ensemble.server(0)).await,
             timeouts: (Duration::from_millis(400), Duration::from_secs(60)),
+            has_read_only,
             servers: Mutex::new(Servers::Ensemble(ensemble)),
         }
     }
@@ -155,6 +171,35 @@ impl Target {
                 ensemble.kill(leader).await.unwrap();
                 meanwhile.await;
                 ensemble.restart(leader).await.unwrap();
+            }
+        }
+    }
+
+    /// Leaves one server, read-only, for as long as `meanwhile` takes.
+    pub(crate) async fn read_only<T>(&self, meanwhile: impl Future<Output = T>) -> T {
+        match &mut *self.servers.lock().await {
+            Servers::Embedded(server) => {
+                server.set_read_only(true);
+                let output = meanwhile.await;
+                server.set_read_only(false);
+                output
+            }
+            Servers::Standalone(_) => unreachable!("it has nobody to lose"),
+            Servers::Ensemble(ensemble) => {
+                let left = ensemble.leader().await.unwrap();
+                let others: Vec<_> = (0..self.addresses.len()).filter(|server| *server != left).collect();
+                for other in &others {
+                    ensemble.kill(*other).await.unwrap();
+                }
+                let left = ensemble.server(left);
+                while left.four_letter_word("isro").await.ok().as_deref() != Some("ro") {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                let output = meanwhile.await;
+                for other in others {
+                    ensemble.restart(other).await.unwrap();
+                }
+                output
             }
         }
     }
@@ -266,13 +311,17 @@ pub(crate) async fn run(target: Target, name: &str) {
     timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");
 }
 
-/// Runs all cases on servers that they share.
+/// Runs all cases on servers that they share, or those that `CONFORMANCE` names.
 pub(crate) async fn run_all(target: Target) {
+    run_those(target, &std::env::var("CONFORMANCE").unwrap_or_default()).await;
+}
+
+/// Runs the cases with this in their names.
+pub(crate) async fn run_those(target: Target, wanted: &str) {
     let target = Arc::new(target);
-    let wanted = std::env::var("CONFORMANCE").unwrap_or_default();
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = Vec::new();
-    for entry in entries().into_iter().filter(|entry| entry.name.contains(&wanted)) {
+    for entry in entries().into_iter().filter(|entry| entry.name.contains(wanted)) {
         let (target, places) = (Arc::clone(&target), Arc::clone(&places));
         running.push((
             entry.name,
