@@ -12,9 +12,11 @@ use zk_curator_proto::records::{ConnectRequest, RequestHeader};
 use zk_curator_proto::{DecodeError, Decoder, Encoder, OpCode, Record, Request, frame};
 
 use crate::four_letter;
+use crate::member::MemberId;
+use crate::network::Link;
 use crate::outbox::Outbox;
 use crate::rule::Verdict;
-use crate::shared::Shared;
+use crate::shared::{Gate, Shared};
 use crate::watch::ConnectionId;
 
 /// How much is read at once, in bytes.
@@ -40,14 +42,34 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     cut: CancellationToken,
     peer: SocketAddr,
-    mut reader: impl AsyncRead + Unpin,
-    writer: impl AsyncWrite + Unpin,
+    link: Option<Arc<Link>>,
+    mut reader: impl AsyncRead + Unpin + Send + 'static,
+    mut writer: impl AsyncWrite + Unpin + Send + 'static,
+) {
+    let gate = shared.gate(link);
+    serve_until_end(&shared, &gate, cut, peer, &mut reader, &mut writer).await;
+    if !gate.is_connected() {
+        // The client does not hear of the end before the network is back.
+        shared.spawn_apart(async move {
+            gate.connected().await;
+            drop((reader, writer));
+        });
+    }
+}
+
+async fn serve_until_end(
+    shared: &Arc<Shared>,
+    gate: &Gate,
+    cut: CancellationToken,
+    peer: SocketAddr,
+    reader: &mut (impl AsyncRead + Unpin),
+    writer: &mut (impl AsyncWrite + Unpin),
 ) {
     let outbox = Arc::new(Outbox::new(cut));
-    let Some(id) = shared.update(|state| state.open(Arc::clone(&outbox), peer)) else {
+    let Some(id) = shared.update(|state| state.open(shared.member(), Arc::clone(&outbox), peer)) else {
         return;
     };
-    let connection = Connection { shared, outbox, id };
+    let connection = Connection { at: shared.member(), shared: Arc::clone(shared), gate, outbox, id };
     let outbox = &connection.outbox;
     {
         let writing = connection.write(writer);
@@ -58,7 +80,7 @@ pub(crate) async fn serve(
             () = outbox.was_cut() => return,
             () = outbox.sealed() => {}
             () = &mut writing => return,
-            end = connection.read(&mut reader) => if let Err(reason) = end {
+            end = connection.read(reader) => if let Err(reason) = end {
                 tracing::debug!(connection = id, %reason, "connection ended");
                 return;
             },
@@ -77,31 +99,32 @@ pub(crate) async fn serve(
     }
 }
 
-struct Connection {
+struct Connection<'a> {
     shared: Arc<Shared>,
+    gate: &'a Gate,
     outbox: Arc<Outbox>,
+    at: MemberId,
     id: ConnectionId,
 }
 
 /// However the task ends, the state forgets the connection.
-impl Drop for Connection {
+impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.shared.update(|state| state.detach(self.id));
+        self.shared.update(|state| state.detach(self.at, self.id));
     }
 }
 
-impl Connection {
+impl Connection<'_> {
     /// Sends what is queued, until the outbox is sealed and empty or the client is gone.
-    async fn write(&self, mut writer: impl AsyncWrite + Unpin) {
-        let gate = self.shared.gate();
+    async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) {
         while self.outbox.ready().await {
-            gate.open().await;
+            self.gate.sends().await;
             let bytes = self.outbox.take();
             if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
                 return;
             }
         }
-        gate.open().await;
+        self.gate.sends().await;
         if let Err(error) = writer.shutdown().await {
             tracing::debug!(connection = self.id, %error, "the client closed first");
         }
@@ -109,16 +132,15 @@ impl Connection {
 
     /// Reads and handles requests in order, until the outbox is sealed.
     async fn read(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), Ended> {
-        let gate = self.shared.gate();
         let mut buf = BytesMut::new();
         let mut session = None;
         loop {
-            gate.open().await;
+            self.gate.receives().await;
             if session.is_none() && self.answer_word(&buf) {
                 return Ok(());
             }
             while let Some(frame) = frame::take(&mut buf, self.shared.max_frame())? {
-                gate.open().await;
+                self.gate.receives().await;
                 match session {
                     Some(session) => self.request(session, frame).await?,
                     None => session = self.handshake(frame)?,
@@ -128,8 +150,10 @@ impl Connection {
                 }
             }
             self.outbox.has_room().await;
+            self.shared.has_turn(self.id).await;
             buf.reserve(READ_SIZE);
             if reader.read_buf(&mut buf).await? == 0 {
+                self.gate.receives().await;
                 return Err(Ended::ByClient);
             }
         }
@@ -139,7 +163,7 @@ impl Connection {
     fn answer_word(&self, buf: &[u8]) -> bool {
         let word = buf.first_chunk().and_then(four_letter::Word::parse);
         if let Some(word) = word {
-            self.shared.update(|state| state.answer_word(self.id, word));
+            self.shared.update(|state| state.answer_word(self.at, self.id, word));
         }
         word.is_some()
     }
@@ -150,7 +174,7 @@ impl Connection {
         let mut with_flag = Encoder::new();
         request.encode(&mut with_flag);
         let legacy = length < with_flag.len();
-        let session = self.shared.update(|state| state.connect(self.id, &request, legacy));
+        let session = self.shared.update(|state| state.connect(self.at, self.id, &request, legacy));
         self.shared.deadlines_changed();
         Ok(session)
     }
@@ -159,7 +183,7 @@ impl Connection {
         let mut input = Decoder::new(frame);
         let RequestHeader { xid, opcode } = Record::decode(&mut input, "request header")?;
         let Ok(opcode) = OpCode::try_from(opcode) else {
-            self.shared.update(|state| state.unimplemented(self.id, xid));
+            self.shared.update(|state| state.unimplemented(self.at, self.id, xid));
             return Ok(());
         };
         let request = match Request::decode_body(opcode, &mut input) {
@@ -170,10 +194,10 @@ impl Connection {
                 match opcode {
                     OpCode::Auth | OpCode::Sasl => return Err(error.into()),
                     OpCode::Multi | OpCode::MultiRead => {
-                        self.shared.update(|state| state.malformed(self.id, xid, opcode));
+                        self.shared.update(|state| state.malformed(self.at, self.id, xid, opcode));
                     }
-                    _ if unknown => self.shared.update(|state| state.unimplemented(self.id, xid)),
-                    _ => self.shared.update(|state| state.malformed(self.id, xid, opcode)),
+                    _ if unknown => self.shared.update(|state| state.unimplemented(self.at, self.id, xid)),
+                    _ => self.shared.update(|state| state.malformed(self.at, self.id, xid, opcode)),
                 }
                 return Ok(());
             }
@@ -183,28 +207,28 @@ impl Connection {
     }
 
     async fn judge_and_handle(&self, session: i64, xid: i32, request: Request) {
-        let id = self.id;
+        let (at, id) = (self.at, self.id);
         let judgement = self.shared.rules().judge(session, &request);
         if let Verdict::Delay(delay) = judgement.verdict {
-            self.shared.update(|state| state.record_verdict(session, &request, judgement.verdict));
+            self.shared.update(|state| state.record_verdict(at, session, &request, judgement.verdict));
             judgement.has_taken_effect();
             tokio::time::sleep(delay).await;
-            self.shared.gate().open().await;
-            self.shared.update(|state| state.handle(id, xid, request));
+            self.gate.receives().await;
+            self.shared.update(|state| state.handle(at, id, xid, request));
             return;
         }
         self.shared.update(|state| {
-            state.record_verdict(session, &request, judgement.verdict);
+            state.record_verdict(at, session, &request, judgement.verdict);
             match judgement.verdict {
-                Verdict::Pass | Verdict::Delay(_) => state.handle(id, xid, request),
-                Verdict::Refuse(code) => state.refuse(id, xid, &request, code),
-                Verdict::LoseRequest => state.seal(id),
+                Verdict::Pass | Verdict::Delay(_) => state.handle(at, id, xid, request),
+                Verdict::Refuse(code) => state.refuse(at, id, xid, &request, code),
+                Verdict::LoseRequest => state.seal(at, id),
                 Verdict::LoseReply => {
                     self.outbox.seal();
-                    state.handle(id, xid, request);
-                    state.seal(id);
+                    state.handle(at, id, xid, request);
+                    state.seal(at, id);
                 }
-                Verdict::Disconnect => state.cut(id),
+                Verdict::Disconnect => state.cut(at, id),
             }
         });
         judgement.has_taken_effect();

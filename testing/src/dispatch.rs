@@ -1,63 +1,115 @@
 //! Requests to answers, on the state: writes and what is about the session. Reads are in [`crate::reads`].
 
-use zk_curator_proto::records::{AuthPacket, MultiOp, MultiResult, ReplyHeader, SaslToken};
-use zk_curator_proto::{ErrorCode, OpCode, Record, Request, Response, XID_PING};
+use zk_curator_proto::records::{AuthPacket, MultiOp, ReplyHeader, SaslToken};
+use zk_curator_proto::{ErrorCode, OpCode, Request, Response};
 
 use crate::ZooKeeperVersion;
-use crate::access::{self, Identity};
-use crate::four_letter;
+use crate::access;
+use crate::log::{Action, Origin, Reply};
+use crate::member::{MemberId, needs_quorum};
+use crate::session::Place;
 use crate::state::State;
 use crate::watch::ConnectionId;
 
 impl State {
     /// Applies a request and queues its answer, after the watch events it triggers.
-    pub(crate) fn handle(&mut self, id: ConnectionId, xid: i32, request: Request) {
-        let Some(session) = self.connections.get(&id).and_then(|connection| connection.session) else {
+    pub(crate) fn handle(&mut self, at: MemberId, id: ConnectionId, xid: i32, request: Request) {
+        let member = &mut self.members[at];
+        let Some(session) = member.session_of(id) else {
             return;
         };
-        *self.counters.requests.entry(request.opcode()).or_default() += 1;
-        self.count_received(id);
+        let opcode = request.opcode();
+        member.count_request(id, opcode);
         match &request {
-            Request::Auth(packet) => return self.authenticate(id, xid, packet),
-            Request::Sasl(token) => return self.exchange_token(id, xid, token),
+            Request::Auth(packet) => return self.authenticate(at, id, xid, packet),
+            Request::Sasl(token) => return self.exchange_token(at, id, xid, token),
             _ => {}
         }
-        self.sessions.touch(session, self.now());
-        let opcode = request.opcode();
-        match request {
-            Request::Ping => self.answer(id, XID_PING, opcode, Ok(&Response::Empty)),
-            Request::CloseSession => {
-                let local = self.sessions.get(session).is_some_and(|session| session.local);
-                self.end_session(session, local);
-                self.answer(id, xid, opcode, Ok(&Response::Empty));
-                self.seal(id);
+        self.sessions.touch(session, self.clock.now());
+        let member = &mut self.members[at];
+        if member.read_only && needs_quorum(opcode) {
+            return member.answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
+        }
+        let action = match request {
+            Request::Create(body) => Action::Write(MultiOp::Create(body)),
+            Request::Create2(body) => Action::Write(MultiOp::Create2(body)),
+            Request::CreateContainer(body) => Action::Write(MultiOp::CreateContainer(body)),
+            Request::CreateTtl(body) => Action::Write(MultiOp::CreateTtl(body)),
+            Request::Delete(body) => Action::Write(MultiOp::Delete(body)),
+            Request::SetData(body) => Action::Write(MultiOp::SetData(body)),
+            Request::Multi(ops) => Action::Multi(ops),
+            Request::SetAcl(body) => Action::SetAcl(body),
+            Request::Reconfig(_) => Action::Fail(ErrorCode::ReconfigDisabled),
+            Request::CloseSession => Action::CloseSession,
+            request => return self.read(at, id, xid, request),
+        };
+        self.write(at, id, xid, opcode, action);
+    }
+
+    fn write(&mut self, at: MemberId, id: ConnectionId, xid: i32, opcode: OpCode, action: Action) {
+        let Some(session) = self.members[at].session_of(id) else {
+            return;
+        };
+        let origin = Origin { member: at, connection: id, reply: Reply::Request { xid, opcode } };
+        if let Action::CloseSession = action {
+            return self.end_session(session, Some(origin));
+        }
+        let action = match self.objection(at, id, session) {
+            Some(code) => Action::Fail(code),
+            None => action,
+        };
+        let identities = self.members[at].identities(id);
+        self.commit(session, identities, action, Some(origin));
+    }
+
+    /// Why the leader refuses a write that comes over this connection. Of a server alone, the connection would have
+    /// ended.
+    fn objection(&self, at: MemberId, id: ConnectionId, session: i64) -> Option<ErrorCode> {
+        if self.is_alone() {
+            return None;
+        }
+        let Some(session) = self.sessions.get(session) else {
+            return Some(ErrorCode::SessionExpired);
+        };
+        let here = Place { member: at, connection: id };
+        session.connection.is_some_and(|place| place != here).then_some(ErrorCode::SessionMoved)
+    }
+
+    fn read(&mut self, at: MemberId, id: ConnectionId, xid: i32, request: Request) {
+        if !self.is_alone() {
+            let session = self.members[at].session_of(id).unwrap_or_default();
+            // Only the leader knows of the move.
+            if self.leads(at) && self.objection(at, id, session) == Some(ErrorCode::SessionMoved) {
+                return self.seal(at, id);
             }
-            _ if self.read_only && needs_quorum(opcode) => {
-                self.answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
-            }
-            request => {
-                let response = self.respond(id, session, request);
-                self.answer(id, xid, opcode, response.as_ref().map_err(|code| *code));
+            if request.opcode() == OpCode::Sync {
+                self.catch_up_at_once(at);
             }
         }
+        self.members[at].read_in_turn(id, xid, request);
     }
 
     /// Answers a request with an error, without applying it.
-    pub(crate) fn refuse(&mut self, id: ConnectionId, xid: i32, request: &Request, code: ErrorCode) {
-        *self.counters.requests.entry(request.opcode()).or_default() += 1;
-        self.count_received(id);
-        self.touch(id);
-        self.answer(id, xid, request.opcode(), Err(code));
+    pub(crate) fn refuse(
+        &mut self,
+        at: MemberId,
+        id: ConnectionId,
+        xid: i32,
+        request: &Request,
+        code: ErrorCode,
+    ) {
+        self.members[at].count_request(id, request.opcode());
+        self.touch(at, id);
+        self.members[at].fail_in_turn(id, xid, request.opcode(), code);
     }
 
     /// Answers a request whose body cannot be read, as Apache ZooKeeper does: with an error, and goes on. In 3.8 a
     /// write takes a transaction number even so, in 3.9 only a multi does.
-    pub(crate) fn malformed(&mut self, id: ConnectionId, xid: i32, opcode: OpCode) {
-        self.count_received(id);
-        self.touch(id);
-        if self.read_only && needs_quorum(opcode) {
-            self.answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
-            return;
+    pub(crate) fn malformed(&mut self, at: MemberId, id: ConnectionId, xid: i32, opcode: OpCode) {
+        self.members[at].count_received(id);
+        self.touch(at, id);
+        if self.members[at].read_only && needs_quorum(opcode) {
+            return self.members[at].answer(id, xid, opcode, Err(ErrorCode::NotReadOnly));
         }
         let writes = match self.config.version {
             ZooKeeperVersion::V3_8 => matches!(
@@ -73,115 +125,51 @@ impl State {
             ),
             ZooKeeperVersion::V3_9 => opcode == OpCode::Multi,
         };
-        self.zxid += i64::from(writes);
-        self.answer(id, xid, opcode, Err(ErrorCode::MarshallingError));
+        if writes {
+            self.write(at, id, xid, opcode, Action::Fail(ErrorCode::MarshallingError));
+        } else {
+            self.members[at].fail_in_turn(id, xid, opcode, ErrorCode::MarshallingError);
+        }
     }
 
     /// Answers a request with an opcode that nobody knows, and ends the connection, as Apache ZooKeeper does.
-    pub(crate) fn unimplemented(&mut self, id: ConnectionId, xid: i32) {
-        self.count_received(id);
-        self.touch(id);
-        self.send(id, ReplyHeader { xid, zxid: -1, err: 0 }, Err(ErrorCode::Unimplemented));
-        self.seal(id);
+    pub(crate) fn unimplemented(&mut self, at: MemberId, id: ConnectionId, xid: i32) {
+        let member = &mut self.members[at];
+        member.count_received(id);
+        member.send(id, ReplyHeader { xid, zxid: -1, err: 0 }, Err(ErrorCode::Unimplemented));
+        self.touch(at, id);
+        self.seal(at, id);
     }
 
-    fn touch(&mut self, id: ConnectionId) {
-        if let Some(session) = self.connections.get(&id).and_then(|connection| connection.session) {
-            self.sessions.touch(session, self.now());
+    fn touch(&mut self, at: MemberId, id: ConnectionId) {
+        if let Some(session) = self.members[at].session_of(id) {
+            self.sessions.touch(session, self.clock.now());
         }
-    }
-
-    fn answer(&mut self, id: ConnectionId, xid: i32, opcode: OpCode, response: Result<&Response, ErrorCode>) {
-        let (zxid, now) = (self.zxid, self.now());
-        if let Some(connection) = self.connections.get_mut(&id) {
-            let traffic = &mut connection.traffic;
-            traffic.last_operation = match response {
-                Err(_) if needs_quorum(opcode) => "NA",
-                _ => four_letter::operation(opcode),
-            };
-            if xid >= 0 {
-                traffic.last_xid = xid.into();
-            }
-            (traffic.last_zxid, traffic.last_response) = (zxid, now);
-        }
-        self.send(id, ReplyHeader { xid, zxid, err: 0 }, response);
-    }
-
-    fn send(&mut self, id: ConnectionId, mut header: ReplyHeader, response: Result<&Response, ErrorCode>) {
-        if let Err(code) = response {
-            header.err = code.code();
-        }
-        self.push(id, |out| {
-            header.encode(out);
-            if let Ok(response) = response {
-                response.encode_body(out);
-            }
-        });
-    }
-
-    fn respond(&mut self, id: ConnectionId, session: i64, request: Request) -> Result<Response, ErrorCode> {
-        let identities = self.identities(id);
-        match request {
-            Request::Create(body) => self.write(session, &identities, MultiOp::Create(body)),
-            Request::Create2(body) => self.write(session, &identities, MultiOp::Create2(body)),
-            Request::CreateContainer(body) => {
-                self.write(session, &identities, MultiOp::CreateContainer(body))
-            }
-            Request::CreateTtl(body) => self.write(session, &identities, MultiOp::CreateTtl(body)),
-            Request::Delete(body) => self.write(session, &identities, MultiOp::Delete(body)),
-            Request::SetData(body) => self.write(session, &identities, MultiOp::SetData(body)),
-            Request::Multi(ops) => {
-                let txn = self.next_txn(session, &identities);
-                let (results, changes) = self.tree.apply_multi(ops, txn)?;
-                self.publish(&changes);
-                Ok(Response::Multi(results))
-            }
-            Request::SetAcl(body) => {
-                let txn = self.next_txn(session, &identities);
-                self.tree.set_acl(body, txn).map(Response::Stat)
-            }
-            Request::Reconfig(_) => {
-                self.next_zxid();
-                Err(ErrorCode::ReconfigDisabled)
-            }
-            request => self.read(id, session, &identities, request),
-        }
-    }
-
-    fn write(&mut self, session: i64, who: &[Identity], op: MultiOp) -> Result<Response, ErrorCode> {
-        let txn = self.next_txn(session, who);
-        let (result, changes) = self.tree.apply(op, txn)?;
-        self.publish(&changes);
-        Ok(match result {
-            MultiResult::Create(path) => Response::Path(path),
-            MultiResult::Create2(body) => Response::Created(body),
-            MultiResult::SetData(stat) => Response::Stat(stat),
-            _ => Response::Empty,
-        })
     }
 
     /// A server on which SASL is not configured answers every token with none, and proves nothing by it. A client
     /// that sends none ends its connection.
-    fn exchange_token(&mut self, id: ConnectionId, xid: i32, token: &SaslToken) {
+    fn exchange_token(&mut self, at: MemberId, id: ConnectionId, xid: i32, token: &SaslToken) {
         if token.token.is_none() {
-            self.cut(id);
+            self.cut(at, id);
             return;
         }
         let answer = Response::Sasl(SaslToken { token: None });
-        self.send(id, ReplyHeader { xid, zxid: 0, err: 0 }, Ok(&answer));
+        self.members[at].send(id, ReplyHeader { xid, zxid: 0, err: 0 }, Ok(&answer));
     }
 
     /// Adds an identity to the connection. The answer carries no zxid; an unknown scheme, or credentials that
     /// are none, end the connection after it.
-    fn authenticate(&mut self, id: ConnectionId, xid: i32, packet: &AuthPacket) {
+    fn authenticate(&mut self, at: MemberId, id: ConnectionId, xid: i32, packet: &AuthPacket) {
         let header = ReplyHeader { xid, zxid: 0, err: 0 };
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let member = &mut self.members[at];
+        let Some(connection) = member.connections.get_mut(&id) else {
             return;
         };
         let superuser = self.config.super_digest.as_deref();
         let Some(added) = access::authenticate(packet, connection.peer.ip(), superuser) else {
-            self.send(id, header, Err(ErrorCode::AuthFailed));
-            self.seal(id);
+            member.send(id, header, Err(ErrorCode::AuthFailed));
+            self.seal(at, id);
             return;
         };
         let mut identities = connection.identities.to_vec();
@@ -191,23 +179,6 @@ impl State {
             }
         }
         connection.identities = identities.into();
-        self.send(id, header, Ok(&Response::Empty));
+        member.send(id, header, Ok(&Response::Empty));
     }
-}
-
-/// Whether a read-only server cannot do it.
-const fn needs_quorum(opcode: OpCode) -> bool {
-    matches!(
-        opcode,
-        OpCode::Sync
-            | OpCode::Create
-            | OpCode::Create2
-            | OpCode::CreateTtl
-            | OpCode::CreateContainer
-            | OpCode::Delete
-            | OpCode::SetData
-            | OpCode::Reconfig
-            | OpCode::SetAcl
-            | OpCode::Multi
-    )
 }

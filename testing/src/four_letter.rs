@@ -5,7 +5,10 @@ use std::fmt::{self, Write};
 use zk_curator_proto::OpCode;
 
 use crate::builder::Config;
-use crate::state::{Connection, State, Traffic, millis};
+use crate::clock::millis;
+use crate::member::{Connection, Member, MemberId, Role, Traffic};
+use crate::quorum::{ELECTION_PORT, QUORUM_PORT};
+use crate::state::State;
 use crate::watch::ConnectionId;
 
 /// A word this server knows.
@@ -80,32 +83,49 @@ pub(crate) const fn operation(opcode: OpCode) -> &'static str {
     }
 }
 
+/// What a server without a quorum answers.
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
+
 impl State {
     /// Sends the answer to a word, and ends the connection.
-    pub(crate) fn answer_word(&mut self, id: ConnectionId, word: Word) {
-        self.count_received(id);
+    pub(crate) fn answer_word(&mut self, at: MemberId, id: ConnectionId, word: Word) {
+        let member = &mut self.members[at];
+        member.count_received(id);
         if word == Word::Crst {
-            for connection in self.connections.values_mut() {
+            for connection in member.connections.values_mut() {
                 connection.traffic = Traffic::since(connection.traffic.established);
             }
         }
         if word == Word::Srst {
-            (self.counters.received, self.counters.sent) = (0, 0);
+            (member.counters.received, member.counters.sent) = (0, 0);
         }
         let mut answer = String::new();
+        let report = Report { state: self, member: &self.members[at], at };
         // Writing into a string does not fail.
-        if self.write_answer(word, &mut answer).is_ok()
-            && let Some(connection) = self.connections.get(&id)
+        if report.write_answer(word, &mut answer).is_ok()
+            && let Some(connection) = self.members[at].connections.get(&id)
         {
             connection.outbox.push_raw(answer.as_bytes());
         }
-        self.seal(id);
+        self.seal(at, id);
     }
+}
 
+/// What a word asks about.
+struct Report<'a> {
+    state: &'a State,
+    member: &'a Member,
+    at: MemberId,
+}
+
+impl Report<'_> {
     fn write_answer(&self, word: Word, out: &mut String) -> fmt::Result {
         match word {
             Word::Ruok => out.write_str("imok"),
-            Word::Isro => out.write_str(if self.read_only { "ro" } else { "rw" }),
+            Word::Isro if !self.member.serves() => out.write_str("null"),
+            Word::Envi => self.write_environment(out),
+            _ if !self.member.serves() => out.write_str(NOT_SERVING),
+            Word::Isro => out.write_str(if self.member.read_only { "ro" } else { "rw" }),
             Word::Crst => out.write_str("Connection stats reset.\n"),
             Word::Srst => out.write_str("Server stats reset.\n"),
             Word::Srvr => self.write_server(out),
@@ -126,28 +146,33 @@ impl State {
             Word::Wchc => self.write_watches_by_connection(out),
             Word::Wchp => self.write_watches_by_path(out),
             Word::Conf => self.write_configuration(out),
-            Word::Envi => self.write_environment(out),
             Word::Dirs => out.write_str("datadir_size: 0\nlogdir_size: 0\n"),
         }
     }
 
     fn full_version(&self) -> String {
-        let number = self.config.version.number();
+        let number = self.member.config.version.number();
         format!("{number}-zk-curator-testing-{}, built on 1970-01-01 00:00 UTC", env!("CARGO_PKG_VERSION"))
     }
 
     const fn mode(&self) -> &'static str {
-        if self.read_only { "read-only" } else { "standalone" }
+        match self.member.role {
+            _ if self.member.read_only => "read-only",
+            Role::Standalone => "standalone",
+            Role::Leader => "leader",
+            Role::Follower => "follower",
+            Role::Looking => "looking",
+        }
     }
 
     /// Apache ZooKeeper counts the root twice, under both of its names.
     fn node_count(&self) -> usize {
-        self.tree.count_below("") + 1
+        self.member.tree.count_below("") + 1
     }
 
     fn write_version(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "Zookeeper version: {}", self.full_version())?;
-        if self.read_only {
+        if self.member.read_only {
             out.write_str("READ-ONLY mode; serving only read-only clients\n")?;
         }
         Ok(())
@@ -161,17 +186,25 @@ impl State {
     /// Latencies are below a millisecond.
     fn write_statistics(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "Latency min/avg/max: 0/0.0/0")?;
-        writeln!(out, "Received: {}", self.counters.received)?;
-        writeln!(out, "Sent: {}", self.counters.sent)?;
-        writeln!(out, "Connections: {}", self.connections.len())?;
+        writeln!(out, "Received: {}", self.member.counters.received)?;
+        writeln!(out, "Sent: {}", self.member.counters.sent)?;
+        writeln!(out, "Connections: {}", self.member.connections.len())?;
         writeln!(out, "Outstanding: 0")?;
-        writeln!(out, "Zxid: {:#x}", self.zxid)?;
+        writeln!(out, "Zxid: {:#x}", self.member.zxid)?;
         writeln!(out, "Mode: {}", self.mode())?;
-        writeln!(out, "Node count: {}", self.node_count())
+        writeln!(out, "Node count: {}", self.node_count())?;
+        if self.leads() {
+            out.write_str("Proposal sizes last/min/max: -1/-1/-1\n")?;
+        }
+        Ok(())
+    }
+
+    fn leads(&self) -> bool {
+        self.member.role == Role::Leader
     }
 
     fn write_connections(&self, brief: bool, out: &mut String) -> fmt::Result {
-        for connection in self.connections.values() {
+        for connection in self.member.connections.values() {
             self.write_connection(connection, brief, out)?;
             out.write_str("\n")?;
         }
@@ -184,7 +217,7 @@ impl State {
         let waiting = u8::from(session.is_some());
         let (received, sent) = (traffic.received, traffic.sent);
         write!(out, " /{peer}[{waiting}](queued=0,recved={received},sent={sent}")?;
-        let attached = session.and_then(|id| Some((id, self.sessions.get(id)?)));
+        let attached = session.and_then(|id| Some((id, self.state.sessions.get(id)?)));
         if let (false, Some((id, session))) = (brief, attached) {
             write!(out, ",sid={id:#x},lop={},est={}", traffic.last_operation, traffic.established)?;
             write!(out, ",to={}", session.timeout)?;
@@ -199,50 +232,62 @@ impl State {
 
     fn write_numbers(&self, out: &mut String) -> fmt::Result {
         let (mut ephemerals, mut bytes) = (0, 0);
-        for (path, node) in self.tree.iter() {
+        for (path, node) in self.member.tree.iter() {
             ephemerals += usize::from(matches!(node.owner(), crate::tree::Owner::Session(_)));
             // The root is counted by its empty name too.
             bytes += path.len() + node.data().map_or(0, bytes::Bytes::len);
         }
-        let local = self.sessions.ids(true).len();
+        let local = self.state.sessions.ids(true).len();
         let numbers: [(&str, &dyn fmt::Display); 17] = [
             ("version", &self.full_version()),
             ("server_state", &self.mode()),
             ("ephemerals_count", &ephemerals),
-            ("num_alive_connections", &self.connections.len()),
+            ("num_alive_connections", &self.member.connections.len()),
             ("avg_latency", &"0.0"),
             ("outstanding_requests", &0),
             ("znode_count", &self.node_count()),
-            ("global_sessions", &(self.sessions.ids(false).len() - local)),
+            ("global_sessions", &(self.state.sessions.ids(false).len() - local)),
             ("local_sessions", &local),
-            ("packets_sent", &self.counters.sent),
-            ("packets_received", &self.counters.received),
-            ("watch_count", &self.watches.len()),
+            ("packets_sent", &self.member.counters.sent),
+            ("packets_received", &self.member.counters.received),
+            ("watch_count", &self.member.watches.len()),
             ("min_latency", &0),
             ("max_latency", &0),
             ("approximate_data_size", &bytes),
-            ("uptime", &self.now()),
+            ("uptime", &self.state.clock.now()),
             ("auth_failed_count", &0),
         ];
         for (name, value) in numbers {
             writeln!(out, "zk_{name}\t{value}")?;
         }
-        Ok(())
+        let quorum = self.state.quorum_sizes();
+        match self.member.role {
+            Role::Leader => {
+                let (synced, lagging) = quorum;
+                writeln!(out, "zk_quorum_size\t{}", self.state.members.len())?;
+                writeln!(out, "zk_learners\t{}\nzk_synced_followers\t{synced}", synced + lagging)
+            }
+            Role::Follower => {
+                writeln!(out, "zk_quorum_size\t{}", self.state.members.len())?;
+                out.write_str("zk_peer_state\tfollowing - broadcast\n")
+            }
+            Role::Standalone | Role::Looking => Ok(()),
+        }
     }
 
     fn write_dump(&self, out: &mut String) -> fmt::Result {
-        let deadlines: Vec<_> = self.sessions.by_deadline().collect();
-        let sessions = self.sessions.ids(false).len();
+        let deadlines: Vec<_> = self.state.sessions.by_deadline().collect();
+        let sessions = self.state.sessions.ids(false).len();
         out.write_str("SessionTracker dump:\n")?;
         writeln!(out, "Session Sets ({})/({sessions}):", deadlines.len())?;
         for (deadline, ids) in deadlines {
-            writeln!(out, "{} expire at {}:", ids.len(), Date(self.time_at(deadline)))?;
+            writeln!(out, "{} expire at {}:", ids.len(), Date(self.state.clock.time_at(deadline)))?;
             for id in ids {
                 writeln!(out, "\t{id:#x}")?;
             }
         }
         out.write_str("ephemeral nodes dump:\n")?;
-        let owners: Vec<_> = self.tree.owners().collect();
+        let owners: Vec<_> = self.member.tree.owners().collect();
         writeln!(out, "Sessions with Ephemerals ({}):", owners.len())?;
         for (owner, paths) in owners {
             writeln!(out, "{owner:#x}:")?;
@@ -252,24 +297,28 @@ impl State {
         }
         // Connections do not expire here; their sessions do.
         out.write_str("Connections dump:\n")?;
-        let count = self.connections.len();
-        writeln!(out, "Connections Sets (1)/({count}):\n{count} expire at {}:", Date(self.time()))?;
-        for Connection { peer, session, .. } in self.connections.values() {
+        let count = self.member.connections.len();
+        writeln!(
+            out,
+            "Connections Sets (1)/({count}):\n{count} expire at {}:",
+            Date(self.state.clock.time())
+        )?;
+        for Connection { peer, session, .. } in self.member.connections.values() {
             writeln!(out, "\tip: /{peer} sessionId: {:#x}", session.unwrap_or(0))?;
         }
         Ok(())
     }
 
     fn write_watch_summary(&self, out: &mut String) -> fmt::Result {
-        let table = self.watches.of_nodes();
+        let table = self.member.watches.of_nodes();
         let (watchers, paths) = (table.watchers().count(), table.paths().count());
         let total: usize = table.watchers().map(|(_, paths)| paths.len()).sum();
         writeln!(out, "{watchers} connections watching {paths} paths\nTotal watches:{total}")
     }
 
     fn write_watches_by_connection(&self, out: &mut String) -> fmt::Result {
-        for (watcher, paths) in self.watches.of_nodes().watchers() {
-            writeln!(out, "{:#x}", self.session_of(watcher))?;
+        for (watcher, paths) in self.member.watches.of_nodes().watchers() {
+            writeln!(out, "{:#x}", self.member.session_of(watcher).unwrap_or(0))?;
             for path in paths {
                 writeln!(out, "\t{path}")?;
             }
@@ -278,23 +327,19 @@ impl State {
     }
 
     fn write_watches_by_path(&self, out: &mut String) -> fmt::Result {
-        for (path, watchers) in self.watches.of_nodes().paths() {
+        for (path, watchers) in self.member.watches.of_nodes().paths() {
             writeln!(out, "{path}")?;
             for watcher in watchers {
-                writeln!(out, "\t{:#x}", self.session_of(watcher))?;
+                writeln!(out, "\t{:#x}", self.member.session_of(watcher).unwrap_or(0))?;
             }
         }
         out.write_str("\n")
     }
 
-    fn session_of(&self, watcher: ConnectionId) -> i64 {
-        self.connections.get(&watcher).and_then(|connection| connection.session).unwrap_or(0)
-    }
-
     fn write_configuration(&self, out: &mut String) -> fmt::Result {
-        let Config { tick_time, max_client_connections, .. } = &self.config;
-        let (shortest, longest) = self.config.session_timeouts();
-        writeln!(out, "clientPort={}", self.port.map_or(-1, i32::from))?;
+        let Config { tick_time, max_client_connections, .. } = &*self.member.config;
+        let (shortest, longest) = self.member.config.session_timeouts();
+        writeln!(out, "clientPort={}", self.member.port.map_or(-1, i32::from))?;
         out.write_str(
             "secureClientPort=-1\ndataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n",
         )?;
@@ -302,7 +347,13 @@ impl State {
         writeln!(out, "maxClientCnxns={}", max_client_connections.unwrap_or(0))?;
         writeln!(out, "minSessionTimeout={}", millis(shortest))?;
         writeln!(out, "maxSessionTimeout={}", millis(longest))?;
-        out.write_str("clientPortListenBacklog=-1\nserverId=0\n")
+        if self.state.is_alone() {
+            return out.write_str("clientPortListenBacklog=-1\nserverId=0\n");
+        }
+        let id = self.at + 1;
+        writeln!(out, "clientPortListenBacklog=-1\nserverId={id}\ninitLimit=10\nsyncLimit=5\nelectionAlg=3")?;
+        writeln!(out, "electionPort={ELECTION_PORT}\nquorumPort={QUORUM_PORT}\npeerType=0\nmembership: ")?;
+        out.write_str(&self.state.membership())
     }
 
     /// There is no Java here, and what the machine is does not matter.

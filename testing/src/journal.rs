@@ -52,6 +52,8 @@ pub enum Fault {
     Restart,
     /// [`TestServer::set_read_only`](crate::TestServer::set_read_only).
     ReadOnly(bool),
+    /// [`TestServer::advance`](crate::TestServer::advance).
+    Advance(Duration),
     /// [`TestServer::set_sequence`](crate::TestServer::set_sequence).
     SetSequence {
         /// The parent.
@@ -82,6 +84,7 @@ impl fmt::Display for Fault {
             Self::Restart => f.write_str("restarted"),
             Self::ReadOnly(true) => f.write_str("read-only"),
             Self::ReadOnly(false) => f.write_str("no longer read-only"),
+            Self::Advance(by) => write!(f, "advanced by {by:?}"),
             Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),
         }
     }
@@ -93,6 +96,9 @@ impl fmt::Display for Fault {
 pub struct JournalEntry {
     /// How long after the server was made, in whole milliseconds of tokio's clock.
     pub at: Duration,
+    /// The member of an ensemble to which it happened, from zero; `None` when it happened to all, or to a server
+    /// alone.
+    pub member: Option<usize>,
     /// What happened.
     pub fault: Fault,
 }
@@ -107,13 +113,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn add(&mut self, at: Duration, fault: Fault) {
-        tracing::debug!(%fault, "injected");
+    pub(crate) fn add(&mut self, at: Duration, member: Option<usize>, fault: Fault) {
+        tracing::debug!(%fault, ?member, "injected");
         if self.entries.len() == CAPACITY {
             self.entries.pop_front();
             self.forgotten += 1;
         }
-        self.entries.push_back(JournalEntry { at, fault });
+        self.entries.push_back(JournalEntry { at, member, fault });
     }
 
     /// The last 10,000 faults, oldest first.
@@ -133,8 +139,12 @@ impl fmt::Display for Journal {
         if self.forgotten > 0 {
             writeln!(f, "({} more before)", self.forgotten)?;
         }
-        for JournalEntry { at, fault } in &self.entries {
-            writeln!(f, "{:>8} ms {fault}", at.as_millis())?;
+        for JournalEntry { at, member, fault } in &self.entries {
+            write!(f, "{:>8} ms ", at.as_millis())?;
+            if let Some(member) = member {
+                write!(f, "zk{}: ", member + 1)?;
+            }
+            writeln!(f, "{fault}")?;
         }
         Ok(())
     }
@@ -148,7 +158,7 @@ mod tests {
     fn it_forgets_the_oldest() {
         let mut journal = Journal::default();
         for number in 0..CAPACITY as u64 + 2 {
-            journal.add(Duration::from_millis(number), Fault::Hold);
+            journal.add(Duration::from_millis(number), None, Fault::Hold);
         }
         assert_eq!((journal.entries().len(), journal.forgotten()), (CAPACITY, 2));
         assert_eq!(journal.to_string().lines().nth(1), Some("       2 ms held"));

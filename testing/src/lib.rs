@@ -48,15 +48,19 @@
 
 mod access;
 mod builder;
+mod clock;
 mod collections;
 mod connection;
 mod dispatch;
 mod four_letter;
 mod glob;
 mod journal;
+mod log;
+mod member;
 mod network;
 mod outbox;
 mod probe;
+mod quorum;
 mod reads;
 pub mod real;
 pub mod rule;
@@ -73,7 +77,7 @@ mod watch;
 pub use access::digest;
 pub use builder::TestServerBuilder;
 pub use journal::{Fault, Journal, JournalEntry};
-pub use network::MemoryConnector;
+pub use network::{MemoryConnector, Way};
 pub use probe::{Probe, ProbeSession, ProbeWatch};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;

@@ -1,4 +1,4 @@
-//! The in-memory network: connections to a server without sockets, for tests under a paused clock.
+//! The in-memory network: connections to servers without sockets, for tests under a paused clock.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,6 +9,7 @@ use zk_curator_client::{Connector, Transport};
 
 use crate::connection;
 use crate::shared::Shared;
+use crate::signal::Signal;
 
 /// Bytes on the way in either direction, as in a socket's buffers.
 const BUFFER: usize = 256 << 10;
@@ -16,31 +17,99 @@ const BUFFER: usize = 256 << 10;
 /// Where clients in memory seem to be.
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Connects to one server through memory, whatever the host and port; see [`crate::TestServer::connector`].
+/// Which way bytes do not get through, see [`MemoryConnector::cut`].
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Neither way.
+    Both,
+    /// Not from the client to the server: it sees what the server sends, but its requests do not arrive.
+    ToServer,
+    /// Not from the server to the client: requests arrive and are carried out, but it hears nothing.
+    ToClient,
+}
+
+/// The link between a client and a server: what is cut of it.
+pub(crate) type Link = Signal<Option<Way>>;
+
+/// Connects to a server, or to the members of an ensemble, through memory; see [`crate::TestServer::connector`] and
+/// [`crate::TestCluster::connector`].
 ///
-/// It does not keep the server running. Connecting fails with [`io::ErrorKind::ConnectionRefused`] while the
+/// That of one server leads there whatever the host and port. That of an ensemble knows its members as `zk1`, `zk2`
+/// and so on, whatever the port, and those that listen on TCP by their ports as well.
+///
+/// It does not keep servers running. Connecting fails with [`io::ErrorKind::ConnectionRefused`] while the
 /// server is stopped or gone, and waits while the network is partitioned, as a TCP handshake does whose
 /// packets are lost.
+///
+/// Every connector is a host of its own: what is cut of its links is nothing to others. Clones are the same host.
 #[derive(Debug, Clone)]
 pub struct MemoryConnector {
+    routes: Arc<[Route]>,
+}
+
+#[derive(Debug)]
+struct Route {
     shared: Weak<Shared>,
+    link: Arc<Link>,
 }
 
 impl MemoryConnector {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared) }
+    pub(crate) fn new<'a>(servers: impl IntoIterator<Item = &'a Arc<Shared>>) -> Self {
+        let route = |server| Route { shared: Arc::downgrade(server), link: Arc::default() };
+        Self { routes: servers.into_iter().map(route).collect() }
+    }
+
+    /// Lets no bytes through between this host and a member, counted from zero; a server alone is member 0. They
+    /// arrive after [`MemoryConnector::mend`], and so does the end of a connection. New connections hang. There is
+    /// no effect when there is no such member.
+    pub fn cut(&self, member: usize, way: Way) {
+        self.set(member, Some(way));
+    }
+
+    /// Ends [`MemoryConnector::cut`].
+    pub fn mend(&self, member: usize) {
+        self.set(member, None);
+    }
+
+    fn set(&self, member: usize, way: Option<Way>) {
+        if let Some(route) = self.routes.get(member) {
+            route.link.modify(|cut| *cut = way);
+        }
+    }
+
+    fn route(&self, host: &str, port: u16) -> Option<&Route> {
+        if let [only] = &*self.routes {
+            return Some(only);
+        }
+        let of_name = |name: &str| name.strip_prefix("zk")?.parse::<usize>().ok()?.checked_sub(1);
+        let listens = |route: &&Route| {
+            route
+                .shared
+                .upgrade()
+                .is_some_and(|shared| shared.look(|state| state.members[shared.member()].port == Some(port)))
+        };
+        match of_name(host) {
+            Some(member) => self.routes.get(member),
+            None => self.routes.iter().find(listens),
+        }
     }
 }
 
 #[async_trait]
 impl Connector for MemoryConnector {
-    async fn connect(&self, _host: &str, _port: u16) -> io::Result<Box<dyn Transport>> {
-        let shared = self.shared.upgrade().ok_or(io::ErrorKind::ConnectionRefused)?;
-        shared.gate().connected().await;
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+        let unknown =
+            || io::Error::new(io::ErrorKind::NotFound, format!("no server is called {host}:{port}"));
+        let route = self.route(host, port).ok_or_else(unknown)?;
+        route.link.until(Option::is_none).await;
+        let shared = route.shared.upgrade().ok_or(io::ErrorKind::ConnectionRefused)?;
+        shared.gate(None).connected().await;
         let token = shared.connection_token().ok_or(io::ErrorKind::ConnectionRefused)?;
         let (client, server) = tokio::io::duplex(BUFFER);
         let (reader, writer) = tokio::io::split(server);
-        shared.spawn(connection::serve(Arc::clone(&shared), token, PEER, reader, writer));
+        let link = Some(Arc::clone(&route.link));
+        shared.spawn(connection::serve(Arc::clone(&shared), token, PEER, link, reader, writer));
         Ok(Box::new(client))
     }
 }

@@ -10,6 +10,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_proto::records::{Acl, Stat};
 
 use crate::collections::Map;
+use crate::member::MemberId;
 use crate::state::State;
 use crate::tree::Owner;
 use crate::watch::WatchKind;
@@ -67,7 +68,8 @@ pub struct ProbeWatch {
 }
 
 impl Probe {
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn of(state: &State, at: MemberId) -> Self {
+        let member = &state.members[at];
         let node = |(path, node): (&Arc<str>, &crate::tree::Node)| {
             let mut children: Vec<_> = node.child_names().cloned().collect();
             children.sort_unstable();
@@ -81,13 +83,15 @@ impl Probe {
             (Arc::clone(path), probed)
         };
         let session = |(id, session): (i64, &crate::session::Session)| {
-            let connection = session.connection.and_then(|connection| state.connections.get(&connection));
+            let connection = session
+                .connection
+                .and_then(|place| state.members[place.member].connections.get(&place.connection));
             let identities = connection.into_iter().flat_map(|connection| connection.identities.iter());
             ProbeSession {
                 id,
                 timeout: Duration::from_millis(session.timeout),
                 connected: connection.is_some(),
-                ephemerals: state.tree.ephemerals(id).map(ToString::to_string).collect(),
+                ephemerals: member.tree.ephemerals(id).map(ToString::to_string).collect(),
                 identities: identities
                     .filter(|identity| identity.scheme != "ip")
                     .map(|identity| format!("{}:{}", identity.scheme, identity.user()))
@@ -95,19 +99,19 @@ impl Probe {
             }
         };
         let watch = |(watcher, path, kind): (u64, Arc<str>, WatchKind)| {
-            let session = state.connections.get(&watcher)?.session?;
+            let session = member.connections.get(&watcher)?.session?;
             Some(ProbeWatch { session, path: path.to_string(), kind })
         };
-        let mut watches: Vec<_> = state.watches.list().into_iter().filter_map(watch).collect();
+        let mut watches: Vec<_> = member.watches.list().into_iter().filter_map(watch).collect();
         watches.sort_unstable();
         Self {
-            nodes: state.tree.iter().map(node).collect(),
+            nodes: member.tree.iter().map(node).collect(),
             sessions: state.sessions.iter().map(session).collect(),
             watches,
-            requests: state.counters.requests.clone(),
-            notifications: state.counters.notifications,
-            connections: state.counters.connections,
-            zxid: state.zxid,
+            requests: member.counters.requests.clone(),
+            notifications: member.counters.notifications,
+            connections: member.counters.connections,
+            zxid: member.zxid,
         }
     }
 

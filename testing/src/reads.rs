@@ -1,4 +1,4 @@
-//! Requests to answers, on the state: everything that takes no transaction number.
+//! Requests to answers, on one server: everything that takes no transaction number.
 
 use zk_curator_proto::records::{
     AclResponse, AddWatchMode, AddWatchRequest, Children2Response, ClientInfo, DataResponse, EventType,
@@ -9,11 +9,11 @@ use zk_curator_proto::{ErrorCode, Request, Response};
 
 use crate::ZooKeeperVersion;
 use crate::access::{self, Identity};
-use crate::state::State;
+use crate::member::Member;
 use crate::tree::Node;
 use crate::watch::{ConnectionId, WatchMode};
 
-impl State {
+impl Member {
     pub(super) fn read(
         &mut self,
         id: ConnectionId,

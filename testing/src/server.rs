@@ -13,10 +13,11 @@ use crate::SequenceOverflow;
 use crate::builder::{Config, TestServerBuilder};
 use crate::connection;
 use crate::journal::{Fault, Journal};
+use crate::member::MemberId;
 use crate::network::MemoryConnector;
 use crate::probe::Probe;
 use crate::rule::{RuleGuard, RuleRequest, Verdict};
-use crate::shared::Shared;
+use crate::shared::{Ensemble, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 
@@ -86,9 +87,10 @@ impl TestServer {
         let asked = SocketAddr::new(config.host, config.port);
         let listener = if config.tcp { Some(TcpListener::bind(asked).await?) } else { None };
         let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-        let running = Running { shared: Arc::new(Shared::new(config, snapshot)), addr };
+        let ensemble = Arc::new(Ensemble::new(config, 1, snapshot));
+        let running = Running { shared: Arc::new(Shared::new(ensemble, 0)), addr };
         let server = Self { running: Arc::new(running) };
-        server.shared().update(|state| state.port = addr.map(|addr| addr.port()));
+        server.shared().update(|state| state.members[0].port = addr.map(|addr| addr.port()));
         server.run(listener);
         Ok(server)
     }
@@ -115,7 +117,7 @@ impl TestServer {
     /// Connects to this server through memory, whatever the connect string says.
     #[must_use]
     pub fn connector(&self) -> MemoryConnector {
-        MemoryConnector::new(self.shared())
+        MemoryConnector::new([self.shared()])
     }
 
     /// Stops the server: every connection is cut, new ones are refused. Tree and sessions are kept; sessions
@@ -124,7 +126,10 @@ impl TestServer {
     /// # Cancel safety
     /// Dropping the future leaves the server stopped, but its last tasks may still be ending.
     pub async fn stop(&self) {
-        self.shared().update(|state| state.record(Fault::Stop));
+        self.update(|state, at| {
+            state.record(Some(at), Fault::Stop);
+            state.stopped(at);
+        });
         self.end().await;
     }
 
@@ -142,9 +147,9 @@ impl TestServer {
             Some(addr) => Some(TcpListener::bind(addr).await?),
             None => None,
         };
-        self.shared().update(|state| {
-            state.record(Fault::Restart);
-            state.renew_sessions();
+        self.update(|state, at| {
+            state.record(Some(at), Fault::Restart);
+            state.stopped(at);
         });
         self.run(listener);
         Ok(())
@@ -156,32 +161,19 @@ impl TestServer {
     /// # Cancel safety
     /// Never waits.
     pub async fn expire(&self, session_id: i64) -> bool {
-        self.shared().update(|state| {
-            let session = state.number_of(session_id);
-            if session != 0 {
-                state.record(Fault::Expire { session });
-            }
-            state.expire(session_id)
-        })
+        self.shared().ensemble().expire(session_id)
     }
 
     /// Cuts the connection of a session, which lives on. Returns whether it had one.
     pub fn disconnect(&self, session_id: i64) -> bool {
-        self.shared().update(|state| {
-            let connection = state.sessions.get(session_id).and_then(|session| session.connection);
-            if connection.is_some() {
-                let session = state.number_of(session_id);
-                state.record(Fault::Disconnect { session });
-            }
-            connection.inspect(|id| state.cut(*id)).is_some()
-        })
+        self.shared().ensemble().disconnect(session_id)
     }
 
     /// Cuts every connection. Sessions live on.
     pub fn disconnect_all(&self) {
-        self.shared().update(|state| {
-            state.record(Fault::DisconnectAll);
-            state.cut_all();
+        self.update(|state, at| {
+            state.record(Some(at), Fault::DisconnectAll);
+            state.cut_all(at);
         });
     }
 
@@ -189,20 +181,14 @@ impl TestServer {
     /// connections and bytes, but answers nothing, and no session expires. What was in the middle of a
     /// [`Verdict::Delay`] waits as well. The methods of this handle work.
     pub fn hold(&self) {
-        self.shared().update(|state| {
-            state.record(Fault::Hold);
-            state.hold();
-        });
+        self.update(State::hold);
         self.shared().block(|blocked| blocked.held = true);
     }
 
     /// Ends [`TestServer::hold`]. What has arrived meanwhile is handled in its order, and sessions have as much
     /// time left as they had when the hold began.
     pub fn release(&self) {
-        self.shared().update(|state| {
-            state.record(Fault::Release);
-            state.release();
-        });
+        self.update(State::release);
         self.shared().block(|blocked| blocked.held = false);
         self.shared().deadlines_changed();
     }
@@ -212,13 +198,13 @@ impl TestServer {
     /// and expires sessions. New connections hang: in memory inside `connect`, on TCP, whose connections the
     /// kernel accepts, in the handshake.
     pub fn partition(&self) {
-        self.shared().update(|state| state.record(Fault::Partition));
+        self.update(|state, at| state.record(Some(at), Fault::Partition));
         self.shared().block(|blocked| blocked.partitioned = true);
     }
 
     /// Ends [`TestServer::partition`]: what was on the way arrives.
     pub fn heal(&self) {
-        self.shared().update(|state| state.record(Fault::Heal));
+        self.update(|state, at| state.record(Some(at), Fault::Heal));
         self.shared().block(|blocked| blocked.partitioned = false);
     }
 
@@ -232,7 +218,7 @@ impl TestServer {
     ///
     /// [`ConnectRequest::read_only`]: zk_curator_proto::records::ConnectRequest::read_only
     pub fn set_read_only(&self, read_only: bool) {
-        self.shared().update(|state| state.set_read_only(read_only));
+        self.update(|state, at| state.set_read_only(at, read_only));
         self.shared().deadlines_changed();
     }
 
@@ -242,16 +228,23 @@ impl TestServer {
     /// # Errors
     /// [`ErrorCode::NoNode`] when there is no such node.
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
-        self.shared().update(|state| {
-            state.tree.set_sequence(path, next)?;
-            state.record(Fault::SetSequence { path: path.to_owned(), next });
-            Ok(())
-        })
+        self.shared().update(|state| state.set_sequence(path, next))
     }
 
     /// Changes [`TestServerBuilder::sequence_overflow`].
     pub fn set_sequence_overflow(&self, overflow: SequenceOverflow) {
-        self.shared().update(|state| state.tree.set_sequence_overflow(overflow));
+        self.shared().update(|state| state.set_sequence_overflow(overflow));
+    }
+
+    /// Moves the clock of the server forward, in whole milliseconds, where time is real as well: sessions that
+    /// show no sign of life meanwhile expire, and then what is due is reaped as by
+    /// [`TestServer::reap_containers`]. The wall clock of the server, and so `ctime` and `mtime`, moves with it.
+    ///
+    /// Clients do not know of it: one that is connected and idle loses its session too when the time is longer
+    /// than its timeout.
+    pub fn advance(&self, by: Duration) {
+        self.shared().update(|state| state.advance(by));
+        self.shared().deadlines_changed();
     }
 
     /// Removes containers whose last child is gone and nodes whose time to live has passed, as the server
@@ -283,7 +276,7 @@ impl TestServer {
     /// What the server knows now. Costs time in the size of the tree.
     #[must_use]
     pub fn probe(&self) -> Probe {
-        self.shared().look(Probe::of)
+        self.shared().look(|state| Probe::of(state, self.shared().member()))
     }
 
     /// Waits until a condition of the server holds, and returns the probe that shows it. The condition is asked
@@ -313,7 +306,13 @@ impl TestServer {
         &self.running.shared
     }
 
+    /// Changes what this server knows.
+    fn update<R>(&self, update: impl FnOnce(&mut State, MemberId) -> R) -> R {
+        self.shared().update(|state| update(state, self.shared().member()))
+    }
+
     fn run(&self, listener: Option<TcpListener>) {
+        self.update(State::started);
         let run = self.shared().begin();
         if let Some(listener) = listener {
             self.shared().spawn(accept(Arc::clone(self.shared()), listener, run));
@@ -339,7 +338,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationTok
             }
             let (reader, writer) = stream.into_split();
             let token = run.child_token();
-            shared.spawn(connection::serve(Arc::clone(&shared), token, peer, reader, writer));
+            shared.spawn(connection::serve(Arc::clone(&shared), token, peer, None, reader, writer));
         }
     };
     run.run_until_cancelled(accept).await;

@@ -5,13 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use zk_curator_proto::records::PASSWORD_LEN;
 
+use crate::member::MemberId;
 use crate::watch::ConnectionId;
 
-/// The first session id: server 1 in the top byte, as Apache ZooKeeper has it.
-const FIRST_ID: i64 = 0x0100_0000_0000_0000;
+/// The lowest bit of the top byte of a session id, which names the server that opened it, from 1.
+const SERVER_SHIFT: u32 = 56;
 
 /// The deadline of a session that does not expire.
 const NEVER: u64 = u64::MAX;
+
+/// A connection of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) member: MemberId,
+    pub(crate) connection: ConnectionId,
+}
 
 /// One session.
 #[derive(Debug)]
@@ -22,7 +30,7 @@ pub(crate) struct Session {
     /// Milliseconds, negotiated by the connection that attached last.
     pub(crate) timeout: u64,
     /// The connection it is attached to.
-    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) connection: Option<Place>,
     /// Whether it lives on this server only, and ends when the server stops being read-only.
     pub(crate) local: bool,
     /// When it expires: a multiple of the tick, or never.
@@ -66,7 +74,7 @@ impl Sessions {
     pub(crate) fn new(tick: u64) -> Self {
         let mut passwords = fastrand::Rng::new();
         // Spread, so that two servers of one process rarely give the same id to two sessions.
-        let next_id = FIRST_ID | i64::from(passwords.u32(..)) << 16;
+        let next_id = i64::from(passwords.u32(..)) << 16;
         Self {
             by_id: BTreeMap::new(),
             deadlines: BTreeMap::new(),
@@ -79,7 +87,8 @@ impl Sessions {
 
     /// Sessions that were saved: nobody is attached to them, and they have their whole timeout from `now` on.
     pub(crate) fn restored(tick: u64, saved: SavedSessions, now: u64) -> Self {
-        let mut sessions = Self { next_id: saved.next_id, opened: saved.opened, ..Self::new(tick) };
+        let next_id = saved.next_id & ((1 << SERVER_SHIFT) - 1);
+        let mut sessions = Self { next_id, opened: saved.opened, ..Self::new(tick) };
         for SavedSession { id, password, timeout, number } in saved.living {
             let session =
                 Session { password, number, timeout, connection: None, local: false, deadline: NEVER };
@@ -102,8 +111,9 @@ impl Sessions {
     }
 
     /// Opens a session; returns its id.
-    pub(crate) fn create(&mut self, connection: ConnectionId, timeout: u64, local: bool, now: u64) -> i64 {
-        let id = self.next_id;
+    pub(crate) fn create(&mut self, connection: Place, timeout: u64, local: bool, now: u64) -> i64 {
+        let server = connection.member as i64 + 1;
+        let id = server << SERVER_SHIFT | self.next_id;
         self.next_id += 1;
         self.opened += 1;
         let number = self.opened;
@@ -121,7 +131,7 @@ impl Sessions {
         &mut self,
         id: i64,
         password: &[u8],
-        connection: ConnectionId,
+        connection: Place,
         timeout: u64,
         now: u64,
     ) -> bool {
@@ -132,6 +142,11 @@ impl Sessions {
         session.timeout = timeout;
         self.touch(id, now);
         true
+    }
+
+    /// The member that has opened a session.
+    pub(crate) const fn home(id: i64) -> MemberId {
+        (id.cast_unsigned() >> SERVER_SHIFT) as MemberId - 1
     }
 
     /// The session, if it lives.
@@ -145,7 +160,7 @@ impl Sessions {
     }
 
     /// Notes that the session has no connection any more, unless it has another one by now.
-    pub(crate) fn detach(&mut self, id: i64, connection: ConnectionId) {
+    pub(crate) fn detach(&mut self, id: i64, connection: Place) {
         if let Some(session) =
             self.by_id.get_mut(&id).filter(|session| session.connection == Some(connection))
         {
@@ -250,10 +265,14 @@ impl Sessions {
 mod tests {
     use super::*;
 
+    const fn at(connection: ConnectionId) -> Place {
+        Place { member: 0, connection }
+    }
+
     #[test]
     fn a_session_expires_at_the_first_tick_after_its_timeout() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 25, false, 0);
+        let id = sessions.create(at(1), 25, false, 0);
         assert_eq!(sessions.next_deadline(), Some(30));
         assert_eq!(sessions.overdue(29), []);
         assert_eq!(sessions.overdue(30), [id]);
@@ -267,31 +286,31 @@ mod tests {
     #[test]
     fn only_the_right_password_takes_a_session_up_again() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 100, false, 0);
+        let id = sessions.create(at(1), 100, false, 0);
         let password = sessions.password(id).unwrap();
-        assert!(!sessions.reattach(id, &[0; 16], 2, 100, 0));
-        assert!(!sessions.reattach(id + 1, &password, 2, 100, 0));
-        assert!(sessions.reattach(id, &password, 2, 50, 0));
-        assert_eq!(sessions.get(id).map(|s| (s.connection, s.timeout)), Some((Some(2), 50)));
+        assert!(!sessions.reattach(id, &[0; 16], at(2), 100, 0));
+        assert!(!sessions.reattach(id + 1, &password, at(2), 100, 0));
+        assert!(sessions.reattach(id, &password, at(2), 50, 0));
+        assert_eq!(sessions.get(id).map(|s| (s.connection, s.timeout)), Some((Some(at(2)), 50)));
         assert_eq!(sessions.next_deadline(), Some(60));
     }
 
     #[test]
     fn a_connection_that_was_replaced_detaches_nothing() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 100, false, 0);
+        let id = sessions.create(at(1), 100, false, 0);
         let password = sessions.password(id).unwrap();
-        assert!(sessions.reattach(id, &password, 2, 100, 0));
-        sessions.detach(id, 1);
-        assert_eq!(sessions.get(id).and_then(|s| s.connection), Some(2));
-        sessions.detach(id, 2);
+        assert!(sessions.reattach(id, &password, at(2), 100, 0));
+        sessions.detach(id, at(1));
+        assert_eq!(sessions.get(id).and_then(|s| s.connection), Some(at(2)));
+        sessions.detach(id, at(2));
         assert_eq!(sessions.get(id).and_then(|s| s.connection), None);
     }
 
     #[test]
     fn time_that_stood_still_does_not_count() {
         let mut sessions = Sessions::new(10);
-        let id = sessions.create(1, 25, false, 0);
+        let id = sessions.create(at(1), 25, false, 0);
         sessions.postpone(1000);
         assert_eq!(sessions.overdue(1029), []);
         assert_eq!(sessions.overdue(1030), [id]);
@@ -302,7 +321,7 @@ mod tests {
     #[test]
     fn suspended_sessions_do_not_expire_until_renewed() {
         let mut sessions = Sessions::new(10);
-        let (global, local) = (sessions.create(1, 25, false, 0), sessions.create(2, 25, true, 0));
+        let (global, local) = (sessions.create(at(1), 25, false, 0), sessions.create(at(2), 25, true, 0));
         sessions.suspend_global();
         assert_eq!(sessions.overdue(u64::MAX), [local]);
         sessions.postpone(100);
@@ -310,5 +329,14 @@ mod tests {
         assert_eq!(sessions.overdue(u64::MAX - 1), [local]);
         sessions.renew(false, 100);
         assert_eq!(sessions.overdue(130), [global, local]);
+    }
+
+    #[test]
+    fn a_session_names_the_server_that_opened_it() {
+        let mut sessions = Sessions::new(10);
+        for member in [0, 2, 199] {
+            let id = sessions.create(Place { member, connection: 1 }, 100, false, 0);
+            assert_eq!(Sessions::home(id), member);
+        }
     }
 }

@@ -275,7 +275,7 @@ mod tests {
     use crate::state::State;
 
     fn new() -> Snapshot {
-        State::new(Config::DEFAULT, None).snapshot()
+        State::new(Config::DEFAULT, 1, None).snapshot()
     }
 
     fn bytes_of(snapshot: &Snapshot) -> Vec<u8> {
@@ -339,7 +339,7 @@ mod tests {
                 changed[at] ^= bit;
                 let sum = Sha1::digest(&changed);
                 if let Ok(snapshot) = decode(&[&changed[..], &sum[..]].concat()) {
-                    State::new(Config::DEFAULT, Some(snapshot)).reap();
+                    State::new(Config::DEFAULT, 1, Some(snapshot)).reap();
                 }
             }
         }
