@@ -55,9 +55,18 @@ impl<'a> Contender<'a> {
 
     /// Waits for its turn, however long it takes.
     pub(crate) async fn turn(mut self) -> Result<OwnedNode, Error> {
+        while !self.step().await? {
+            self.refresh().await?; // 2
+        }
+        Ok(self.node)
+    }
+
+    /// Waits until it is our turn; or, and then not `true`, until it may be: the queue has to be
+    /// [listed again](Self::refresh).
+    pub(crate) async fn step(&mut self) -> Result<bool, Error> {
         loop {
             let (on, ahead, next) = match self.verdict().await? {
-                Verdict::Granted if self.node.is_ours() => return Ok(self.node), // 3
+                Verdict::Granted if self.node.is_ours() => return Ok(true), // 3
                 Verdict::Granted | Verdict::Vanished => {
                     self.reenter().await?;
                     continue;
@@ -66,19 +75,22 @@ impl<'a> Contender<'a> {
             };
             // 4
             match self.gone(&on, ahead.as_deref()).await? {
-                // 5 without 2
-                Gone::Blocker if next && self.node.is_ours() => return Ok(self.node),
-                Gone::Blocker | Gone::Ahead => self.refresh().await?,
+                Gone::Blocker => return Ok(next && self.node.is_ours()), // 5
+                Gone::Ahead => self.refresh().await?,
                 Gone::Own | Gone::Session => self.reenter().await?,
             }
         }
     }
 
+    /// Whether it is our turn, by the queue as last listed. Never waits for others.
+    pub(crate) async fn is_turn(&self) -> Result<bool, Error> {
+        Ok(self.verdict().await? == Verdict::Granted && self.node.is_ours())
+    }
+
     /// The node, if it is its turn already. Never waits for others.
     pub(crate) async fn turn_now(self) -> Result<Option<OwnedNode>, Error> {
-        let granted = self.verdict().await? == Verdict::Granted && self.node.is_ours();
         // Otherwise dropping it takes the node away.
-        Ok(granted.then_some(self.node))
+        Ok(self.is_turn().await?.then_some(self.node))
     }
 
     /// The node.
@@ -122,7 +134,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Lists the queue again.
-    async fn refresh(&mut self) -> Result<(), Error> {
+    pub(crate) async fn refresh(&mut self) -> Result<(), Error> {
         match self.zk.children(self.parent.as_str()).await {
             Ok(names) => self.siblings = names,
             // The parent is gone, and so are we.

@@ -16,6 +16,8 @@ pub(crate) struct Rule {
     pub(crate) waits_for: Vec<Blocker>,
     /// Whether others may delete our node while we wait.
     pub(crate) can_be_removed: bool,
+    /// Whether the last but one is watched as well.
+    pub(crate) looks_ahead: bool,
 }
 
 /// A kind of node that is waited for.
@@ -31,7 +33,7 @@ impl Rule {
     pub(crate) fn exclusive(tag: impl Into<Tag>) -> Self {
         let tag = tag.into();
         let blocker = Blocker { tag: tag.clone(), can_be_replaced: false };
-        Self { tag, waits_for: vec![blocker], can_be_removed: false }
+        Self { tag, waits_for: vec![blocker], can_be_removed: false, looks_ahead: true }
     }
 
     /// The number in a name that we wait for, and the kind of its node.
@@ -127,8 +129,9 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
     // What may be replaced has to be looked after when it is gone, whatever was known before.
-    let ahead = ahead.map(|(_, name)| name).filter(|_| !replaced);
-    Verdict::Wait { on, ahead, next: ahead.is_none() && !replaced }
+    let next = ahead.is_none() && !replaced;
+    let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
+    Verdict::Wait { on, ahead, next }
 }
 
 #[cfg(test)]

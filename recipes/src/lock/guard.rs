@@ -1,5 +1,7 @@
 use std::fmt;
+use std::future::Future;
 
+use tracing::debug;
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
@@ -105,6 +107,45 @@ impl<K> Guard<K> {
 impl<K> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// Runs `body` as long as the lock is held, and releases it on every way out.
+pub(super) async fn with_guard<K, F, Fut>(guard: Guard<K>, body: F) -> Result<Fut::Output, Error>
+where
+    F: FnOnce(Ownership) -> Fut,
+    Fut: Future,
+{
+    let output = tokio::select! {
+        biased;
+        () = guard.lost() => return Err(Error::Lost),
+        output = body(guard.ownership().clone()) => output,
+    };
+    after_work(guard.release().await, output)
+}
+
+/// What came of work under a lock, by how the release went.
+pub(super) fn after_work<T>(released: Result<(), Error>, output: T) -> Result<T, Error> {
+    match released {
+        Err(Error::Lost) => Err(Error::Lost),
+        Ok(()) => Ok(output),
+        Err(error) => {
+            // The work is done; the janitor goes on.
+            debug!(%error, "the lock will be released in the background");
+            Ok(output)
+        }
+    }
+}
+
+/// The kind of a guard of some lock: see [`InterProcessLock`](super::InterProcessLock).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Any;
+
+impl<K> Guard<K> {
+    /// The guard without what only its kind of lock can do.
+    pub fn into_any(self) -> Guard<Any> {
+        Guard { zk: self.zk, node: self.node, kind: Any }
     }
 }
 

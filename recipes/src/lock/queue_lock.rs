@@ -2,11 +2,10 @@ use std::fmt;
 use std::future::Future;
 
 use bytes::Bytes;
-use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::{Error, Guard};
+use super::{Error, Guard, with_guard};
 use crate::contender::{Contender, child};
 use crate::order::Rule;
 
@@ -81,21 +80,7 @@ impl<K: Clone> QueueLock<K> {
         F: FnOnce(Ownership) -> Fut,
         Fut: Future,
     {
-        let guard = self.acquire().await?;
-        let output = tokio::select! {
-            biased;
-            () = guard.lost() => return Err(Error::Lost),
-            output = body(guard.ownership().clone()) => output,
-        };
-        match guard.release().await {
-            Err(Error::Lost) => Err(Error::Lost),
-            Ok(()) => Ok(output),
-            Err(error) => {
-                // The work is done; the janitor goes on.
-                debug!(%error, "the lock will be released in the background");
-                Ok(output)
-            }
-        }
+        with_guard(self.acquire().await?, body).await
     }
 
     /// Who holds the lock, first, and who waits, in their order; those of Java's Curator too. Of a read lock the

@@ -148,7 +148,12 @@ impl InterProcessReadWriteLock {
             zk: self.zk.clone(),
             path: self.path.clone(),
             label: self.label.clone(),
-            rule: Rule { tag: tag.into(), waits_for, can_be_removed: self.tags.can_be_removed },
+            rule: Rule {
+                tag: tag.into(),
+                waits_for,
+                can_be_removed: self.tags.can_be_removed,
+                looks_ahead: true,
+            },
             kind,
         }
     }

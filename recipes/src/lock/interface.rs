@@ -1,0 +1,56 @@
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::guard::Any;
+use super::{Error, Guard, InterProcessSemaphoreMutex, QueueLock};
+
+/// A lock of any kind, for what works with all of them, such as
+/// [`InterProcessMultiLock`](super::InterProcessMultiLock): Curator's interface of the same name.
+#[async_trait]
+pub trait InterProcessLock: fmt::Debug + Send + Sync {
+    /// The path of the lock.
+    fn path(&self) -> &str;
+
+    /// Acquires the lock, however long it takes. Dropping the future leaves nothing behind.
+    ///
+    /// # Errors
+    /// As the lock's own method.
+    async fn acquire(&self) -> Result<Guard<Any>, Error>;
+
+    /// Acquires the lock if it is free; `None` if it is not. Dropping the future leaves nothing behind.
+    ///
+    /// # Errors
+    /// As the lock's own method.
+    async fn try_acquire(&self) -> Result<Option<Guard<Any>>, Error>;
+}
+
+#[async_trait]
+impl<K: Clone + Send + Sync> InterProcessLock for QueueLock<K> {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    async fn acquire(&self) -> Result<Guard<Any>, Error> {
+        Ok(self.acquire().await?.into_any())
+    }
+
+    async fn try_acquire(&self) -> Result<Option<Guard<Any>>, Error> {
+        Ok(self.try_acquire().await?.map(Guard::into_any))
+    }
+}
+
+#[async_trait]
+impl InterProcessLock for InterProcessSemaphoreMutex {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    async fn acquire(&self) -> Result<Guard<Any>, Error> {
+        Ok(self.acquire().await?.into_any())
+    }
+
+    async fn try_acquire(&self) -> Result<Option<Guard<Any>>, Error> {
+        Ok(self.try_acquire().await?.map(Guard::into_any))
+    }
+}

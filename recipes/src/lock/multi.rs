@@ -1,0 +1,189 @@
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::{join_all, select_all};
+use zk_curator::op::Transaction;
+use zk_curator::{CuratorFramework, Ownership};
+
+use super::guard::Any;
+use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work};
+
+/// Several locks as one: all are held, or none.
+///
+/// They are acquired one after the other in the order of their paths, whatever order they are given in, so that two
+/// that want some of the same locks cannot wait for each other. A timeout around [`acquire`](Self::acquire) is one
+/// deadline over all of them. Apache Curator's `InterProcessMultiLock` takes them in the order given: where Java shares
+/// the locks, let it give them in the order of their paths.
+///
+/// # Layout, guarantees, connection loss
+/// Those of each lock. When one is lost, [`lost()`](MultiGuard::lost) resolves; the others are held on until the guard
+/// is dropped.
+///
+/// # Cancel safety
+/// Every future may be dropped at any point: all locks are released.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::lock::InterProcessMultiLock;
+///
+/// let both = InterProcessMultiLock::of_mutexes(&zk, ["/accounts/a/lock", "/accounts/b/lock"])?;
+/// zk.create("/accounts/a/balance").creating_parents().await?;
+/// zk.create("/accounts/b/balance").creating_parents().await?;
+///
+/// let guard = both.acquire().await?;
+/// let transfer = guard.fenced().set_data("/accounts/a/balance", "90").set_data("/accounts/b/balance", "110");
+/// transfer.commit().await?;
+/// guard.release().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct InterProcessMultiLock {
+    /// The one with the lowest path.
+    first: Arc<dyn InterProcessLock>,
+    /// In the order of their paths.
+    others: Vec<Arc<dyn InterProcessLock>>,
+}
+
+impl InterProcessMultiLock {
+    /// All of these locks. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] when two have the same path, [`Error::NoLocks`] when there are none.
+    pub fn new(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self, Error> {
+        let mut locks: Vec<_> = locks.into_iter().collect();
+        locks.sort_by(|a, b| a.path().cmp(b.path()));
+        let mut locks = locks.into_iter();
+        let first = locks.next().ok_or(Error::NoLocks)?;
+        let mut others: Vec<Arc<dyn InterProcessLock>> = Vec::new();
+        for lock in locks {
+            if lock.path() == others.last().unwrap_or(&first).path() {
+                return Err(Error::Duplicate { path: lock.path().to_owned() });
+            }
+            others.push(lock);
+        }
+        Ok(Self { first, others })
+    }
+
+    /// A mutex at each of these paths. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] when a path is given twice, [`Error::NoLocks`] when there are none.
+    pub fn of_mutexes<P: Into<String>>(
+        zk: &CuratorFramework,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, Error> {
+        let mutex = |path| Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>;
+        Self::new(paths.into_iter().map(mutex))
+    }
+
+    /// Acquires all locks, however long it takes. Compose with `tokio::time::timeout`: one deadline over all.
+    ///
+    /// # Errors
+    /// The first error of a lock; the locks before it are released, those after it are not touched.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases all locks and leaves the queue.
+    pub async fn acquire(&self) -> Result<MultiGuard, Error> {
+        let first = self.first.acquire().await?;
+        let mut others = Vec::with_capacity(self.others.len());
+        for lock in &self.others {
+            others.push(lock.acquire().await?);
+        }
+        Ok(MultiGuard { first, others })
+    }
+
+    /// Acquires all locks if all are free; `None` if one is not, and then those before it are released.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
+        let Some(first) = self.first.try_acquire().await? else { return Ok(None) };
+        let mut others = Vec::with_capacity(self.others.len());
+        for lock in &self.others {
+            let Some(guard) = lock.try_acquire().await? else { return Ok(None) };
+            others.push(guard);
+        }
+        Ok(Some(MultiGuard { first, others }))
+    }
+
+    /// Acquires all locks, runs `body`, and releases them on every way out. `body` gets what is held, in the order of
+    /// the paths, and is dropped when one of the locks is lost.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when a lock was lost before `body` was done, or before it was released.
+    /// * As [`acquire`](Self::acquire); then `body` did not run.
+    ///
+    /// # Panics
+    /// When `body` does; the locks are released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body` and releases the locks in the background.
+    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Vec<Ownership>) -> Fut,
+        Fut: Future,
+    {
+        let guard = self.acquire().await?;
+        let held = guard.guards().map(|guard| guard.ownership().clone()).collect();
+        let output = tokio::select! {
+            biased;
+            () = guard.lost() => return Err(Error::Lost),
+            output = body(held) => output,
+        };
+        after_work(guard.release().await, output)
+    }
+}
+
+/// Holds all locks of an [`InterProcessMultiLock`].
+///
+/// # Cancel safety
+/// Dropping it releases the locks in the background.
+#[derive(Debug)]
+#[must_use = "dropping it releases the locks in the background"]
+pub struct MultiGuard {
+    first: Guard<Any>,
+    others: Vec<Guard<Any>>,
+}
+
+impl MultiGuard {
+    /// The guard of each lock, in the order of their paths.
+    pub fn guards(&self) -> impl Iterator<Item = &Guard<Any>> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Resolves when one of the locks can no longer be assumed to be held: see [`Ownership::lost`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        select_all(self.guards().map(|guard| Box::pin(guard.lost()))).await;
+    }
+
+    /// Begins a transaction that is only applied while all locks are held; they must be of one framework, or it fails.
+    /// See [`Ownership::fenced`].
+    pub fn fenced(&self) -> Transaction {
+        self.others
+            .iter()
+            .fold(self.first.fenced(), |transaction, guard| transaction.fenced_by(guard.ownership()))
+    }
+
+    /// Releases all locks, in one flight, and waits for the answers.
+    ///
+    /// # Errors
+    /// The first error; the other locks are released all the same.
+    ///
+    /// # Cancel safety
+    /// The locks are released all the same.
+    pub async fn release(self) -> Result<(), Error> {
+        let guards = std::iter::once(self.first).chain(self.others);
+        join_all(guards.map(Guard::release)).await.into_iter().collect()
+    }
+}

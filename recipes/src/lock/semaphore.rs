@@ -1,0 +1,488 @@
+use std::future::{Future, IntoFuture};
+
+use bytes::Bytes;
+use futures_util::future::{join, try_join_all};
+use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
+
+use super::queue_lock::participants;
+use super::{Error, Guard, Participant, tag, with_guard};
+use crate::contender::{Contender, child};
+use crate::order::Rule;
+
+/// A counting semaphore: at most so many leases at a time, granted in the order of arrival.
+///
+/// # Layout
+/// ```text
+/// /locks/printers                              container, made on first use
+///   ├─ locks                                   container: an InterProcessMutex, held while leases are acquired
+///   │    └─ _c_<uuid>-lock-0000000009          ephemeral, sequential
+///   └─ leases                                  container
+///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a lease; data: its label
+///        └─ _c_<uuid>-lease-0000000007
+/// ```
+/// The same as of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
+///
+/// # Protocol
+/// 1. Acquire the mutex `locks`: whoever came first is served first, and only one waits for leases to end.
+/// 2. Create the leases, and list all of them, in one flight.
+/// 3. They are granted when there are not more than the limit.
+/// 4. Else watch the children of `leases`; at every change list them again.
+/// 5. Release the mutex.
+///
+/// Without contention that is six requests with the release, in two flights. Several leases are created together, under
+/// one turn at the mutex, so two that want several cannot wait for each other with half of theirs each.
+///
+/// # Guarantees
+/// * At most as many leases exist that were granted as the limit was when the last of them was granted; whether the mutex
+///   is held does not matter for that.
+/// * A grant needs nodes that belong to the present session (CURATOR-604).
+/// * First come, first served: one that wants many leases is not overtaken by those that want few.
+///
+/// # Assumptions
+/// All that share the semaphore have the same limit. The holder stops when [`lost`](Guard::lost) resolves, or fences
+/// its writes.
+///
+/// # Connection loss
+/// * SUSPENDED: those that wait go on waiting; a lease is held on, until its session is lost.
+/// * LOST: `lost()` of the lease resolves; those that wait enter the queue anew, at its end, in the next session.
+///
+/// # Cancel safety
+/// Every future may be dropped at any point: no node stays behind.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::lock::InterProcessSemaphore;
+///
+/// let printers = InterProcessSemaphore::new(&zk, "/locks/printers", 2);
+/// let one = printers.acquire().await?;
+/// let two = printers.acquire().await?;
+/// assert!(printers.try_acquire().await?.is_none());
+/// one.release().await?;
+/// assert!(printers.try_acquire().await?.is_some());
+/// # drop(two);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct InterProcessSemaphore {
+    zk: CuratorFramework,
+    path: String,
+    label: Bytes,
+    limit: Limit,
+    rule: Rule,
+}
+
+#[derive(Debug, Clone)]
+enum Limit {
+    Constant(u32),
+    /// The path of a shared count.
+    Shared(String),
+}
+
+/// A lease of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
+pub type Lease = Guard<Permit>;
+
+/// The kind of a [`Lease`].
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Permit;
+
+/// All leases there are, and watches for when that changes.
+struct Listing {
+    names: Vec<String>,
+    limit: u32,
+    leases_watch: Option<Watch>,
+    limit_watch: Option<Watch>,
+}
+
+impl InterProcessSemaphore {
+    /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is refused when it is
+    /// used.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
+        Self::limited(zk, path.into(), Limit::Constant(max_leases))
+    }
+
+    /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a big-endian `i32`, as
+    /// Curator's `SharedCount` writes them; below zero counts as none. It may change at any time: more leases are granted
+    /// at once when it grows; none is taken away when it shrinks.
+    pub fn with_shared_count(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        count_path: impl Into<String>,
+    ) -> Self {
+        Self::limited(zk, path.into(), Limit::Shared(count_path.into()))
+    }
+
+    fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
+        // Looking ahead would cost a request more than it saves here: the leases are created at once in any case.
+        let rule = Rule { looks_ahead: false, ..Rule::exclusive(tag::LOCK) };
+        Self { zk: zk.clone(), path, label: Bytes::new(), limit, rule }
+    }
+
+    /// The data of our leases, for people who look who holds them. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The path of the semaphore.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Acquires a lease, however long it takes. Compose with `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// * [`Error::Framework`] when a path is not valid, or an operation fails for longer than the retry policy allows;
+    ///   `NoNode` when there is no shared count. Nothing stays behind.
+    /// * [`Error::NotACount`] when the data of the shared count are not one.
+    /// * [`Error::OverLimit`] when the constant limit is zero.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        self.acquire_many(1).await?.pop().ok_or(Error::Lost)
+    }
+
+    /// Acquires several leases, all or none, however long it takes.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); [`Error::OverLimit`] when the constant limit is lower.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn acquire_many(&self, count: u32) -> Result<Vec<Lease>, Error> {
+        let paths = self.paths("acquire", count)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let mut turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?; // 1
+        // Where others wait, we are likely to wait as well.
+        let watched = !turn.is_turn().await?;
+        loop {
+            let (leases, listing) = if turn.step().await? {
+                self.create(&paths, count, watched).await? // 2
+            } else {
+                // It is most likely our turn: see whether it is and go on, in one flight.
+                let (looked, created) = join(turn.refresh(), self.create(&paths, count, watched)).await;
+                looked?;
+                if !turn.is_turn().await? {
+                    continue;
+                }
+                created?
+            };
+            if let Some(leases) = self.granted(&paths, leases, listing).await? {
+                return Ok(leases);
+            }
+        }
+    }
+
+    /// Acquires a lease if one is free, without waiting for others; `None` if none is, or somebody else waits for
+    /// one. Two flights.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        Ok(self.try_acquire_many(1).await?.and_then(|mut leases| leases.pop()))
+    }
+
+    /// Acquires several leases, all or none, if they are free, without waiting for others.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Lease>>, Error> {
+        let paths = self.paths("try_acquire", count)?;
+        let turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?;
+        if !turn.is_turn().await? {
+            return Ok(None);
+        }
+        let (leases, listing) = self.create(&paths, count, false).await?;
+        Ok(listing.grants(&leases).then(|| self.leases(leases)))
+    }
+
+    /// Acquires a lease, runs `body`, and releases the lease on every way out: as
+    /// [`QueueLock::with`](super::QueueLock::with).
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the lease was lost before `body` was done, or before it was released.
+    /// * As [`acquire`](Self::acquire); then `body` did not run.
+    ///
+    /// # Panics
+    /// When `body` does; the lease is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body` and releases the lease in the background.
+    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Ownership) -> Fut,
+        Fut: Future,
+    {
+        with_guard(self.acquire().await?, body).await
+    }
+
+    /// Who holds a lease, or is the next to get one, in the order of the creates; those of Java's Curator too.
+    ///
+    /// # Errors
+    /// As every read of the framework. A semaphore that nobody has used yet has no participants.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let paths = self.paths("participants", 0)?;
+        participants(&self.zk, &paths.leases, is_lease).await
+    }
+
+    /// Waits until the leases are granted, under our turn; `None` if they are gone.
+    async fn granted(
+        &self,
+        paths: &Paths,
+        leases: Vec<OwnedNode>,
+        mut listing: Listing,
+    ) -> Result<Option<Vec<Lease>>, Error> {
+        while !listing.grants(&leases) {
+            if !listing.has(&leases) || leases.iter().any(|lease| !lease.is_ours()) {
+                return Ok(None);
+            }
+            let Some(first) = leases.first() else { return Ok(None) };
+            let session_lost = first.ownership().session_lost();
+            if listing.leases_watch.is_some() {
+                tokio::select! {
+                    biased;
+                    () = session_lost.cancelled() => return Ok(None),
+                    () = listing.changed() => {} // 4
+                }
+            }
+            listing = self.list(paths, true).await?;
+        }
+        Ok(Some(self.leases(leases))) // 3, and 5 when the turn is dropped
+    }
+
+    /// Creates leases, and lists all there are, in one flight.
+    async fn create(
+        &self,
+        paths: &Paths,
+        count: u32,
+        watched: bool,
+    ) -> Result<(Vec<OwnedNode>, Listing), Error> {
+        let create = || {
+            self.zk
+                .create(child(&paths.leases, tag::LEASE))
+                .mode(CreateMode::EphemeralSequential)
+                .creating_parents_as_containers()
+                .protected()
+                .data(self.label.clone())
+                .owned()
+        };
+        let creates = try_join_all((0..count).map(|_| create().into_future()));
+        let (leases, listing) = join(creates, self.list(paths, watched)).await;
+        let (leases, listing) = (leases?, listing?);
+        // Something went wrong on the way, and the listing was made before the last create.
+        let listing = if listing.has(&leases) { listing } else { self.list(paths, watched).await? };
+        Ok((leases, listing))
+    }
+
+    async fn list(&self, paths: &Paths, watched: bool) -> Result<Listing, Error> {
+        let (leases, limit) = join(self.list_leases(paths, watched), self.read_limit(watched)).await;
+        let ((names, leases_watch), (limit, limit_watch)) = (leases?, limit?);
+        Ok(Listing { names, limit, leases_watch, limit_watch })
+    }
+
+    async fn list_leases(
+        &self,
+        paths: &Paths,
+        watched: bool,
+    ) -> Result<(Vec<String>, Option<Watch>), zk_curator::Error> {
+        let children = self.zk.children(paths.leases.as_str());
+        let listed = if watched {
+            children.watched().await.map(|watched| (watched.value.0, Some(watched.watch)))
+        } else {
+            children.await.map(|names| (names, None))
+        };
+        match listed {
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok((Vec::new(), None)),
+            listed => listed,
+        }
+    }
+
+    async fn read_limit(&self, watched: bool) -> Result<(u32, Option<Watch>), Error> {
+        let path = match &self.limit {
+            Limit::Constant(limit) => return Ok((*limit, None)),
+            Limit::Shared(path) => path,
+        };
+        let read = self.zk.get_data(path);
+        let (data, watch) = if watched {
+            let watched = read.watched().await?;
+            (watched.value.0, Some(watched.watch))
+        } else {
+            (read.await?, None)
+        };
+        let count = data[..].try_into().map(i32::from_be_bytes);
+        let count = count.map_err(|_| Error::NotACount { path: path.clone() })?;
+        Ok((u32::try_from(count).unwrap_or(0), watch))
+    }
+
+    fn leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
+        nodes.into_iter().map(|node| Guard::new(&self.zk, node, Permit)).collect()
+    }
+
+    fn paths(&self, operation: &'static str, count: u32) -> Result<Paths, Error> {
+        if let Limit::Constant(limit) = self.limit
+            && count > limit
+        {
+            return Err(Error::OverLimit { asked: count, limit });
+        }
+        let parent = ZPath::for_operation(operation, self.path.as_str())?;
+        let path = |name| ZPath::for_operation(operation, child(&parent, name));
+        Ok(Paths { locks: path("locks")?, leases: path("leases")? })
+    }
+}
+
+struct Paths {
+    locks: ZPath,
+    leases: ZPath,
+}
+
+impl Listing {
+    /// Whether all of these are there, and ours, and there are not too many.
+    fn grants(&self, leases: &[OwnedNode]) -> bool {
+        let all = self.names.iter().filter(|name| is_lease(name)).count();
+        u32::try_from(all).is_ok_and(|all| all <= self.limit)
+            && self.has(leases)
+            && leases.iter().all(OwnedNode::is_ours)
+    }
+
+    fn has(&self, leases: &[OwnedNode]) -> bool {
+        leases.iter().all(|lease| self.names.iter().any(|name| name == lease.name()))
+    }
+
+    /// Waits until it is no longer true.
+    async fn changed(&mut self) {
+        let or_never = |watch: Option<Watch>| async {
+            match watch {
+                Some(watch) => drop(watch.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = or_never(self.leases_watch.take()) => {}
+            () = or_never(self.limit_watch.take()) => {}
+        }
+    }
+}
+
+fn is_lease(name: &str) -> bool {
+    SequenceSuffix::after(name, tag::LEASE).is_some()
+}
+
+/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache Curator's
+/// `InterProcessSemaphoreMutex`. Where no Java contends for it,
+/// [`InterProcessMutex`](super::InterProcessMutex) does the same with half the requests.
+///
+/// Layout, protocol, guarantees, connection loss and cancel safety are those of [`InterProcessSemaphore`].
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::lock::InterProcessSemaphoreMutex;
+///
+/// let lock = InterProcessSemaphoreMutex::new(&zk, "/locks/orders");
+/// let guard = lock.acquire().await?;
+/// assert!(lock.try_acquire().await?.is_none());
+/// guard.release().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct InterProcessSemaphoreMutex {
+    semaphore: InterProcessSemaphore,
+}
+
+impl InterProcessSemaphoreMutex {
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self { semaphore: InterProcessSemaphore::new(zk, path, 1) }
+    }
+
+    /// The data of our nodes, for people who look who holds. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.semaphore = self.semaphore.label(label);
+        self
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.semaphore.path()
+    }
+
+    /// Acquires the lock, however long it takes: see [`InterProcessSemaphore::acquire`].
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; nothing stays behind.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        self.semaphore.acquire().await
+    }
+
+    /// Acquires the lock if it is free; `None` if it is not. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        self.semaphore.try_acquire().await
+    }
+
+    /// Acquires the lock, runs `body`, and releases the lock on every way out: see
+    /// [`InterProcessSemaphore::with`].
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
+    /// * As [`acquire`](Self::acquire); then `body` did not run.
+    ///
+    /// # Panics
+    /// When `body` does; the lock is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body` and releases the lock in the background.
+    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Ownership) -> Fut,
+        Fut: Future,
+    {
+        self.semaphore.with(body).await
+    }
+
+    /// Who holds the lock: see [`InterProcessSemaphore::participants`].
+    ///
+    /// # Errors
+    /// As every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.semaphore.participants().await
+    }
+}
