@@ -3,7 +3,7 @@
 //! `cargo bench --bench server` starts `zk-test-server`, and Apache ZooKeeper where it is installed, each in a process of
 //! its own, and asks both the same in the same way: requests encoded beforehand, over plain sockets. CPU and memory
 //! are those of the server's process, as the kernel counts them. Each line is the median of the rounds, which take
-//! turns, and their spread. With `--quick` everything is smaller: enough to see that it works.
+//! turns, and their spread. `-- starts`, `throughput`, `watches`, `nodes` and `sessions` choose parts; with `--quick` everything is smaller: enough to see that it works.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -72,17 +72,23 @@ fn main() {
         servers
     };
 
-    starts(&program, &runtime, has_real, &extent);
-    throughput(servers(), &extent);
-    for server in servers() {
-        watch_events(&server, &extent);
+    let parts: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if wanted("starts") {
+        starts(&program, &runtime, has_real, &extent);
+    }
+    if wanted("throughput") {
+        throughput(servers(), &extent);
+    }
+    if wanted("watches") {
+        servers().iter().for_each(|server| watch_events(server, &extent));
     }
     println!("\n{:<44} {:>9} {:>14}", "memory of the process, in MB", "total", "bytes each");
-    for server in servers() {
-        nodes(&server, extent.nodes);
+    if wanted("nodes") {
+        servers().iter().for_each(|server| nodes(server, extent.nodes));
     }
-    for server in servers() {
-        idle_sessions(&server, extent.sessions);
+    if wanted("sessions") {
+        servers().iter().for_each(|server| idle_sessions(server, extent.sessions));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ use crate::rule::Verdict;
 use crate::shared::{Gate, Shared};
 use crate::watch::ConnectionId;
 
-/// How much is read at once, in bytes.
-const READ_SIZE: usize = 64 << 10;
+/// How much is read at once, in bytes: as much as the longest lets in after reads that were full, as the shortest
+/// after others, so that an idle connection keeps little.
+const READ_SIZES: RangeInclusive<usize> = 1 << 10..=64 << 10;
 
 /// How long a connection that has ended waits for the client to notice. Closing a TCP socket with unread
 /// bytes makes the kernel discard what was sent but not yet delivered.
@@ -133,6 +135,7 @@ impl Connection<'_> {
     /// Reads and handles requests in order, until the outbox is sealed.
     async fn read(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), Ended> {
         let mut buf = BytesMut::new();
+        let mut read_size = *READ_SIZES.start();
         let mut session = None;
         loop {
             self.gate.receives().await;
@@ -151,10 +154,19 @@ impl Connection<'_> {
             }
             self.outbox.has_room().await;
             self.shared.has_turn(self.id).await;
-            buf.reserve(READ_SIZE);
-            if reader.read_buf(&mut buf).await? == 0 {
-                self.gate.receives().await;
-                return Err(Ended::ByClient);
+            if buf.is_empty() && buf.capacity() > read_size {
+                buf = BytesMut::new();
+            }
+            buf.reserve(read_size);
+            let room = buf.capacity() - buf.len();
+            match reader.read_buf(&mut buf).await? {
+                0 => {
+                    self.gate.receives().await;
+                    return Err(Ended::ByClient);
+                }
+                read if read == room => read_size = (read_size * 4).min(*READ_SIZES.end()),
+                read if read < room / 8 => read_size = (read_size / 4).max(*READ_SIZES.start()),
+                _ => {}
             }
         }
     }

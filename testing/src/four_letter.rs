@@ -167,7 +167,7 @@ impl Report<'_> {
 
     /// Apache ZooKeeper counts the root twice, under both of its names.
     fn node_count(&self) -> usize {
-        self.member.tree.count_below("") + 1
+        self.member.tree.count() + 1
     }
 
     fn write_version(&self, out: &mut String) -> fmt::Result {
@@ -232,10 +232,10 @@ impl Report<'_> {
 
     fn write_numbers(&self, out: &mut String) -> fmt::Result {
         let (mut ephemerals, mut bytes) = (0, 0);
-        for (path, node) in self.member.tree.iter() {
+        for (path, node) in self.member.tree.root().walk("/") {
             ephemerals += usize::from(matches!(node.owner(), crate::tree::Owner::Session(_)));
             // The root is counted by its empty name too.
-            bytes += path.len() + node.data().map_or(0, bytes::Bytes::len);
+            bytes += path.len() + node.data().map_or(0, <[u8]>::len);
         }
         let local = self.state.sessions.ids(true).len();
         let numbers: [(&str, &dyn fmt::Display); 17] = [

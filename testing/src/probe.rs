@@ -1,6 +1,5 @@
 //! [`Probe`]: a printable snapshot of a server, for assertions.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use zk_curator_proto::records::{Acl, Stat};
 use crate::collections::Map;
 use crate::member::MemberId;
 use crate::state::State;
-use crate::tree::Owner;
+use crate::tree::{Node, Owner};
 use crate::watch::WatchKind;
 
 /// A snapshot of what a server knows: nodes, sessions, watches, and counts of what has happened.
@@ -21,22 +20,13 @@ use crate::watch::WatchKind;
 /// printed form leave them out: a server without nodes of clients has no paths.
 #[derive(Clone)]
 pub struct Probe {
-    nodes: BTreeMap<Arc<str>, ProbeNode>,
+    root: Arc<Node>,
     sessions: Vec<ProbeSession>,
     watches: Vec<ProbeWatch>,
     requests: Map<OpCode, u64>,
     notifications: u64,
     connections: u64,
     zxid: i64,
-}
-
-#[derive(Clone)]
-struct ProbeNode {
-    data: Option<Bytes>,
-    stat: Stat,
-    acl: Arc<[Acl]>,
-    owner: Owner,
-    children: Vec<Arc<str>>,
 }
 
 /// A session in a [`Probe`].
@@ -70,18 +60,6 @@ pub struct ProbeWatch {
 impl Probe {
     pub(crate) fn of(state: &State, at: MemberId) -> Self {
         let member = &state.members[at];
-        let node = |(path, node): (&Arc<str>, &crate::tree::Node)| {
-            let mut children: Vec<_> = node.child_names().cloned().collect();
-            children.sort_unstable();
-            let probed = ProbeNode {
-                data: node.data().cloned(),
-                stat: node.stat(),
-                acl: Arc::clone(node.acl()),
-                owner: node.owner(),
-                children,
-            };
-            (Arc::clone(path), probed)
-        };
         let session = |(id, session): (i64, &crate::session::Session)| {
             let connection = session
                 .connection
@@ -105,7 +83,7 @@ impl Probe {
         let mut watches: Vec<_> = member.watches.list().into_iter().filter_map(watch).collect();
         watches.sort_unstable();
         Self {
-            nodes: member.tree.iter().map(node).collect(),
+            root: Arc::clone(member.tree.root()),
             sessions: state.sessions.iter().map(session).collect(),
             watches,
             requests: member.counters.requests.clone(),
@@ -117,50 +95,53 @@ impl Probe {
 
     /// The paths of all nodes but the server's own, sorted.
     #[must_use]
-    pub fn paths(&self) -> Vec<&str> {
+    pub fn paths(&self) -> Vec<String> {
         self.of_clients().map(|(path, _)| path).collect()
     }
 
     /// Whether there is a node at `path`.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
-        self.nodes.contains_key(path)
+        self.root.get(path).is_some()
     }
 
     /// The names of the children of a node, sorted; none when there is no such node.
     #[must_use]
     pub fn children(&self, path: &str) -> Vec<&str> {
-        self.nodes.get(path).into_iter().flat_map(|node| &node.children).map(AsRef::as_ref).collect()
+        let node = self.root.get(path);
+        let mut names: Vec<_> = node.into_iter().flat_map(|node| node.child_names()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The stat of a node, as clients see it.
     #[must_use]
     pub fn stat(&self, path: &str) -> Option<Stat> {
-        self.nodes.get(path).map(|node| node.stat)
+        self.root.get(path).map(Node::stat)
     }
 
     /// The data of a node; `None` when there is no such node or its data are Java's `null`.
     #[must_use]
-    pub fn data(&self, path: &str) -> Option<&Bytes> {
-        self.nodes.get(path)?.data.as_ref()
+    pub fn data(&self, path: &str) -> Option<Bytes> {
+        self.root.get(path)?.data().map(Bytes::copy_from_slice)
     }
 
     /// The ACL of a node; empty when there is no such node.
     #[must_use]
     pub fn acl(&self, path: &str) -> &[Acl] {
-        self.nodes.get(path).map_or(&[], |node| &node.acl)
+        self.root.get(path).map_or(&[], |node| node.acl())
     }
 
     /// Whether a node is a container. Clients cannot tell: the stat does not show it.
     #[must_use]
     pub fn is_container(&self, path: &str) -> bool {
-        self.nodes.get(path).is_some_and(|node| node.owner == Owner::Container)
+        self.root.get(path).is_some_and(|node| node.owner() == Owner::Container)
     }
 
     /// The time to live of a node that has one. Clients cannot tell: the stat does not show it.
     #[must_use]
     pub fn ttl(&self, path: &str) -> Option<Duration> {
-        match self.nodes.get(path)?.owner {
+        match self.root.get(path)?.owner() {
             Owner::Ttl(millis) => Some(Duration::from_millis(millis.unsigned_abs())),
             _ => None,
         }
@@ -170,7 +151,7 @@ impl Probe {
     /// and the milliseconds below of a node with a time to live, zero of any other.
     #[must_use]
     pub fn stored_owner(&self, path: &str) -> Option<i64> {
-        self.nodes.get(path).map(|node| node.owner.encoded())
+        self.root.get(path).map(|node| node.owner().encoded())
     }
 
     /// The sessions that live, sorted by id.
@@ -228,11 +209,12 @@ impl Probe {
         self.zxid
     }
 
-    fn of_clients(&self) -> impl Iterator<Item = (&str, &ProbeNode)> {
-        let nodes = self.nodes.iter().map(|(path, node)| (path.as_ref(), node));
-        nodes.filter(|(path, _)| {
-            !matches!(*path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config")
-        })
+    /// The nodes of clients, by path.
+    fn of_clients(&self) -> impl Iterator<Item = (String, &Node)> {
+        let own = |path: &str| matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config");
+        let mut nodes: Vec<_> = self.root.walk("/").filter(|(path, _)| !own(path)).collect();
+        nodes.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        nodes.into_iter()
     }
 }
 
@@ -241,17 +223,17 @@ impl fmt::Display for Probe {
         writeln!(f, "zxid {:#x}", self.zxid)?;
         for (path, node) in self.of_clients() {
             write!(f, "{path} = ")?;
-            match &node.data {
+            match node.data() {
                 None => f.write_str("null")?,
                 Some(data) => write!(f, "\"{}\"", data.escape_ascii())?,
             }
-            match node.owner {
+            match node.owner() {
                 Owner::None => {}
                 Owner::Session(id) => write!(f, " ephemeral of {id:#x}")?,
                 Owner::Container => f.write_str(" container")?,
                 Owner::Ttl(millis) => write!(f, " ttl {millis} ms")?,
             }
-            let stat = &node.stat;
+            let stat = node.stat();
             writeln!(
                 f,
                 " version {} cversion {} czxid {:#x} mzxid {:#x} pzxid {:#x}",

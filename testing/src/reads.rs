@@ -1,5 +1,6 @@
 //! Requests to answers, on one server: everything that takes no transaction number.
 
+use bytes::Bytes;
 use zk_curator_proto::records::{
     AclResponse, AddWatchMode, AddWatchRequest, Children2Response, ClientInfo, DataResponse, EventType,
     ExistsRequest, GetAclRequest, GetChildrenRequest, GetDataRequest, Permissions, ReadOp, ReadResult,
@@ -109,7 +110,7 @@ impl Member {
         body: &GetDataRequest,
     ) -> Result<DataResponse, ErrorCode> {
         let node = self.readable(&body.path, who)?;
-        let response = DataResponse { data: node.data().cloned(), stat: node.stat() };
+        let response = DataResponse { data: node.data().map(Bytes::copy_from_slice), stat: node.stat() };
         if body.watch {
             self.watches.watch_data(&body.path, id);
         }

@@ -273,7 +273,8 @@ impl TestServer {
         self.shared().look(State::snapshot)
     }
 
-    /// What the server knows now. Costs time in the size of the tree.
+    /// What the server knows now. Costs time in the number of sessions and watches, however many nodes there are:
+    /// these are shared with the server until either is dropped or a node changes.
     #[must_use]
     pub fn probe(&self) -> Probe {
         self.shared().look(|state| Probe::of(state, self.shared().member()))

@@ -159,9 +159,12 @@ impl Snapshot {
                 out.i64(session.number.cast_signed());
             })?;
         }
-        out.record(|out| out.i64(length(tree.count_below(""))))?;
-        for (path, node) in tree.iter() {
-            out.record(|out| Tree::encode_node(path, node, out))?;
+        out.record(|out| out.i64(length(tree.count())))?;
+        for (path, node) in tree.root().walk("/") {
+            out.record(|out| {
+                out.string(&path);
+                node.encode(out);
+            })?;
         }
         Ok(())
     }
@@ -199,7 +202,7 @@ impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
             .field("zxid", &self.zxid)
-            .field("nodes", &self.tree.count_below(""))
+            .field("nodes", &self.tree.count())
             .field("sessions", &self.sessions.living.len())
             .finish()
     }

@@ -209,7 +209,7 @@ async fn a_condition_is_waited_for_without_polling() {
     zk.create("/a/2", CreateMode::Ephemeral).await.unwrap();
     let probe = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap();
     assert_eq!(probe.children("/a"), ["1", "2"]);
-    assert_eq!(probe.data("/a"), Some(&"data".into()));
+    assert_eq!(probe.data("/a"), Some("data".into()));
     let text = probe.to_string();
     assert!(text.contains(&format!("/a/1 = \"data\" ephemeral of {:#x}", zk.id())), "{text}");
     assert!(text.contains("3 Create"), "{text}");

@@ -3,6 +3,7 @@
 //! Pure: no I/O, no async, no clock. The caller passes the transaction's zxid and time; the order of checks
 //! and so the error of a request with several faults is that of Apache ZooKeeper.
 
+mod acls;
 mod image;
 mod node;
 mod owner;
@@ -14,10 +15,10 @@ mod undo;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::{Acl, Permissions};
 
+use acls::Acls;
 pub(crate) use node::Node;
 pub(crate) use owner::Owner;
 pub(crate) use path::parent;
@@ -28,10 +29,13 @@ use crate::builder::Config;
 use crate::collections::{Map, Set};
 use crate::{SequenceOverflow, ZooKeeperVersion};
 
-/// All nodes of a server.
+/// All nodes of a server. A copy is cheap, and stays as it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
-    nodes: Map<Arc<str>, Node>,
+    root: Arc<Node>,
+    /// How many nodes there are, the root included.
+    count: usize,
+    acls: Acls,
     /// The nodes of every session that has any.
     ephemerals: Map<i64, BTreeSet<Arc<str>>>,
     /// Nodes the reaper has to look at.
@@ -47,8 +51,20 @@ pub(crate) struct Tree {
 impl Tree {
     /// A tree with the nodes every server is born with.
     pub(crate) fn new(config: &Config) -> Self {
-        let mut tree = Self {
-            nodes: Map::default(),
+        let mut acls = Acls::default();
+        let open = acls.share(Acl::open_unsafe());
+        let born = || Node::new(Some(Box::default()), Arc::clone(&open), Owner::None, 0, 0);
+        let (mut root, mut zookeeper, mut dynamic) = (born(), born(), born());
+        dynamic.acl = acls.share(vec![Acl::new(Permissions::READ, "world", "anyone")]);
+        dynamic.aversion = -1;
+        // The children every server has do not count in the counter of their parent.
+        zookeeper.link("quota", Arc::new(born()));
+        zookeeper.link("config", Arc::new(dynamic));
+        root.link("zookeeper", Arc::new(zookeeper));
+        Self {
+            root: Arc::new(root),
+            count: path::SPECIAL.len(),
+            acls,
             ephemerals: Map::default(),
             containers: Set::default(),
             ttls: Set::default(),
@@ -56,45 +72,30 @@ impl Tree {
             version: config.version,
             sequence_overflow: config.sequence_overflow,
             enforces_quotas: config.enforce_quotas,
-        };
-        let open: Arc<[Acl]> = Acl::open_unsafe().into();
-        for path in path::SPECIAL {
-            let node = Node::new(Some(Bytes::new()), Arc::clone(&open), Owner::None, 0, 0);
-            tree.nodes.insert(path.into(), node);
         }
-        // Linked by hand: the children every server has do not count in the counter of their parent.
-        for (parent, name) in [("/", "zookeeper"), ("/zookeeper", "quota"), ("/zookeeper", "config")] {
-            if let Some(node) = tree.nodes.get_mut(parent) {
-                node.children.insert(name.into());
-            }
-        }
-        if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
-            config.acl = vec![Acl::new(Permissions::READ, "world", "anyone")].into();
-            config.aversion = -1;
-        }
-        tree
     }
 
     /// The node at `path`. The empty path is an alias of `/`, as on Apache ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(resolve(path))
+        self.root.get(path)
     }
 
-    /// Every node with its path, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Node)> {
-        self.nodes.iter()
+    /// All nodes. They stay as they are for whoever holds them.
+    pub(crate) const fn root(&self) -> &Arc<Node> {
+        &self.root
+    }
+
+    /// How many nodes there are, the root included.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
     }
 
     /// How many nodes there are below `path`, as Apache ZooKeeper counts them: the empty path is above the root.
     pub(crate) fn count_below(&self, path: &str) -> usize {
         match path {
-            "" => self.nodes.len(),
-            "/" => self.nodes.len() - 1,
-            _ => {
-                let below =
-                    |other: &&Arc<str>| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-                self.nodes.keys().filter(below).count()
-            }
+            "" => self.count,
+            "/" => self.count - 1,
+            _ => self.get(path).map_or(0, |node| node.walk("").count() - 1),
         }
     }
 
@@ -124,10 +125,10 @@ impl Tree {
     /// that never had a child is left alone for `never_used_millis`; zero is for ever.
     pub(crate) fn reapable(&self, time: i64, never_used_millis: i64) -> Vec<Arc<str>> {
         let due = |path: &Arc<str>| {
-            self.nodes.get(path).is_some_and(|node| {
+            self.get(path).is_some_and(|node| {
                 let age = time - node.mtime;
-                node.children.is_empty()
-                    && match node.owner {
+                !node.has_children()
+                    && match node.owner() {
                         Owner::Container if node.created_children > 0 => true,
                         Owner::Container => never_used_millis != 0 && age > never_used_millis,
                         Owner::Ttl(millis) => age > millis,
@@ -146,12 +147,8 @@ impl Tree {
     }
 
     fn node_mut(&mut self, path: &str) -> Result<&mut Node, ErrorCode> {
-        self.nodes.get_mut(resolve(path)).ok_or(ErrorCode::NoNode)
+        Arc::make_mut(&mut self.root).get_mut(path).ok_or(ErrorCode::NoNode)
     }
-}
-
-const fn resolve(path: &str) -> &str {
-    if path.is_empty() { "/" } else { path }
 }
 
 #[cfg(test)]

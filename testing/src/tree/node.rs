@@ -2,16 +2,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_curator_proto::records::{Acl, Stat};
+use zk_curator_proto::{Decoder, Encoder};
 
+use super::acls::Acls;
 use super::owner::Owner;
-use crate::collections::Set;
+use super::path;
+use crate::collections::Map;
+use crate::snapshot::Damage;
 
-/// One znode.
+/// One znode, and those below it. A server may have millions: whatever most of them lack takes no room. A copy shares
+/// the children until either is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    pub(super) data: Option<Bytes>,
+    pub(super) data: Option<Box<[u8]>>,
     pub(super) acl: Arc<[Acl]>,
-    pub(super) owner: Owner,
+    /// [`Owner::encoded`].
+    owner: i64,
     pub(super) czxid: i64,
     pub(super) mzxid: i64,
     pub(super) pzxid: i64,
@@ -22,15 +28,16 @@ pub(crate) struct Node {
     /// How many children were ever created, and so the number of the next sequential one. Clients see
     /// another number, see [`Node::stat`].
     pub(super) created_children: i32,
-    pub(super) children: Set<Arc<str>>,
+    /// By name.
+    children: Option<Box<Map<Box<str>, Arc<Self>>>>,
 }
 
 impl Node {
-    pub(super) fn new(data: Option<Bytes>, acl: Arc<[Acl]>, owner: Owner, zxid: i64, time: i64) -> Self {
+    pub(super) fn new(data: Option<Box<[u8]>>, acl: Arc<[Acl]>, owner: Owner, zxid: i64, time: i64) -> Self {
         Self {
             data,
             acl,
-            owner,
+            owner: owner.encoded(),
             czxid: zxid,
             mzxid: zxid,
             pzxid: zxid,
@@ -39,14 +46,53 @@ impl Node {
             version: 0,
             aversion: 0,
             created_children: 0,
-            children: Set::default(),
+            children: None,
         }
+    }
+
+    /// Writes everything but the children.
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        out.buffer(self.data());
+        out.vector(&self.acl);
+        out.i64(self.owner);
+        for zxid in [self.czxid, self.mzxid, self.pzxid] {
+            out.i64(zxid);
+        }
+        for time in [self.ctime, self.mtime] {
+            out.i64(time);
+        }
+        for count in [self.version, self.aversion, self.created_children] {
+            out.i32(count);
+        }
+    }
+
+    /// Reads what [`Node::encode`] has written.
+    pub(super) fn decode(input: &mut Decoder, acls: &mut Acls) -> Result<Self, Damage> {
+        let data = input.buffer("data")?.map(stored);
+        let acl = acls.share(input.vector("acl")?);
+        let owner = input.i64("owner")?;
+        Owner::decode(owner).ok_or(Damage::Content("a node has an unknown owner"))?;
+        Ok(Self {
+            data,
+            acl,
+            owner,
+            czxid: input.i64("czxid")?,
+            mzxid: input.i64("mzxid")?,
+            pzxid: input.i64("pzxid")?,
+            ctime: input.i64("ctime")?,
+            mtime: input.i64("mtime")?,
+            version: input.i32("version")?,
+            aversion: input.i32("aversion")?,
+            created_children: input.i32("created_children")?,
+            children: None,
+        })
     }
 
     /// The stat a client sees. Its `cversion` counts creations and deletions of children: every creation
     /// was followed by a deletion but for the children still there.
     pub(crate) fn stat(&self) -> Stat {
-        let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
+        let num_children =
+            i32::try_from(self.children.as_ref().map_or(0, |children| children.len())).unwrap_or(i32::MAX);
         Stat {
             czxid: self.czxid,
             mzxid: self.mzxid,
@@ -55,7 +101,7 @@ impl Node {
             version: self.version,
             cversion: self.created_children.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
-            ephemeral_owner: self.owner.shown(),
+            ephemeral_owner: self.owner().shown(),
             data_length: self.data.as_ref().map_or(0, |data| i32::try_from(data.len()).unwrap_or(i32::MAX)),
             num_children,
             pzxid: self.pzxid,
@@ -63,8 +109,8 @@ impl Node {
     }
 
     /// The data; `None` is Java's `null`, which is not the same as no bytes.
-    pub(crate) const fn data(&self) -> Option<&Bytes> {
-        self.data.as_ref()
+    pub(crate) fn data(&self) -> Option<&[u8]> {
+        self.data.as_deref()
     }
 
     /// The access control list as it was given.
@@ -73,8 +119,9 @@ impl Node {
     }
 
     /// What the node depends on.
-    pub(crate) const fn owner(&self) -> Owner {
-        self.owner
+    pub(crate) fn owner(&self) -> Owner {
+        // Nothing else is ever stored.
+        Owner::decode(self.owner).unwrap_or(Owner::None)
     }
 
     /// Transaction that last set the data.
@@ -88,7 +135,63 @@ impl Node {
     }
 
     /// The names of the children, in no order.
-    pub(crate) fn child_names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.children.iter()
+    pub(crate) fn child_names(&self) -> impl Iterator<Item = &str> {
+        self.children.iter().flat_map(|children| children.keys()).map(AsRef::as_ref)
+    }
+
+    pub(super) fn has_children(&self) -> bool {
+        self.children.is_some()
+    }
+
+    /// The node at `path`, when this one is the root. The empty path is an alias of `/`, as on Apache ZooKeeper.
+    pub(crate) fn get(&self, path: &str) -> Option<&Self> {
+        path::components(path)?.try_fold(self, |node, name| Some(&**node.children.as_ref()?.get(name)?))
+    }
+
+    /// The same, to be changed. What is on the way to it is copied if a snapshot still has it.
+    pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Self> {
+        path::components(path)?
+            .try_fold(self, |node, name| Some(Arc::make_mut(node.children.as_mut()?.get_mut(name)?)))
+    }
+
+    pub(super) fn link(&mut self, name: &str, child: Arc<Self>) {
+        self.children.get_or_insert_default().insert(name.into(), child);
+    }
+
+    pub(super) fn unlink(&mut self, name: &str) -> Option<Arc<Self>> {
+        let children = self.children.as_mut()?;
+        let child = children.remove(name);
+        if children.is_empty() {
+            self.children = None;
+        }
+        child
+    }
+
+    /// This node, which is at `path`, and everything below it, in no order.
+    pub(crate) fn walk(&self, path: &str) -> impl Iterator<Item = (String, &Self)> {
+        let mut rest = vec![(path.to_owned(), self)];
+        std::iter::from_fn(move || {
+            let (path, node) = rest.pop()?;
+            let prefix = if path == "/" { "" } else { &path };
+            let children = node.children.iter().flat_map(|children| children.iter());
+            rest.extend(children.map(|(name, child)| (format!("{prefix}/{name}"), &**child)));
+            Some((path, node))
+        })
+    }
+}
+
+/// Data to keep: of their own, not a part of what was read with them.
+pub(super) fn stored(data: Bytes) -> Box<[u8]> {
+    Vec::from(data).into_boxed_slice()
+}
+
+/// However deep the tree is, the stack stays shallow.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut rest: Vec<_> = self.children.take().into_iter().collect();
+        while let Some(children) = rest.pop() {
+            let alone = children.into_values().filter_map(Arc::into_inner);
+            rest.extend(alone.filter_map(|mut child| child.children.take()));
+        }
     }
 }

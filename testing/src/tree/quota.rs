@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_curator_proto::ErrorCode;
 
 use super::txn::length;
@@ -31,7 +30,7 @@ impl Tree {
     }
 
     /// Counts what a transaction has done.
-    pub(super) fn count(&mut self, usages: &[Usage]) {
+    pub(super) fn count_usages(&mut self, usages: &[Usage]) {
         let mut begun = Vec::new();
         for usage in usages {
             match quota_node(&usage.path) {
@@ -92,23 +91,20 @@ impl Tree {
     }
 
     fn numbers(&self, limited: &str, name: &str) -> Option<Numbers> {
-        let data = self.nodes.get(format!("{ROOT}{limited}/{name}").as_str())?.data.as_deref();
+        let data = self.get(&format!("{ROOT}{limited}/{name}"))?.data();
         Some(Numbers::parse(data.unwrap_or_default()))
     }
 
     fn write_stats(&mut self, limited: &str, stats: &Numbers) {
-        if let Some(node) = self.nodes.get_mut(format!("{ROOT}{limited}/{STATS}").as_str()) {
-            node.data = Some(Bytes::from(stats.to_string()));
+        if let Ok(node) = self.node_mut(&format!("{ROOT}{limited}/{STATS}")) {
+            node.data = Some(stats.to_string().into_bytes().into());
         }
     }
 
     /// How many nodes there are at and below `path`, and how many bytes they have.
     fn usage_below(&self, path: &str) -> (i64, i64) {
-        let within = |other: &str| {
-            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let nodes = self.nodes.iter().filter(|(other, _)| within(other));
-        nodes.fold((0, 0), |(nodes, bytes), (_, node)| (nodes + 1, bytes + length(node.data.as_ref())))
+        let nodes = self.get(path).into_iter().flat_map(|node| node.walk(path));
+        nodes.fold((0, 0), |(nodes, bytes), (_, node)| (nodes + 1, bytes + length(node.data())))
     }
 }
 
@@ -167,6 +163,7 @@ impl std::fmt::Display for Numbers {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use zk_curator_proto::records::{Acl, CreateRequest, DeleteRequest, MultiOp, SetDataRequest};
 
     use super::*;

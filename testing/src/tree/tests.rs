@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use proptest::prelude::*;
 use zk_curator_proto::records::{
     CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
@@ -225,10 +226,10 @@ fn versions_are_compared_unless_any_will_do() {
     assert_eq!(f.apply(check("/a", 2)), Ok(MultiResult::Check));
     assert_eq!(f.apply(check("/a", 1)), Err(ErrorCode::BadVersion));
     assert_eq!(f.apply(check("/a/", 1)), Err(ErrorCode::BadArguments));
-    f.tree.nodes.get_mut("/a").unwrap().version = i32::MAX;
+    f.tree.node_mut("/a").unwrap().version = i32::MAX;
     f.apply(set("/a", i32::MAX)).unwrap();
     assert_eq!(f.tree.get("/a").unwrap().stat().version, i32::MIN);
-    f.tree.nodes.get_mut("/a").unwrap().version = -2;
+    f.tree.node_mut("/a").unwrap().version = -2;
     f.apply(set("/a", -2)).unwrap();
     assert_eq!(f.tree.get("/a").unwrap().stat().version, 0);
 }
@@ -406,7 +407,8 @@ fn containers_are_reaped_after_their_last_child_and_others_after_their_time() {
 /// Everything there is to know about a tree, in order.
 fn contents(tree: &Tree) -> Vec<String> {
     let mut nodes: Vec<_> = tree
-        .iter()
+        .root()
+        .walk("/")
         .map(|(path, node)| {
             let mut children: Vec<_> = node.child_names().collect();
             children.sort_unstable();
@@ -420,33 +422,35 @@ fn contents(tree: &Tree) -> Vec<String> {
 /// The tree, made of its bytes.
 fn copied(tree: &Tree, zxid: i64) -> Tree {
     let mut out = Encoder::new();
-    for (path, node) in tree.iter() {
-        Tree::encode_node(path, node, &mut out);
+    for (path, node) in tree.root().walk("/") {
+        out.string(&path);
+        node.encode(&mut out);
     }
-    let count = i64::try_from(tree.count_below("")).unwrap();
+    let count = i64::try_from(tree.count()).unwrap();
     Tree::decode(count, zxid, &mut Decoder::new(out.finish())).unwrap()
 }
 
 fn assert_consistent(tree: &Tree) {
-    for (path, node) in tree.iter() {
-        if path.as_ref() != "/" {
-            let (_, name) = path::split(path).unwrap();
-            assert!(tree.get(parent(path)).unwrap().children.contains(name), "{path} is not in its parent");
+    assert_eq!(tree.root().walk("/").count(), tree.count());
+    for (path, node) in tree.root().walk("/") {
+        if path != "/" {
+            assert!(tree.get(&path).is_some(), "{path}");
+            assert!(path::validate(&path).is_ok(), "{path}");
         }
-        let prefix = if path.as_ref() == "/" { "/".to_owned() } else { format!("{path}/") };
+        let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
         for name in node.child_names() {
             assert!(tree.get(&format!("{prefix}{name}")).is_some(), "{prefix}{name} is not there");
         }
         let (mut ephemeral, mut container, mut ttl) = (false, false, false);
-        match node.owner {
+        match node.owner() {
             Owner::None => {}
             Owner::Session(_) => ephemeral = true,
             Owner::Container => container = true,
             Owner::Ttl(_) => ttl = true,
         }
-        assert_eq!(tree.ephemerals.values().any(|paths| paths.contains(path)), ephemeral);
-        assert_eq!(tree.containers.contains(path), container);
-        assert_eq!(tree.ttls.contains(path), ttl);
+        assert_eq!(tree.ephemerals.values().any(|paths| paths.contains(path.as_str())), ephemeral);
+        assert_eq!(tree.containers.contains(path.as_str()), container);
+        assert_eq!(tree.ttls.contains(path.as_str()), ttl);
     }
     let owned = tree.ephemerals.values().flatten().chain(&tree.containers).chain(&tree.ttls);
     assert!(owned.into_iter().all(|path| tree.get(path).is_some()));
@@ -531,4 +535,35 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_snapshot_stays_as_it_is() {
+    let mut f = Fixture::new();
+    for path in ["/a", "/a/b", "/a/b/c", "/z"] {
+        f.apply(create(path, CreateMode::Persistent)).unwrap();
+    }
+    let (snapshot, before) = (f.tree.clone(), contents(&f.tree));
+    f.apply(set("/a/b/c", -1)).unwrap();
+    f.apply(create("/a/b/d", CreateMode::Persistent)).unwrap();
+    f.apply(delete("/z", -1)).unwrap();
+    assert_eq!(contents(&snapshot), before);
+    assert_ne!(contents(&f.tree), before);
+    let shared = |path| std::ptr::eq(snapshot.get(path).unwrap(), f.tree.get(path).unwrap());
+    assert!(shared("/zookeeper") && !shared("/a"));
+}
+
+#[test]
+fn a_tree_of_any_depth_is_dropped() {
+    let open: Arc<[Acl]> = Acl::open_unsafe().into();
+    let mut node = Arc::new(Node::new(None, Arc::clone(&open), Owner::None, 0, 0));
+    for _ in 0..50_000 {
+        let mut parent = Node::new(None, Arc::clone(&open), Owner::None, 0, 0);
+        parent.link("", node);
+        node = Arc::new(parent);
+    }
+    let snapshot = Arc::clone(&node);
+    drop(node);
+    assert!(snapshot.get(&"/".repeat(1000)).is_some());
+    drop(snapshot);
 }

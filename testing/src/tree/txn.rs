@@ -9,6 +9,7 @@ use zk_curator_proto::records::{
     MultiResult, Permissions, SetAclRequest, SetDataRequest, Stat,
 };
 
+use super::node::stored;
 use super::owner::Owner;
 use super::quota::Usage;
 use super::undo::{Change, Journal, Undo};
@@ -46,7 +47,7 @@ impl Tree {
     ) -> Result<(MultiResult, Vec<Change>), ErrorCode> {
         let mut journal = Journal::default();
         let result = self.step(op, txn, &mut journal)?;
-        self.count(&journal.usages);
+        self.count_usages(&journal.usages);
         Ok((result, journal.changes))
     }
 
@@ -85,7 +86,7 @@ impl Tree {
                 }
             }
         }
-        self.count(&journal.usages);
+        self.count_usages(&journal.usages);
         Ok((results, journal.changes))
     }
 
@@ -93,10 +94,13 @@ impl Tree {
     pub(crate) fn set_acl(&mut self, body: SetAclRequest, txn: Txn<'_>) -> Result<Stat, ErrorCode> {
         path::validate(&body.path)?;
         let acl = access::expand(body.acl, txn.identities)?;
-        let node = self.node_mut(&body.path)?;
+        let node = self.node(&body.path)?;
         access::check(&node.acl, Permissions::ADMIN, txn.identities)?;
-        node.aversion = next_version(node.aversion, body.version)?;
-        node.acl = acl.into();
+        let aversion = next_version(node.aversion, body.version)?;
+        let acl = self.acls.share(acl);
+        let node = self.node_mut(&body.path)?;
+        node.aversion = aversion;
+        node.acl = acl;
         Ok(node.stat())
     }
 
@@ -106,22 +110,22 @@ impl Tree {
         for path in self.ephemerals.remove(&session).unwrap_or_default() {
             self.unlink(&path, zxid, &mut journal);
         }
-        self.count(&journal.usages);
+        self.count_usages(&journal.usages);
         journal.changes
     }
 
     /// Deletes a container or a node with a time to live, if it is still one and has no children.
     pub(crate) fn reap(&mut self, path: &Arc<str>, zxid: i64) -> Result<Vec<Change>, ErrorCode> {
         let node = self.node(path)?;
-        if !node.children.is_empty() {
+        if node.has_children() {
             return Err(ErrorCode::NotEmpty);
         }
-        if matches!(node.owner, Owner::Session(_)) {
+        if matches!(node.owner(), Owner::Session(_)) {
             return Err(ErrorCode::BadVersion);
         }
         let mut journal = Journal::default();
         self.unlink(path, zxid, &mut journal);
-        self.count(&journal.usages);
+        self.count_usages(&journal.usages);
         Ok(journal.changes)
     }
 
@@ -174,18 +178,21 @@ impl Tree {
             path.push_str(&sequence_suffix(number));
         }
         path::validate(&path)?;
-        if self.nodes.contains_key(path.as_str()) {
+        if self.get(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }
-        if matches!(parent.owner, Owner::Session(_)) {
+        if matches!(parent.owner(), Owner::Session(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
-        let bytes = length(new.data.as_ref());
+        let bytes = length(new.data.as_deref());
         self.check_quota(&path, bytes, 1)?;
 
         let key: Arc<str> = path.as_str().into();
-        let (_, name) = path::split(&path)?;
         let (next, overflow) = (number.wrapping_add(1), self.sequence_overflow);
+        let (_, name) = path::split(&path)?;
+        let acl = self.acls.share(acl);
+        let node = Node::new(new.data.map(stored), Arc::clone(&acl), new.owner, txn.zxid, txn.time);
+        let stat = node.stat();
         let parent = self.node_mut(&parent_path)?;
         journal.undo.push(Undo::Create {
             path: Arc::clone(&key),
@@ -197,16 +204,14 @@ impl Tree {
             parent.created_children = next;
             parent.pzxid = txn.zxid;
         }
-        parent.children.insert(name.into());
+        parent.link(name, Arc::new(node));
         let parent_acl = Arc::clone(&parent.acl);
         journal.counters.insert(parent_path, next);
         // A node deleted and created again in one multi counts from zero again.
         journal.counters.remove(&path);
-        let node = Node::new(new.data, acl.into(), new.owner, txn.zxid, txn.time);
-        let stat = node.stat();
-        journal.changes.push(Change::created(&key, &node.acl, parent_acl));
+        self.count += 1;
+        journal.changes.push(Change::created(&key, &acl, parent_acl));
         self.register(&key, new.owner);
-        self.nodes.insert(Arc::clone(&key), node);
         self.note(&key, bytes, 1, journal);
         Ok((path, stat))
     }
@@ -224,7 +229,7 @@ impl Tree {
         access::check(&self.node(parent)?.acl, Permissions::DELETE, txn.identities)?;
         let node = self.node(&body.path)?;
         next_version(node.version, body.version)?;
-        if !node.children.is_empty() {
+        if node.has_children() {
             return Err(ErrorCode::NotEmpty);
         }
         self.unlink(&body.path.as_str().into(), txn.zxid, journal);
@@ -240,7 +245,7 @@ impl Tree {
         path::validate(&body.path)?;
         let node = self.node(&body.path)?;
         access::check(&node.acl, Permissions::WRITE, txn.identities)?;
-        let bytes = length(body.data.as_ref()) - length(node.data.as_ref());
+        let bytes = length(body.data.as_deref()) - length(node.data());
         self.check_quota(&body.path, bytes, 0)?;
         let version = next_version(node.version, body.version)?;
         let path: Arc<str> = body.path.into();
@@ -252,7 +257,7 @@ impl Tree {
             mzxid: node.mzxid,
             mtime: node.mtime,
         });
-        node.data = body.data;
+        node.data = body.data.map(stored);
         node.version = version;
         node.mzxid = txn.zxid;
         node.mtime = txn.time;
@@ -272,20 +277,16 @@ impl Tree {
 
     /// Removes a node that exists, has no children and is not special.
     fn unlink(&mut self, path: &Arc<str>, zxid: i64, journal: &mut Journal) {
-        let Some(node) = self.nodes.remove(path) else {
-            return;
-        };
-        self.unregister(path, node.owner);
-        let (mut parent_pzxid, mut parent_acl) = (0, Arc::clone(&node.acl));
-        if let (Ok((_, name)), Some(parent)) = (path::split(path), self.nodes.get_mut(path::parent(path))) {
-            parent.children.remove(name);
-            parent_pzxid = parent.pzxid;
-            parent.pzxid = parent.pzxid.max(zxid);
-            parent_acl = Arc::clone(&parent.acl);
-        }
+        let Ok(parent) = self.node_mut(path::parent(path)) else { return };
+        let Some(node) = parent.unlink(path::name(path)) else { return };
+        let parent_pzxid = parent.pzxid;
+        parent.pzxid = parent.pzxid.max(zxid);
+        let parent_acl = Arc::clone(&parent.acl);
+        self.count -= 1;
+        self.unregister(path, node.owner());
         journal.changes.push(Change::deleted(path, &node.acl, parent_acl));
-        self.note(path, -length(node.data.as_ref()), -1, journal);
-        journal.undo.push(Undo::Delete { path: Arc::clone(path), node: Box::new(node), parent_pzxid });
+        self.note(path, -length(node.data()), -1, journal);
+        journal.undo.push(Undo::Delete { path: Arc::clone(path), node, parent_pzxid });
     }
 
     fn note(&self, path: &Arc<str>, bytes: i64, nodes: i64, journal: &mut Journal) {
@@ -295,7 +296,7 @@ impl Tree {
     }
 }
 
-pub(super) fn length(data: Option<&Bytes>) -> i64 {
+pub(super) fn length(data: Option<&[u8]>) -> i64 {
     data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
 }
 

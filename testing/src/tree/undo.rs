@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_curator_proto::records::Acl;
 
 use super::owner::Owner;
@@ -54,8 +53,8 @@ impl Change {
 #[derive(Debug)]
 pub(super) enum Undo {
     Create { path: Arc<str>, parent_counter: i32, parent_pzxid: i64 },
-    Delete { path: Arc<str>, node: Box<Node>, parent_pzxid: i64 },
-    SetData { path: Arc<str>, data: Option<Bytes>, version: i32, mzxid: i64, mtime: i64 },
+    Delete { path: Arc<str>, node: Arc<Node>, parent_pzxid: i64 },
+    SetData { path: Arc<str>, data: Option<Box<[u8]>>, version: i32, mzxid: i64, mtime: i64 },
 }
 
 /// What the operations of one transaction have done so far.
@@ -79,29 +78,24 @@ impl Tree {
     fn take_back_one(&mut self, undo: Undo) {
         match undo {
             Undo::Create { path, parent_counter, parent_pzxid } => {
-                if let Some(node) = self.nodes.remove(&path) {
-                    self.unregister(&path, node.owner);
-                }
-                if let (Ok((_, name)), Some(parent)) =
-                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
-                {
-                    parent.children.remove(name);
-                    parent.created_children = parent_counter;
-                    parent.pzxid = parent_pzxid;
+                let Ok(parent) = self.node_mut(path::parent(&path)) else { return };
+                let node = parent.unlink(path::name(&path));
+                parent.created_children = parent_counter;
+                parent.pzxid = parent_pzxid;
+                self.count -= 1;
+                if let Some(node) = node {
+                    self.unregister(&path, node.owner());
                 }
             }
             Undo::Delete { path, node, parent_pzxid } => {
-                self.register(&path, node.owner);
-                if let (Ok((_, name)), Some(parent)) =
-                    (path::split(&path), self.nodes.get_mut(path::parent(&path)))
-                {
-                    parent.children.insert(name.into());
-                    parent.pzxid = parent_pzxid;
-                }
-                self.nodes.insert(path, *node);
+                self.register(&path, node.owner());
+                let Ok(parent) = self.node_mut(path::parent(&path)) else { return };
+                parent.link(path::name(&path), node);
+                parent.pzxid = parent_pzxid;
+                self.count += 1;
             }
             Undo::SetData { path, data, version, mzxid, mtime } => {
-                if let Some(node) = self.nodes.get_mut(&path) {
+                if let Ok(node) = self.node_mut(&path) {
                     node.data = data;
                     node.version = version;
                     node.mzxid = mzxid;

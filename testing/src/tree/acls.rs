@@ -1,0 +1,58 @@
+//! Access control lists, each kept once, however many nodes have it.
+
+use std::sync::Arc;
+
+use zk_curator_proto::records::Acl;
+
+use crate::collections::Set;
+
+/// How many lists there may be before those that no node has any more are looked for.
+const FIRST_SWEEP: usize = 64;
+
+/// The access control lists of a tree.
+#[derive(Debug, Clone)]
+pub(super) struct Acls {
+    lists: Set<Arc<[Acl]>>,
+    sweep_at: usize,
+}
+
+impl Default for Acls {
+    fn default() -> Self {
+        Self { lists: Set::default(), sweep_at: FIRST_SWEEP }
+    }
+}
+
+impl Acls {
+    /// The list to store in a node.
+    pub(super) fn share(&mut self, list: Vec<Acl>) -> Arc<[Acl]> {
+        if let Some(known) = self.lists.get(list.as_slice()) {
+            return Arc::clone(known);
+        }
+        if self.lists.len() >= self.sweep_at {
+            self.lists.retain(|list| Arc::strong_count(list) > 1);
+            self.sweep_at = FIRST_SWEEP.max(self.lists.len() * 2);
+        }
+        let list: Arc<[Acl]> = list.into();
+        self.lists.insert(Arc::clone(&list));
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_proto::records::Permissions;
+
+    use super::*;
+
+    #[test]
+    fn equal_lists_are_one_and_lists_of_nobody_go() {
+        let mut acls = Acls::default();
+        let kept = acls.share(Acl::open_unsafe());
+        assert!(Arc::ptr_eq(&kept, &acls.share(Acl::open_unsafe())));
+        for number in 0..10 * FIRST_SWEEP {
+            acls.share(vec![Acl::new(Permissions::ALL, "digest", format!("user:{number}"))]);
+            assert!(acls.lists.len() <= FIRST_SWEEP);
+        }
+        assert!(Arc::ptr_eq(&kept, &acls.share(Acl::open_unsafe())));
+    }
+}
