@@ -20,6 +20,8 @@ pub(crate) struct Config {
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) max_frame: usize,
+    pub(crate) max_backlog: usize,
+    pub(crate) session_within: Duration,
     pub(crate) container_check_interval: Duration,
     pub(crate) max_never_used_interval: Option<Duration>,
     pub(crate) wall_clock: Option<SystemTime>,
@@ -40,6 +42,8 @@ impl Config {
         min_session_timeout: None,
         max_session_timeout: None,
         max_frame: DEFAULT_MAX_FRAME,
+        max_backlog: 16 << 20,
+        session_within: Duration::from_secs(10),
         container_check_interval: Duration::from_secs(60),
         max_never_used_interval: None,
         wall_clock: None,
@@ -114,6 +118,22 @@ impl TestServerBuilder {
     /// Default: [`DEFAULT_MAX_FRAME`].
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.config.max_frame = bytes;
+        self
+    }
+
+    /// How many bytes may wait in the server for a client that does not read. Above 1 MiB its requests wait, too; when
+    /// watch events go beyond this limit, it is disconnected. So is a client that asks for more in one multi read.
+    /// Apache ZooKeeper has no such limit. Default: 16 MiB.
+    pub const fn max_backlog(mut self, bytes: usize) -> Self {
+        self.config.max_backlog = bytes;
+        self
+    }
+
+    /// How long a connection may be without a session: one that sends nothing, or never the whole of a handshake or
+    /// of a four-letter word, is closed then (`zookeeper.nio.sessionlessCnxnTimeout`). The time of
+    /// [`TestServer::hold`] and [`TestServer::partition`] is not held against it. Default: 10 s, as in Apache ZooKeeper.
+    pub const fn session_within(mut self, time: Duration) -> Self {
+        self.config.session_within = time;
         self
     }
 

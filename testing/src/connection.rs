@@ -28,6 +28,9 @@ const READ_SIZES: RangeInclusive<usize> = 1 << 10..=64 << 10;
 /// bytes makes the kernel discard what was sent but not yet delivered.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How long a connection that has ended waits for a client that does not read.
+const FLUSH: Duration = Duration::from_secs(10);
+
 /// Why a connection cannot go on.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
@@ -67,7 +70,7 @@ async fn serve_until_end(
     reader: &mut (impl AsyncRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
 ) {
-    let outbox = Arc::new(Outbox::new(cut));
+    let outbox = Arc::new(Outbox::new(cut, shared.limits().backlog));
     let Some(id) = shared.update(|state| state.open(shared.member(), Arc::clone(&outbox), peer)) else {
         return;
     };
@@ -86,11 +89,20 @@ async fn serve_until_end(
                 tracing::debug!(connection = id, %reason, "connection ended");
                 return;
             },
+            // After what has arrived was read.
+            () = connection.without_session() => {
+                tracing::info!(connection = id, %peer, "closed: no session in time");
+                return;
+            }
         }
         tokio::select! {
             biased;
             () = outbox.was_cut() => return,
             () = writing => {}
+            () = connection.without_reader() => {
+                tracing::info!(connection = id, %peer, "closed: the client does not read");
+                return;
+            }
         }
     }
     let discard = async { while reader.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {} };
@@ -132,6 +144,32 @@ impl Connection<'_> {
         }
     }
 
+    /// Completes when the client has had time to open a session, and has none. Whatever it has sent meanwhile must
+    /// have been read: as long as the server is held, or the network partitioned, that cannot be.
+    async fn without_session(&self) {
+        tokio::time::sleep(self.shared.limits().session_within).await;
+        self.gate.receives().await;
+        if self.shared.look(|state| state.has_session(self.at, self.id)) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Completes when the client has had time to read the rest, while the network carried it.
+    async fn without_reader(&self) {
+        loop {
+            tokio::time::sleep(FLUSH).await;
+            let sends = tokio::select! {
+                biased;
+                () = self.gate.sends() => true,
+                () = std::future::ready(()) => false,
+            };
+            if sends {
+                return;
+            }
+            self.gate.sends().await;
+        }
+    }
+
     /// Reads and handles requests in order, until the outbox is sealed.
     async fn read(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), Ended> {
         let mut buf = BytesMut::new();
@@ -142,17 +180,16 @@ impl Connection<'_> {
             if session.is_none() && self.answer_word(&buf) {
                 return Ok(());
             }
-            while let Some(frame) = frame::take(&mut buf, self.shared.max_frame())? {
+            while let Some(frame) = frame::take(&mut buf, self.shared.limits().frame)? {
                 self.gate.receives().await;
                 match session {
                     Some(session) => self.request(session, frame).await?,
                     None => session = self.handshake(frame)?,
                 }
-                if self.outbox.is_closed() {
+                if !self.outbox.has_room().await {
                     return Ok(());
                 }
             }
-            self.outbox.has_room().await;
             self.shared.has_turn(self.id).await;
             if buf.is_empty() && buf.capacity() > read_size {
                 buf = BytesMut::new();

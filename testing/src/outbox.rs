@@ -10,6 +10,9 @@ use zk_curator_proto::{Encoder, frame};
 /// Bytes queued for a client above which its requests have to wait.
 const HIGH_WATER: usize = 1 << 20;
 
+/// A queue that has grown larger, in bytes, gives its memory back when it is emptied.
+const KEPT: usize = 64 << 10;
+
 /// The outgoing side of one connection: filled under the lock of the server's state, so that the order of
 /// its frames is the order of the transactions, and emptied by the connection's task.
 #[derive(Debug)]
@@ -21,23 +24,29 @@ pub(crate) struct Outbox {
     sealed: CancellationToken,
     /// The connection ends now.
     cut: CancellationToken,
+    /// How many bytes may wait for a client that does not read.
+    limit: usize,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     bytes: BytesMut,
+    /// How many bytes were taken and are not yet known to be sent.
+    sending: usize,
     closed: bool,
 }
 
 impl Outbox {
-    /// An empty outbox of a connection that ends when `cut` is cancelled.
-    pub(crate) fn new(cut: CancellationToken) -> Self {
+    /// An empty outbox of a connection that ends when `cut` is cancelled, or when more than `limit` bytes wait for
+    /// the client and there is one more frame for it.
+    pub(crate) fn new(cut: CancellationToken, limit: usize) -> Self {
         Self {
             queue: Mutex::default(),
             filled: Notify::new(),
             drained: Notify::new(),
             sealed: CancellationToken::new(),
             cut,
+            limit,
         }
     }
 
@@ -51,10 +60,18 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Appends a frame; whether the connection still takes any.
+    /// Appends a frame; whether the connection still takes any. One whose client does not read is cut.
     pub(crate) fn push(&self, fill: impl FnOnce(&mut Encoder)) -> bool {
         let mut queue = self.lock();
         if queue.closed {
+            return false;
+        }
+        // Requests wait above the high water: what gets that far are watch events, and reads that a server which lags
+        // behind its ensemble answers all at once.
+        if queue.bytes.len() + queue.sending > self.limit {
+            tracing::info!(limit = self.limit, "disconnected: the client does not read");
+            drop(queue);
+            self.cut();
             return false;
         }
         frame::put(&mut queue.bytes, fill);
@@ -74,14 +91,9 @@ impl Outbox {
     pub(crate) fn cut(&self) {
         let mut queue = self.lock();
         queue.closed = true;
-        queue.bytes.clear();
+        queue.bytes = BytesMut::new();
         drop(queue);
         self.cut.cancel();
-    }
-
-    /// Whether [`Outbox::seal`] or [`Outbox::cut`] was called.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().closed
     }
 
     /// Completes when the outbox is sealed.
@@ -94,11 +106,12 @@ impl Outbox {
         self.cut.cancelled().await;
     }
 
-    /// Waits for something to send; false when there is nothing and never will be.
+    /// Waits for something to send; false when there is nothing and never will be. What was taken has been sent.
     pub(crate) async fn ready(&self) -> bool {
         loop {
             {
-                let queue = self.lock();
+                let mut queue = self.lock();
+                queue.sending = 0;
                 if !queue.bytes.is_empty() {
                     return true;
                 }
@@ -112,19 +125,73 @@ impl Outbox {
 
     /// Takes everything that is queued.
     pub(crate) fn take(&self) -> BytesMut {
-        let bytes = self.lock().bytes.split();
+        let mut queue = self.lock();
+        let large = queue.bytes.capacity() > KEPT;
+        let bytes = if large { std::mem::take(&mut queue.bytes) } else { queue.bytes.split() };
+        queue.sending = bytes.len();
+        drop(queue);
         self.drained.notify_one();
         bytes
     }
 
-    /// Waits until a client that does not read has read enough.
-    pub(crate) async fn has_room(&self) {
-        while self.lock().bytes.len() > HIGH_WATER {
+    /// Waits until a client that does not read has read enough; false when the connection ends.
+    pub(crate) async fn has_room(&self) -> bool {
+        loop {
+            {
+                let queue = self.lock();
+                if queue.closed || queue.bytes.len() <= HIGH_WATER {
+                    return !queue.closed;
+                }
+            }
             self.drained.notified().await;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 4 << 20;
+
+    fn push(outbox: &Outbox, bytes: usize) -> bool {
+        outbox.push(|out| out.buffer(Some(&vec![7; bytes])))
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_client_is_bounded_by_the_limit_and_one_frame() {
+        let outbox = Outbox::new(CancellationToken::new(), LIMIT);
+        let mut waiting = 0;
+        while push(&outbox, 10_000) {
+            waiting += 10_008;
+            // What is on the way counts as long as nobody knows that it has arrived.
+            if waiting == 100_080 {
+                assert!(outbox.ready().await);
+                assert_eq!(outbox.take().len(), waiting);
+            }
+        }
+        assert!((LIMIT + 1..=LIMIT + 10_008).contains(&waiting), "{waiting}");
+        outbox.was_cut().await;
+        assert_eq!(outbox.lock().bytes.capacity(), 0);
+        assert!(!outbox.has_room().await && !outbox.ready().await);
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_does_not_count() {
+        let outbox = Outbox::new(CancellationToken::new(), LIMIT);
+        for _ in 0..10 {
+            // A single frame may be larger than all that may wait.
+            assert!(push(&outbox, LIMIT + 1));
+            assert!(outbox.ready().await);
+            assert_eq!(outbox.take().len(), LIMIT + 9);
+            assert_eq!(outbox.lock().bytes.capacity(), 0, "the memory is given back");
+            // Who asks for more has sent it.
+            let asking = tokio::time::timeout(std::time::Duration::ZERO, outbox.ready());
+            assert!(asking.await.is_err());
+        }
     }
 }

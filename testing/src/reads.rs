@@ -30,10 +30,7 @@ impl Member {
                 self.list(id, who, &body).map(|list| Response::Children(list.children))
             }
             Request::GetChildren2(body) => self.list(id, who, &body).map(Response::Children2),
-            Request::MultiRead(ops) => {
-                let results = ops.into_iter().map(|op| self.read_one(id, who, op)).collect();
-                Ok(Response::ReadResults(results))
-            }
+            Request::MultiRead(ops) => self.read_many(id, who, ops),
             Request::GetAcl(body) => self.acl(who, &body),
             Request::GetAllChildrenNumber(body) => {
                 self.readable(&body.path, who)?;
@@ -130,6 +127,36 @@ impl Member {
             self.watches.watch_children(&body.path, id);
         }
         Ok(response)
+    }
+
+    /// A short request can ask for very much. A client that asks for more than may wait for it is disconnected.
+    fn read_many(
+        &mut self,
+        id: ConnectionId,
+        who: &[Identity],
+        ops: Vec<ReadOp>,
+    ) -> Result<Response, ErrorCode> {
+        let (mut results, mut bytes) = (Vec::new(), 0);
+        for op in ops {
+            let result = self.read_one(id, who, op);
+            bytes += match &result {
+                ReadResult::Data(body) => body.data.as_ref().map_or(0, Bytes::len),
+                ReadResult::Children(names) => {
+                    names.iter().map(|name| name.len() + size_of::<String>()).sum()
+                }
+                _ => 0,
+            };
+            if bytes > self.config.max_backlog {
+                tracing::info!(bytes, "disconnected: the answer is too long");
+                // The task of the connection ends by it, and takes it off the list.
+                if let Some(connection) = self.connections.get(&id) {
+                    connection.outbox.cut();
+                }
+                return Err(ErrorCode::MarshallingError);
+            }
+            results.push(result);
+        }
+        Ok(Response::ReadResults(results))
     }
 
     /// One operation of a multi read. Its watch flag has no effect.

@@ -1,6 +1,7 @@
 //! What the tasks of a server share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -37,13 +38,28 @@ pub(crate) struct Ensemble {
     changed: Signal<u64>,
     /// Wakes the task of each member that does what is due.
     deadlines_changed: Vec<Notify>,
-    max_frame: usize,
+    limits: Limits,
+}
+
+/// What a connection may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The longest frame a client may send, in bytes.
+    pub(crate) frame: usize,
+    /// How many bytes may wait for a client.
+    pub(crate) backlog: usize,
+    /// How long a connection may be without a session.
+    pub(crate) session_within: Duration,
 }
 
 impl Ensemble {
     pub(crate) fn new(config: Config, members: usize, snapshot: Option<Snapshot>) -> Self {
         Self {
-            max_frame: config.max_frame,
+            limits: Limits {
+                frame: config.max_frame,
+                backlog: config.max_backlog,
+                session_within: config.session_within,
+            },
             state: Mutex::new(State::new(config, members, snapshot)),
             changed: Signal::default(),
             deadlines_changed: (0..members).map(|_| Notify::new()).collect(),
@@ -160,8 +176,8 @@ impl Shared {
         &self.rules
     }
 
-    pub(crate) fn max_frame(&self) -> usize {
-        self.ensemble.max_frame
+    pub(crate) fn limits(&self) -> Limits {
+        self.ensemble.limits
     }
 
     /// What lets through, over the link of a client if it has one of its own.

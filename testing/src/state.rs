@@ -99,6 +99,11 @@ impl State {
         self.members[at].open(outbox, peer)
     }
 
+    /// Whether a connection has a session.
+    pub(crate) fn has_session(&self, at: MemberId, id: ConnectionId) -> bool {
+        self.members[at].connections.get(&id).is_some_and(|connection| connection.session.is_some())
+    }
+
     /// Forgets a connection and its watches. Its session lives on.
     pub(crate) fn detach(&mut self, at: MemberId, id: ConnectionId) -> Option<Arc<Outbox>> {
         let connection = self.members[at].detach(id)?;

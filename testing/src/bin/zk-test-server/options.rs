@@ -28,6 +28,7 @@ be saved are 1.
   --jute-max-buffer BYTES     the longest frame a client may send [1048575]
   --data-dir DIR              where nodes and sessions are saved at the end, and loaded from at the start; one
                               server for a directory [they are forgotten]
+  --max-backlog BYTES         how much may wait for a client that does not read [16777216]
   --container-interval MS     how often empty containers and outlived nodes are removed [1000]
   --zookeeper-version V       behave like 3.8 or 3.9, where they differ [3.9]
   --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
@@ -92,6 +93,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                 };
             }
             "--jute-max-buffer" => builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize),
+            "--max-backlog" => builder = builder.max_backlog(value.number(0..=u32::MAX)? as usize),
             "--data-dir" => data_dir = Some(value.path()?),
             "--container-interval" => builder = builder.container_check_interval(value.millis()?),
             "--zookeeper-version" => builder = builder.version(value.version()?),
