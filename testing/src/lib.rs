@@ -37,8 +37,10 @@
 //!
 //! * everything is in memory, and latencies in the answers to four-letter words are zero;
 //! * reconfiguration is disabled and SASL not configured, as by default there;
-//! * requests are carried out one after the other, each when the one before is done: see
-//!   [`SequenceOverflow`] for the one thing in which it shows that Apache ZooKeeper prepares them earlier;
+//! * requests are carried out one after the other, each when the one before is done. Apache ZooKeeper prepares them
+//!   earlier, which shows in [`SequenceOverflow`], and in requests in flight behind others: there they are judged by
+//!   credentials that arrive after them, by the ACLs and quotas from before the ones in front of them, and `cversion`
+//!   may grow by less or more when a delete or a multi that fails is in front of a create;
 //! * what has no order there has the same one in every run: children, the identities of a connection, the
 //!   ephemeral nodes of a session that ends;
 //! * where a request makes Apache ZooKeeper end its process or owe the answer for ever, such as quotas that are no

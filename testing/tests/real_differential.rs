@@ -1,7 +1,7 @@
-//! The embedded server against Apache ZooKeeper: the same random operations, every answer, comparable field,
-//! error and watch event the same, in the same order.
+//! The embedded server against Apache ZooKeeper: the same random operations, one at a time or many in flight, every
+//! answer, comparable field, error and watch event the same, in the same order.
 //!
-//! * `ZK_DIFFERENTIAL_OPERATIONS`: how many operations. Default: 20,000.
+//! * `ZK_DIFFERENTIAL_OPERATIONS`: how many operations. Default: 30,000.
 //! * `ZK_DIFFERENTIAL_SEED`: where to begin. A failure prints the seed of the round that failed; with that and
 //!   400 operations the round comes first. Default: 1.
 //!
@@ -19,7 +19,7 @@ use differential::run::run;
 use zk_curator_testing::real::{self, RealZooKeeper};
 use zk_curator_testing::{TestServer, ZooKeeperVersion, digest};
 
-/// Operations in a round, which begins with an empty tree and new sessions.
+/// Steps of a round, one request or a burst of them, which begins with an empty tree and new sessions.
 const ROUND: usize = 400;
 
 /// How many shorter rounds are tried to find out what a failure needs.
@@ -37,13 +37,14 @@ async fn every_answer_and_event_is_that_of_apache_zookeeper() {
     let test = "every_answer_and_event_is_that_of_apache_zookeeper";
     let Some(zookeeper) = real::or_skip_with(test, builder).await else { return };
     let real = zookeeper.connect_string();
-    let (operations, first_seed) = (setting("OPERATIONS", 20_000), setting("SEED", 1));
+    let (operations, first_seed) = (setting("OPERATIONS", 30_000), setting("SEED", 1));
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut done = 0;
     let mut seed = first_seed;
     while done < operations {
         let steps = generator::steps(seed, ROUND);
+        let operations_of_round: u64 = steps.iter().map(Step::operations).sum();
         let round = {
             let (real, steps) = (real.clone(), steps.clone());
             tokio::spawn(async move { compare(&real, &steps).await }).await
@@ -55,7 +56,7 @@ async fn every_answer_and_event_is_that_of_apache_zookeeper() {
                 panic!("seed {seed}:\n{}", report(&steps, &difference));
             }
         }
-        done += ROUND as u64;
+        done += operations_of_round;
         seed += 1;
     }
     println!("{done} operations agree, in {:?}, seeds {first_seed}..{seed}: {tally:?}", started.elapsed());

@@ -1,7 +1,8 @@
 //! Finds Java and its libraries, and runs small Java programs beside a test.
 //!
-//! The programs are plain source files with one class, named as the file. They speak to the server with
-//! Apache ZooKeeper's own client and with Apache Curator: peers that this project did not write.
+//! The programs are plain source files, named as their class; classes that they use may be in files beside them.
+//! They speak to the server with Apache ZooKeeper's own client and with Apache Curator: peers that this project did
+//! not write.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -24,11 +25,13 @@ const ZOOKEEPER: [&str; 6] =
 const NETTY: [&str; 6] =
     ["netty-common", "netty-buffer", "netty-resolver", "netty-transport", "netty-codec", "netty-handler"];
 
-/// What Apache Curator needs on top.
-const CURATOR: [&str; 7] = [
+/// What Apache Curator and the command line of ZooKeeper need on top.
+const CURATOR: [&str; 9] = [
+    "commons-cli",
     "curator-client",
     "curator-framework",
     "curator-recipes",
+    "curator-x-discovery",
     "guava",
     "jackson-core",
     "jackson-databind",
@@ -65,6 +68,8 @@ impl Program {
             .arg("-proc:none")
             .arg("-cp")
             .arg(class_path(libraries.iter().map(PathBuf::as_path))?)
+            .arg("-sourcepath")
+            .arg(source.parent().unwrap_or(source))
             .arg("-d")
             .arg(classes.path())
             .arg(source)

@@ -39,12 +39,13 @@ pub fn required() -> bool {
     env::var_os("ZK_CURATOR_REQUIRE_REAL").is_some_and(|value| value == "1")
 }
 
-/// Whether `test` can run, given what an `available` function answered. If not, says why.
+/// Whether `test` can run, given what an `available` function answered, or another search for what it needs. If not,
+/// says why.
 ///
 /// # Panics
 /// When the test cannot run and [`required`].
 #[must_use]
-pub fn runs(test: &str, available: Result<(), RealError>) -> bool {
+pub fn runs(test: &str, available: Result<(), impl std::fmt::Display>) -> bool {
     let Err(why) = available else { return true };
     assert!(!required(), "{test} needs what is missing here: {why}");
     // Not eprintln!: the test harness would hide it, as the output of a test that passes. One write, for whole lines.

@@ -33,6 +33,8 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// Sends a request. The zxid in `setWatches` is relative to the beginning.
     Request(Request),
+    /// Sends requests all at once, then reads what they lead to.
+    Burst(Vec<Request>),
     /// Sends bytes that are not meant to be read.
     Raw(i32, &'static [u8]),
     /// Takes the session up on another connection.
@@ -43,16 +45,30 @@ pub(crate) enum Action {
     Reopen,
 }
 
+impl Step {
+    /// How many requests it sends.
+    pub(crate) fn operations(&self) -> u64 {
+        match &self.action {
+            Action::Burst(requests) => requests.len() as u64,
+            _ => 1,
+        }
+    }
+}
+
 /// A sequence of steps; the same for the same seed.
 pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
-    let mut generator = Generator { rng: Rng::with_seed(seed) };
-    let mut steps = if generator.rng.u32(..3) == 0 { generator.quotas() } else { Vec::new() };
+    let mut rng = Rng::with_seed(seed);
+    let quotas = rng.u32(..3) == 0;
+    let mut generator = Generator { rng, quotas };
+    let mut steps = if quotas { generator.quotas() } else { Vec::new() };
     steps.resize_with(count, || generator.step());
     steps
 }
 
 struct Generator {
     rng: Rng,
+    /// Whether there are quotas, and no bursts: Apache ZooKeeper does not count for a limit what is in flight.
+    quotas: bool,
 }
 
 impl Generator {
@@ -63,6 +79,7 @@ impl Generator {
             8..11 => Action::WrongPassword,
             11..18 => Action::Reopen,
             18..26 => self.raw(),
+            26..126 if !self.quotas => Action::Burst(self.burst()),
             _ => Action::Request(self.request()),
         };
         Step { session, action }
@@ -123,6 +140,35 @@ impl Generator {
             4..8 => Action::Raw(self.one_of(&opcodes).code(), b"\0\0\x10\0abc"),
             _ => Action::Raw(self.one_of(&opcodes).code(), b"\0\0\0"),
         }
+    }
+
+    /// Requests that Apache ZooKeeper answers in the same way whether it is done with the earlier ones or has only
+    /// prepared them. Meanwhile it knows new credentials too early and new ACLs too late, and forgets changes of
+    /// `cversion` by a delete, or by a multi that fails.
+    fn burst(&mut self) -> Vec<Request> {
+        let count = self.rng.usize(2..=16);
+        let structural = self.rng.u32(..3);
+        let mut multis = 0;
+        let mut requests = Vec::with_capacity(count);
+        while requests.len() < count {
+            let request = self.request();
+            let fits = match &request {
+                Request::Auth(_) | Request::Sasl(_) | Request::SetAcl(_) => false,
+                Request::Create(_) | Request::Create2(_) => structural == 0,
+                Request::CreateContainer(body) => structural == 0 && body.flags == 4,
+                Request::CreateTtl(body) => structural == 0 && matches!(body.flags, 5 | 6),
+                Request::Delete(_) => structural == 1,
+                Request::Multi(_) => {
+                    multis += 1;
+                    structural == 2 && multis == 1
+                }
+                _ => true,
+            };
+            if fits {
+                requests.push(request);
+            }
+        }
+        requests
     }
 
     fn request(&mut self) -> Request {
@@ -328,7 +374,7 @@ impl Generator {
                 "{ROOT}{}",
                 self.one_of(&["/", "/a/", "//a", "/a/..", "/.", "/\u{1}", "/\u{e000}", "/none/x"])
             ),
-            7..12 => {
+            7..12 if self.quotas => {
                 let quota = self.one_of(&[
                     "",
                     "/a",

@@ -73,6 +73,7 @@ impl<'a> Run<'a> {
                 self.absolute(request.clone()).encode_body(&mut body);
                 self.send(slot, index, request.opcode().code(), &body.finish(), &mut lines).await;
             }
+            Action::Burst(requests) => self.burst(slot, index, requests, &mut lines).await,
             Action::Raw(opcode, body) => self.send(slot, index, *opcode, body, &mut lines).await,
             Action::Reattach => self.reattach(slot, &mut lines).await,
             Action::WrongPassword => {
@@ -102,13 +103,8 @@ impl<'a> Run<'a> {
 
     /// Sends a request and reads up to its answer, or to the end of the connection, which is then replaced.
     async fn send(&mut self, slot: usize, index: i32, opcode: i32, body: &[u8], lines: &mut Vec<String>) {
-        let xid = match OpCode::try_from(opcode) {
-            Ok(OpCode::Ping) => XID_PING,
-            Ok(OpCode::Auth) => XID_AUTH,
-            Ok(OpCode::SetWatches | OpCode::SetWatches2) => XID_SET_WATCHES,
-            _ => index,
-        };
-        write(&mut self.slots[slot], xid, opcode, body).await;
+        let xid = xid(opcode, index);
+        self.slots[slot].write(&frame(xid, opcode, body)).await;
         self.read_until(slot, xid, opcode, "<", lines).await;
         let fatal = lines.last().is_some_and(|line| line.contains("err: -115") || line.contains("err: -6"));
         if fatal {
@@ -118,6 +114,27 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Sends requests in one piece, then reads up to the answer of each.
+    async fn burst(&mut self, slot: usize, index: i32, requests: &[Request], lines: &mut Vec<String>) {
+        let mut sent = Vec::with_capacity(requests.len());
+        let mut out = BytesMut::new();
+        for (number, request) in (0..).zip(requests) {
+            let opcode = request.opcode().code();
+            let xid = xid(opcode, (index + 1) * 1000 + number);
+            let mut body = Encoder::new();
+            self.absolute(request.clone()).encode_body(&mut body);
+            out.put(frame(xid, opcode, &body.finish()));
+            sent.push((xid, opcode));
+        }
+        self.slots[slot].write(&out).await;
+        for (xid, opcode) in sent {
+            if !self.read_until(slot, xid, opcode, "<", lines).await {
+                return;
+            }
+        }
+    }
+
+    /// Whether the answer came before the end of the connection.
     async fn read_until(
         &mut self,
         slot: usize,
@@ -125,23 +142,23 @@ impl<'a> Run<'a> {
         opcode: i32,
         prefix: &str,
         lines: &mut Vec<String>,
-    ) {
+    ) -> bool {
         loop {
             let Some(frame) = self.slots[slot].frame().await else {
                 lines.push("closed without an answer".to_owned());
                 self.reattach(slot, lines).await;
-                return;
+                return false;
             };
             let header = ReplyHeader::decode(&mut Decoder::new(frame.clone()), "header").unwrap();
             if header.zxid > 0 {
                 self.slots[slot].last_zxid = header.zxid;
             }
             if header.xid == xid && opcode == OpCode::Ping.code() && prefix != "<" {
-                return;
+                return true;
             }
             lines.push(format!("{prefix} {}", self.describe(frame, opcode)));
             if header.xid == xid {
-                return;
+                return true;
             }
         }
     }
@@ -149,7 +166,7 @@ impl<'a> Run<'a> {
     /// Reads the events of every session: they come before the answer to a ping.
     async fn collect(&mut self, lines: &mut Vec<String>) {
         for slot in &mut self.slots {
-            write(slot, XID_PING, OpCode::Ping.code(), b"").await;
+            slot.write(&frame(XID_PING, OpCode::Ping.code(), b"")).await;
         }
         for slot in 0..SESSIONS {
             self.read_until(slot, XID_PING, OpCode::Ping.code(), &format!("session {slot}:"), lines).await;
@@ -288,13 +305,23 @@ const fn is_read(request: &Request) -> bool {
     )
 }
 
-async fn write(client: &mut RawClient, xid: i32, opcode: i32, body: &[u8]) {
+/// The xid of a request that would have `index`, unless its kind has one of its own.
+fn xid(opcode: i32, index: i32) -> i32 {
+    match OpCode::try_from(opcode) {
+        Ok(OpCode::Ping) => XID_PING,
+        Ok(OpCode::Auth) => XID_AUTH,
+        Ok(OpCode::SetWatches | OpCode::SetWatches2) => XID_SET_WATCHES,
+        _ => index,
+    }
+}
+
+fn frame(xid: i32, opcode: i32, body: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     out.put_i32(i32::try_from(8 + body.len()).unwrap());
     out.put_i32(xid);
     out.put_i32(opcode);
     out.put_slice(body);
-    client.write(&out).await;
+    out.freeze()
 }
 
 async fn connect(address: &str, request: ConnectRequest) -> Option<RawClient> {

@@ -1,0 +1,222 @@
+//! Clients in other languages cannot tell `zk-test-server` from Apache ZooKeeper: each does the same at both, from
+//! empty servers, and what it writes down must be the same. The programs and scripts are in `tests/interop/`.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdin, Command};
+use zk_curator_testing::real::java::{self, Program};
+use zk_curator_testing::real::{self, RealZooKeeper};
+
+/// Longer than any client takes at any server.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Where Debian's package `zookeeper-bin` has the command line of the C client.
+const C_CLIENT: &str = "/usr/lib/zookeeper/bin/cli_mt";
+
+fn interop(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(file)
+}
+
+/// The transcripts of a client at Apache ZooKeeper and at `zk-test-server` are the same.
+///
+/// Where releases differ, `zk-test-server` is one of 3.9 unless told otherwise. Most clients do nothing that shows it.
+async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(String) -> String) {
+    let builder = RealZooKeeper::builder()
+        .tick_time(Duration::from_millis(100))
+        .jvm_property("znode.container.checkIntervalMs", 1000);
+    let Some(real) = real::or_skip_with(test, builder).await else { return };
+    let (_embedded, address) = embedded(options).await;
+    let both = async { tokio::join!(client(real.connect_string()), client(address)) };
+    let (expected, found) = tokio::time::timeout(PATIENCE, both).await.expect("the clients end in time");
+    assert!(expected.ends_with("DONE\n"), "{expected}");
+    let (expected, found): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
+    if let Some(line) = (0..expected.len()).find(|line| expected.get(*line) != found.get(*line)) {
+        let around = |lines: &[&str]| lines[line.saturating_sub(8)..lines.len().min(line + 5)].join("\n");
+        panic!(
+            "line {}\nApache ZooKeeper:\n{}\nzk-test-server:\n{}",
+            line + 1,
+            around(&expected),
+            around(&found)
+        );
+    }
+    assert_eq!(found.len(), expected.len());
+}
+
+/// The program on a free port, and its address.
+async fn embedded(options: &[&str]) -> (Child, String) {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_zk-test-server"))
+        .args(["--port", "0", "--tick-time", "100", "--max-session-timeout", "60000"])
+        .args(options)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().expect("the server says where it listens");
+    (server, line.strip_prefix("listening on ").expect("an address").to_owned())
+}
+
+/// What a client says until it ends, and how it ends when that is not as it should.
+async fn transcript(client: Child) -> String {
+    let output = client.wait_with_output().await.unwrap();
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    if !output.status.success() {
+        text.push_str(&format!("the client ends with {}\n", output.status));
+    }
+    text
+}
+
+/// The Python of `scripts/install-real`, or another one, that has kazoo.
+async fn python_with_kazoo() -> Result<PathBuf, &'static str> {
+    let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python").join("bin/python");
+    for python in [ours, "python3".into()] {
+        let imported =
+            Command::new(&python).args(["-c", "import kazoo"]).stderr(Stdio::null()).status().await;
+        if imported.is_ok_and(|status| status.success()) {
+            return Ok(python);
+        }
+    }
+    Err("no Python here has kazoo")
+}
+
+#[tokio::test]
+async fn kazoo() {
+    let python = python_with_kazoo().await;
+    if !real::runs("kazoo", python.as_ref().map(|_| ())) {
+        return;
+    }
+    let python = python.unwrap();
+    same_at_both("kazoo", &[], async |address| {
+        let client = Command::new(&python)
+            .arg(interop("kazoo_session.py"))
+            .arg(address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn();
+        transcript(client.unwrap()).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn java_curator() {
+    if !real::runs("java_curator", java::available()) {
+        return;
+    }
+    let program = Program::compile(interop("CuratorSession.java")).await.unwrap();
+    same_at_both("java_curator", &[], async |address| transcript(program.spawn([address]).unwrap()).await)
+        .await;
+}
+
+#[tokio::test]
+async fn java_command_line() {
+    if !real::runs("java_command_line", java::available()) {
+        return;
+    }
+    let program = Program::compile(interop("ZooKeeperShell.java")).await.unwrap();
+    let script = interop("zookeeper_main.script");
+    same_at_both("java_command_line", &["--zookeeper-version", "3.8"], async |address| {
+        transcript(program.spawn([address.as_ref(), script.as_os_str()]).unwrap()).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn c_command_line() {
+    let installed = Path::new(C_CLIENT).exists().then_some(()).ok_or("zookeeper-bin is not installed");
+    if !real::runs("c_command_line", installed) {
+        return;
+    }
+    let script = std::fs::read_to_string(interop("c_client.script")).unwrap();
+    same_at_both("c_command_line", &[], async |address| {
+        let session = tempfile(&address);
+        let mut client = CClient::start(&address, &session).await;
+        let mut transcript = String::new();
+        for line in script.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase())) {
+            transcript.push_str(&format!("> {line}\n{}", client.say(line).await));
+        }
+        // Another process takes the session of one that was killed up again.
+        client.process.kill().await.unwrap();
+        let mut client = CClient::start(&address, &session).await;
+        std::fs::remove_file(&session).unwrap();
+        transcript.push_str(&client.say("ls /c").await);
+        transcript + "DONE\n"
+    })
+    .await;
+}
+
+/// Where the C client keeps the id and the password of its session.
+fn tempfile(address: &str) -> PathBuf {
+    let port = address.rsplit(':').next().unwrap();
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-client-{}-{port}", std::process::id()))
+}
+
+/// The command line of the C client, which does not wait for answers before it takes the next command.
+struct CClient {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStderr>>,
+}
+
+impl CClient {
+    async fn start(address: &str, session: &Path) -> Self {
+        let mut process = Command::new(C_CLIENT)
+            .args(["-h", address, "-m"])
+            .arg(session)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut client = Self { process, input, output };
+        while client.line().await != "Watcher SESSION_EVENT state = CONNECTED_STATE" {}
+        client
+    }
+
+    async fn line(&mut self) -> String {
+        self.output.next_line().await.unwrap().expect("the client goes on")
+    }
+
+    /// Gives a command; answers what the client says up to the end of a `sync` behind it, without times.
+    async fn say(&mut self, command: &str) -> String {
+        let end = "sync /zookeeper";
+        self.input.write_all(format!("{command}\n{end}\n").as_bytes()).await.unwrap();
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line().await;
+            if line == "[/zookeeper]: rc = 0" {
+                self.line().await;
+                break;
+            }
+            let passing = ["time = ", "\tctime = ", "\tmtime=", "Got a new session id", "writing client id"];
+            if !passing.iter().any(|time| line.starts_with(time)) && !line.contains(":ZOO_") {
+                lines.push(line);
+            }
+        }
+        // The names of children have no order.
+        for names in lines.chunk_by_mut(|one, two| is_name(one) && is_name(two)) {
+            names.sort_unstable();
+        }
+        lines.iter().map(|line| owner(line) + "\n").collect()
+    }
+}
+
+fn is_name(line: &str) -> bool {
+    line.starts_with('\t') && !line.contains('=')
+}
+
+/// Without the id of the session.
+fn owner(line: &str) -> String {
+    match line.split_once("ephemeralOwner = ") {
+        Some((before, owner)) if owner != "0" => format!("{before}ephemeralOwner = <session>"),
+        _ => line.to_owned(),
+    }
+}
