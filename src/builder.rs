@@ -1,17 +1,21 @@
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator_client::Connector;
 
+use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
-use crate::error::Result;
-use crate::framework::{CuratorFramework, validate};
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::{CuratorFramework, Facade, validate};
 use crate::namespace::Namespace;
+use crate::op::Call;
 use crate::raw::{NativeFactory, RawClientFactory, SessionSettings};
 use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
 use crate::schema::SchemaSet;
+use crate::state::ConnectionStateErrorPolicy;
 
 /// Settings of a [`CuratorFramework`].
 ///
@@ -36,6 +40,7 @@ pub struct CuratorFrameworkBuilder {
     native: NativeFactory,
     /// Instead of it.
     raw_client: Option<Arc<dyn RawClientFactory>>,
+    deadline: Option<Duration>,
 }
 
 pub(crate) struct Settings {
@@ -45,6 +50,12 @@ pub(crate) struct Settings {
     pub(crate) factory: Arc<dyn RawClientFactory>,
     pub(crate) compression: Compression,
     pub(crate) schemas: Arc<SchemaSet>,
+    pub(crate) acl_provider: Arc<dyn AclProvider>,
+    pub(crate) default_data: Bytes,
+    pub(crate) error_policy: ConnectionStateErrorPolicy,
+    /// From 1 to 100.
+    pub(crate) expiration_percent: u8,
+    pub(crate) ensemble_tracker: bool,
 }
 
 impl fmt::Debug for Settings {
@@ -55,7 +66,7 @@ impl fmt::Debug for Settings {
             .field("auth", &self.auth.iter().map(|(scheme, _)| scheme).collect::<Vec<_>>())
             .field("factory", &self.factory)
             .field("compression", &self.compression)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -67,14 +78,21 @@ impl Default for CuratorFrameworkBuilder {
                 session_timeout: Duration::from_secs(60),
                 connection_timeout: Duration::from_secs(15),
                 close_timeout: Duration::from_secs(5),
+                read_only: false,
             },
             retry: Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 5)),
             auth: Vec::new(),
             factory: Arc::new(NativeFactory::default()),
             compression: Compression::default(),
             schemas: Arc::default(),
+            acl_provider: Arc::new(OpenAcl),
+            default_data: Bytes::new(),
+            error_policy: ConnectionStateErrorPolicy::Standard,
+            expiration_percent: 100,
+            ensemble_tracker: false,
         };
-        Self { settings, namespace: String::new(), native: NativeFactory::default(), raw_client: None }
+        let native = NativeFactory::default();
+        Self { settings, namespace: String::new(), native, raw_client: None, deadline: None }
     }
 }
 
@@ -119,6 +137,69 @@ impl CuratorFrameworkBuilder {
     /// When failed operations are tried again. Default [`ExponentialBackoffRetry`] with 100 ms and 5 retries.
     pub fn retry(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.retry = Arc::new(policy);
+        self
+    }
+
+    /// How long one operation may take, its retries and pauses included, unless its builder says otherwise. Default:
+    /// no limit but what the retry policy and the [connection timeout](Self::connection_timeout) make of it.
+    pub const fn operation_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The access control lists of nodes that are created without one, parents included: an [`AclProvider`], or a
+    /// `Vec<Acl>` for all of them. Default: [`OpenAcl`], everybody may do everything.
+    pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
+        self.settings.acl_provider = Arc::new(provider);
+        self
+    }
+
+    /// The data of nodes that are created without any, but not of parents, which have none. Default: none.
+    ///
+    /// Java Curator writes the IP address of the machine in such nodes. Readers that expect it are served by
+    /// [`default_data_is_local_address`](Self::default_data_is_local_address).
+    pub fn default_data(mut self, data: impl Into<Bytes>) -> Self {
+        self.settings.default_data = data.into();
+        self
+    }
+
+    /// Makes the [default data](Self::default_data) what they are in Java Curator: the IP address of this machine as
+    /// ASCII. It is the one from which the network outside is reached, and without a network the loopback address.
+    pub fn default_data_is_local_address(self) -> Self {
+        self.default_data(local_address())
+    }
+
+    /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found:
+    /// [`ConnectionState::ReadOnly`](crate::ConnectionState::ReadOnly). Writes fail with `ReadOnly` meanwhile.
+    /// Default: no.
+    pub const fn read_only(mut self, allowed: bool) -> Self {
+        self.settings.session.read_only = allowed;
+        self
+    }
+
+    /// Which states of the connection recipes take for an error. Default
+    /// [`Standard`](ConnectionStateErrorPolicy::Standard), as Curator's.
+    pub const fn connection_state_error_policy(mut self, policy: ConnectionStateErrorPolicy) -> Self {
+        self.settings.error_policy = policy;
+        self
+    }
+
+    /// Gives a session up when it has been suspended for this part of the negotiated timeout, from 1 to 100 percent.
+    /// Default 100, where the client counts from the last request that was answered, and thereby exactly.
+    ///
+    /// Less leaves the holder of a lock time to stop before the server gives it to another.
+    pub const fn simulated_session_expiration_percent(mut self, percent: u8) -> Self {
+        self.settings.expiration_percent = percent;
+        self
+    }
+
+    /// Follows the configuration of the ensemble (`/zookeeper/config`): when members come and go, they become the
+    /// servers of this framework. Default: no, unlike Curator.
+    ///
+    /// The ensemble names the addresses that it knows itself by. Where clients reach it by others (through NAT, or
+    /// names in a certificate), it must not be followed. It costs one request for each session, and a watch.
+    pub const fn ensemble_tracker(mut self, follow: bool) -> Self {
+        self.settings.ensemble_tracker = follow;
         self
     }
 
@@ -182,6 +263,26 @@ impl CuratorFrameworkBuilder {
         self.settings.factory = self.raw_client.unwrap_or_else(|| Arc::new(self.native));
         let namespace = Namespace::parse("build", &self.namespace)?;
         validate(&*self.settings.factory, &self.settings)?;
-        Ok(CuratorFramework::new(self.settings, namespace))
+        if !(1..=100).contains(&self.settings.expiration_percent) {
+            let why = "a session expires after 1 to 100 percent of its timeout";
+            return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));
+        }
+        let call = Call { deadline: self.deadline, ..Call::default() };
+        Ok(CuratorFramework::new(self.settings, Facade { namespace, call }))
     }
+}
+
+/// The address from which the network outside is reached. Nothing is sent: connecting a UDP socket only looks up the
+/// route.
+fn local_address() -> String {
+    let of_route = |from: &str, to: &str| {
+        let socket = UdpSocket::bind(from).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    // Addresses that are reserved for documentation.
+    of_route("0.0.0.0:0", "192.0.2.1:9")
+        .or_else(|| of_route("[::]:0", "[2001:db8::1]:9"))
+        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+        .to_string()
 }

@@ -3,21 +3,25 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use bytes::Bytes;
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::{Error as RawError, SessionInfo};
+use zk_curator_client::{Acl, Error as RawError, SessionInfo};
 
 use crate::builder::{CuratorFrameworkBuilder, Settings};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
-use crate::op;
+use crate::op::{self, Call};
 use crate::raw::{RawClient, RawClientFactory};
 use crate::retry::{Budget, RetryPolicy};
 use crate::schema::SchemaSet;
-use crate::state::{ConnectionState, ConnectionStatus, Input, StateMachine, StateWatch, supervise};
+use crate::state::{
+    BackgroundErrors, ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, Input, Published,
+    StateMachine, StateWatch, supervise,
+};
 
 /// A handle to ZooKeeper: sessions, retries, connection state, and a builder for every operation.
 ///
@@ -27,12 +31,20 @@ use crate::state::{ConnectionState, ConnectionStatus, Input, StateMachine, State
 /// Every verb returns a builder. **Nothing is sent until it is awaited.**
 #[derive(Clone)]
 pub struct CuratorFramework {
-    handle: Arc<Handle>,
-    namespace: Namespace,
+    pub(crate) handle: Arc<Handle>,
+    /// What this handle has of its own.
+    pub(crate) facade: Arc<Facade>,
+}
+
+/// What the operations of one handle have in common, beside the session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facade {
+    pub(crate) namespace: Namespace,
+    pub(crate) call: Call,
 }
 
 /// What all clones share; its drop begins the shutdown. The background tasks hold only the core.
-struct Handle {
+pub(crate) struct Handle {
     core: Arc<Core>,
 }
 
@@ -55,9 +67,12 @@ pub(crate) struct Session {
 /// What the handles, the builders' futures and the background tasks share.
 pub(crate) struct Core {
     settings: Settings,
+    /// The servers now: those of the settings until others are set.
+    connect_string: Mutex<String>,
     lifecycle: Mutex<Lifecycle>,
     session: watch::Sender<Option<Arc<Session>>>,
-    status: watch::Sender<ConnectionStatus>,
+    status: watch::Sender<Published>,
+    errors: broadcast::Sender<Error>,
     chores: mpsc::UnboundedSender<Chore>,
     /// Taken by the janitor.
     pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<Chore>>>,
@@ -80,19 +95,21 @@ impl CuratorFramework {
         CuratorFrameworkBuilder::default()
     }
 
-    pub(crate) fn new(settings: Settings, namespace: Namespace) -> Self {
+    pub(crate) fn new(settings: Settings, facade: Facade) -> Self {
         let (chores, chore_queue) = mpsc::unbounded_channel();
         let core = Core {
+            connect_string: Mutex::new(settings.session.connect_string.clone()),
             settings,
             lifecycle: Mutex::new(Lifecycle::Latent),
             session: watch::Sender::new(None),
-            status: watch::Sender::new(StateMachine::new().status()),
+            status: watch::Sender::new(Published::new(StateMachine::new().status())),
+            errors: broadcast::Sender::new(BackgroundErrors::CAPACITY),
             chores,
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
             end: watch::Sender::new(None),
         };
-        Self { handle: Arc::new(Handle { core: Arc::new(core) }), namespace }
+        Self { handle: Arc::new(Handle { core: Arc::new(core) }), facade: Arc::new(facade) }
     }
 
     /// Starts the background tasks and waits until a server is reached.
@@ -128,7 +145,8 @@ impl CuratorFramework {
     /// Waits until a server is reached that accepts the credentials.
     async fn reach(&self, operation: &'static str) -> Result<()> {
         let core = &self.handle.core;
-        let mut budget = Budget::new(core);
+        let call = Call::default();
+        let mut budget = Budget::new(core, &call);
         while !core.settings.auth.is_empty() || core.settings.factory.has_credentials() {
             let Some(session) = core.session_after(0).await else { break };
             // Servers answer in order, so the credentials have been judged when this is answered.
@@ -178,7 +196,7 @@ impl CuratorFramework {
     /// The state of the connection now, with its place in history and the session.
     #[must_use]
     pub fn status(&self) -> ConnectionStatus {
-        *self.handle.core.status.borrow()
+        self.handle.core.status.borrow().latest
     }
 
     /// Follows the state of the connection.
@@ -217,25 +235,38 @@ impl CuratorFramework {
         self.handle.core.last_failure()
     }
 
-    /// The same framework with another namespace in place of its own; the empty string for none.
-    ///
-    /// # Errors
-    /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
-    pub fn using_namespace(&self, namespace: &str) -> Result<Self> {
-        let namespace = Namespace::parse("using_namespace", namespace)?;
-        Ok(Self { handle: Arc::clone(&self.handle), namespace })
-    }
-
     /// The rules for nodes.
     #[must_use]
     pub fn schema_set(&self) -> &SchemaSet {
         self.handle.core.schemas()
     }
 
-    /// The namespace, without a leading slash; empty for none.
+    /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible, sessions
+    /// that cannot be opened, credentials that are refused, an ensemble that cannot be followed.
     #[must_use]
-    pub fn namespace(&self) -> &str {
-        self.namespace.name()
+    pub fn background_errors(&self) -> BackgroundErrors {
+        BackgroundErrors::new(self.handle.core.errors.subscribe(), self.handle.core.shutdown.clone())
+    }
+
+    /// Which states of the connection those should take for an error who do not fence what they do.
+    #[must_use]
+    pub fn connection_state_error_policy(&self) -> ConnectionStateErrorPolicy {
+        self.handle.core.settings.error_policy
+    }
+
+    /// The servers now, with the chroot.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.handle.core.connect_string()
+    }
+
+    /// Replaces the servers: of the present session, which goes on, and of later ones. The chroot must stay. See
+    /// [`zk_curator_client::ZooKeeper::update_server_list`] for when the connection moves.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the connect string is not valid or has another chroot, or the raw client cannot.
+    pub fn set_connect_string(&self, connect_string: &str) -> Result<()> {
+        self.handle.core.set_connect_string("set_connect_string", connect_string)
     }
 
     /// Creates a node.
@@ -270,7 +301,7 @@ impl CuratorFramework {
     /// Replaces the data of a node.
     ///
     /// **Awaiting returns** the new [`Stat`](crate::Stat).
-    pub fn set_data(&self, path: impl Into<String>, data: impl Into<bytes::Bytes>) -> op::SetDataBuilder {
+    pub fn set_data(&self, path: impl Into<String>, data: impl Into<Bytes>) -> op::SetDataBuilder {
         op::SetDataBuilder::new(self.clone(), path.into(), data.into())
     }
 
@@ -290,6 +321,55 @@ impl CuratorFramework {
         op::SyncBuilder::new(self.clone(), path.into())
     }
 
+    /// Reads the access control list of a node.
+    ///
+    /// **Awaiting returns** `Vec<Acl>`, or with [`with_stat`](op::GetAclBuilder::with_stat) `(Vec<Acl>, Stat)`.
+    pub fn get_acl(&self, path: impl Into<String>) -> op::GetAclBuilder {
+        op::GetAclBuilder::new(self.clone(), path.into())
+    }
+
+    /// Replaces the access control list of a node.
+    ///
+    /// **Awaiting returns** the new [`Stat`](crate::Stat).
+    pub fn set_acl(&self, path: impl Into<String>, acl: Vec<Acl>) -> op::SetAclBuilder {
+        op::SetAclBuilder::new(self.clone(), path.into(), acl)
+    }
+
+    /// Creates a node and what is missing above it, as containers.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn create_containers(&self, path: impl Into<String>) -> op::CreateContainersBuilder {
+        op::CreateContainersBuilder::new(self.clone(), path.into())
+    }
+
+    /// Adds a watch that reports again and again, until it is dropped or the session ends.
+    ///
+    /// **Awaiting returns** a [`PersistentWatch`](crate::watch::PersistentWatch).
+    pub fn add_watch(&self, path: impl Into<String>) -> op::AddWatchBuilder {
+        op::AddWatchBuilder::new(self.clone(), path.into())
+    }
+
+    /// Removes all watches of this session on a node.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn remove_watches(&self, path: impl Into<String>) -> op::RemoveWatchesBuilder {
+        op::RemoveWatchesBuilder::new(self.clone(), path.into())
+    }
+
+    /// Reads the configuration of the ensemble.
+    ///
+    /// **Awaiting returns** an [`EnsembleConfig`](crate::ensemble::EnsembleConfig).
+    pub fn get_config(&self) -> op::ConfigBuilder {
+        op::ConfigBuilder::new(self.clone())
+    }
+
+    /// Changes the members of the ensemble.
+    ///
+    /// **Awaiting returns** the new [`EnsembleConfig`](crate::ensemble::EnsembleConfig).
+    pub fn reconfig(&self) -> op::ReconfigBuilder {
+        op::ReconfigBuilder::new(self.clone())
+    }
+
     /// Begins a transaction: all of its operations are applied, or none.
     pub fn transaction(&self) -> op::Transaction {
         op::Transaction::new(self.clone())
@@ -299,15 +379,19 @@ impl CuratorFramework {
         &self.handle.core
     }
 
-    pub(crate) const fn ns(&self) -> &Namespace {
-        &self.namespace
+    pub(crate) fn ns(&self) -> &Namespace {
+        &self.facade.namespace
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.facade.call
     }
 }
 
 impl fmt::Debug for CuratorFramework {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CuratorFramework")
-            .field("namespace", &self.namespace.name())
+            .field("namespace", &self.ns().name())
             .field("status", &self.status())
             .finish_non_exhaustive()
     }
@@ -332,6 +416,58 @@ impl Core {
 
     pub(crate) fn retry_policy(&self) -> &dyn RetryPolicy {
         &*self.settings.retry
+    }
+
+    pub(crate) fn default_data(&self) -> Bytes {
+        self.settings.default_data.clone()
+    }
+
+    /// The access control list of a node to create; the path is the server's.
+    pub(crate) fn acl_of(&self, path: &str) -> Vec<Acl> {
+        self.settings.acl_provider.acl(path)
+    }
+
+    /// The part of the session timeout after which a suspended session is given up, in percent.
+    pub(crate) const fn expiration_percent(&self) -> u8 {
+        self.settings.expiration_percent
+    }
+
+    pub(crate) const fn tracks_ensemble(&self) -> bool {
+        self.settings.ensemble_tracker
+    }
+
+    pub(crate) fn connect_string(&self) -> String {
+        self.connect_string.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_connect_string(&self, operation: &'static str, connect_string: &str) -> Result<()> {
+        let invalid = |why: Box<dyn std::error::Error + Send + Sync>| {
+            Error::new(ErrorKind::InvalidArgument, operation, "").with_source(why)
+        };
+        let chroot = |text: &str| text.find('/').map(|at| text[at..].to_owned());
+        let mut present = self.connect_string.lock().unwrap_or_else(PoisonError::into_inner);
+        // Compared with what was set last, not with what the framework was built with (CURATOR-551).
+        if *present == connect_string {
+            return Ok(());
+        }
+        let mut session = self.settings.session.clone();
+        connect_string.clone_into(&mut session.connect_string);
+        self.settings.factory.validate(&session).map_err(invalid)?;
+        if chroot(&present) != chroot(connect_string) {
+            return Err(invalid("another chroot".into()));
+        }
+        if let Some(session) = &*self.session.borrow() {
+            session.raw.update_server_list(connect_string).map_err(|why| invalid(why.into()))?;
+        }
+        connect_string.clone_into(&mut present);
+        Ok(())
+    }
+
+    /// Tells those who follow it of an error that no caller waits for.
+    pub(crate) fn report(&self, error: Error) {
+        tracing::warn!(%error, "in the background");
+        // A failure means that nobody follows.
+        drop(self.errors.send(error));
     }
 
     /// The session for an operation.
@@ -376,7 +512,9 @@ impl Core {
     }
 
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
-        let raw = self.settings.factory.open(&self.settings.session).await?;
+        let mut settings = self.settings.session.clone();
+        settings.connect_string = self.connect_string();
+        let raw = self.settings.factory.open(&settings).await?;
         for (scheme, auth) in &self.settings.auth {
             // The raw client replays it on every connection, and ends the session when it is refused.
             drop(raw.add_auth(scheme, auth));
@@ -389,7 +527,7 @@ impl Core {
     }
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {
-        self.status.send_replace(status);
+        self.status.send_modify(|published| published.push(status));
     }
 
     /// The framework is closed, by whatever.
@@ -413,7 +551,7 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("status", &*self.status.borrow()).finish_non_exhaustive()
+        f.debug_struct("Core").field("status", &self.status.borrow().latest).finish_non_exhaustive()
     }
 }
 

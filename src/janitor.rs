@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tracing::{debug, warn};
+use tracing::debug;
 use zk_curator_client::{Created, Error as RawError, ErrorCode};
 
+use crate::error::Error;
 use crate::framework::{Core, Session};
-use crate::op::{RACE_ROUNDS, delete_children, protected};
+use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children, protected};
 use crate::raw::RawFuture;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -109,7 +110,7 @@ async fn delete(core: &Core, deletion: Deletion) {
             && sweeps < RACE_ROUNDS
         {
             sweeps += 1;
-            answer = delete_children(&*debt.session.raw, &path).await;
+            answer = delete_children(&*debt.session.raw, &path, FAN_OUT).await;
             if answer.is_ok() {
                 continue;
             }
@@ -179,7 +180,7 @@ impl<'a> Debt<'a> {
         ) || matches!(error, RawError::QueueFull { .. });
         if !passing {
             // No repetition mends it (CURATOR-42).
-            warn!(path = self.path, %error, "cleanup is not possible");
+            self.core.report(Error::raw("cleanup", self.path, error.clone()));
             return false;
         }
         tokio::time::sleep(self.pause).await;

@@ -30,7 +30,8 @@
 //! * [`CuratorFramework`] and its [builder](CuratorFrameworkBuilder): start here;
 //! * [`op`]: the builders of all operations, and what is tried again after a failure;
 //! * [`state`]: SUSPENDED, LOST and RECONNECTED, as a stream with epochs;
-//! * [`retry`]: Curator's six retry policies;
+//! * [`retry`]: Curator's retry policies, and budgets that several operations share;
+//! * [`acl`] and [`ensemble`]: the ACLs of new nodes, and the members of the ensemble;
 //! * [`OwnedNode`] and [`Ownership`]: a node that goes with a guard, with a fencing token; what recipes are
 //!   made of;
 //! * [`raw`]: the seam to the raw client.
@@ -41,6 +42,7 @@
 //! |---|---|
 //! | `tls` | TLS to the servers: a [connector](CuratorFrameworkBuilder::connector) from the module `tls` |
 //! | `sasl` | SASL DIGEST-MD5: `CuratorFrameworkBuilder::sasl_digest_md5` |
+//! | `backoff` | any policy of the crate `backoff` as a retry policy: `retry::BackoffRetry` |
 //! | `gzip` | Curator's gzip, for [`compression`] |
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
 //! | `serde` | values of any type, in JSON or otherwise: `CuratorFramework::typed`, the module `typed` |
@@ -48,9 +50,12 @@
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.
 
+pub mod acl;
 mod builder;
 pub mod compression;
+pub mod ensemble;
 mod error;
+mod facade;
 mod framework;
 mod janitor;
 mod namespace;
@@ -71,11 +76,11 @@ pub use builder::CuratorFrameworkBuilder;
 pub use error::{Error, ErrorKind, Result};
 pub use framework::CuratorFramework;
 pub use owned_node::{FencingToken, OwnedNode, Ownership};
-pub use state::{ConnectionState, ConnectionStatus};
+pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{
-    Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, SessionId, SessionInfo, Stat,
-    WatchEnded, WatchedEvent,
+    Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, PersistentEvent, SessionId,
+    SessionInfo, Stat, WatchEnded, WatchedEvent, WatcherType,
 };
 
 /// Compiles and runs the examples of the README.

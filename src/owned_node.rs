@@ -8,7 +8,7 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, Sessio
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::janitor::{Chore, Deletion};
-use crate::op::Transaction;
+use crate::op::{Call, Transaction};
 use crate::retry::Budget;
 
 /// The pause of [`Ownership::lost`] after a failed look.
@@ -126,14 +126,16 @@ impl OwnedNode {
         const OP: &str = "delete";
         self.ownership.term.cancel();
         let core = Arc::clone(self.ownership.zk.core());
-        let mut budget = Budget::new(&core);
+        // The guard has no deadline: whoever waits for it may have one.
+        let call = Call { deadline: None, session_epoch: None, ..self.ownership.zk.call().clone() };
+        let mut budget = Budget::new(&core, &call);
         let mut unknown = None;
         loop {
             let session = &self.ownership.session;
             let error = match session.raw.delete(&self.server_path, None).await {
                 Ok(()) => break,
                 Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() => break,
-                Err(error) => core.error(OP, self.path(), error),
+                Err(error) => core.error(OP, self.path(), session.failure(&core, error)),
             };
             if error.may_have_applied() {
                 unknown.get_or_insert_with(|| error.clone());

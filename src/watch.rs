@@ -1,11 +1,12 @@
 //! Watches, as the framework hands them out.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zk_curator_client::{OneshotWatch, WatchEnded, WatchedEvent};
+use futures_core::Stream;
+use zk_curator_client::{OneshotWatch, PersistentEvent, WatchEnded, WatchedEvent};
 
 use crate::namespace::Namespace;
 
@@ -43,8 +44,7 @@ impl Future for Watch {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let event = std::task::ready!(Pin::new(&mut self.inner).poll(cx))?;
-        let path = self.namespace.strip(&event.path).to_owned();
-        Poll::Ready(Ok(WatchedEvent::new(event.event_type, path)))
+        Poll::Ready(Ok(visible(event, &self.namespace)))
     }
 }
 
@@ -52,4 +52,57 @@ impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Watch").field(&self.inner.path()).finish()
     }
+}
+
+/// A watch that stays: reports again and again what happens to a node, or with
+/// [`recursive`](crate::op::AddWatchBuilder::recursive) below it, until it is dropped. Also a [`Stream`]. Paths are
+/// within the namespace.
+///
+/// It belongs to one session: [`PersistentEvent::Rearmed`] follows a reconnect, and
+/// [`PersistentEvent::Ended`] the end of the session. Events wait in memory until they are read. On one path, servers
+/// before 3.9 keep only the watch that was added last, of whatever kind, one-shot watches included (ZOOKEEPER-4466).
+///
+/// # Cancel safety
+/// Dropping it forgets the watch; with the last handle on a path the server forgets it too.
+#[must_use = "dropping it removes the watch"]
+pub struct PersistentWatch {
+    inner: zk_curator_client::PersistentWatch,
+    namespace: Namespace,
+}
+
+impl PersistentWatch {
+    pub(crate) fn new(inner: zk_curator_client::PersistentWatch, namespace: &Namespace) -> Self {
+        Self { inner, namespace: namespace.clone() }
+    }
+
+    /// The next event; `None` after [`PersistentEvent::Ended`].
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub async fn next(&mut self) -> Option<PersistentEvent> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for PersistentWatch {
+    type Item = PersistentEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
+        let event = std::task::ready!(Pin::new(&mut self.inner).poll_next(cx));
+        Poll::Ready(event.map(|event| match event {
+            PersistentEvent::Changed(event) => PersistentEvent::Changed(visible(event, &self.namespace)),
+            other => other,
+        }))
+    }
+}
+
+impl fmt::Debug for PersistentWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PersistentWatch").field(&self.inner.path()).finish()
+    }
+}
+
+/// The event as a handle of this namespace sees it.
+fn visible(event: WatchedEvent, namespace: &Namespace) -> WatchedEvent {
+    WatchedEvent::new(event.event_type, namespace.strip(&event.path).to_owned())
 }

@@ -6,7 +6,8 @@ use zk_curator_proto::records::{
 };
 use zk_curator_proto::{Request, Response};
 
-use crate::answer::{Pending, below, data, stat_of_answer};
+use crate::answer::{Pending, PendingWatched, below, data, stat_of_answer};
+use crate::session::WatchPlan;
 use crate::{AclOf, Data, Error, Read, ReadAnswer, Reconfiguration, ZooKeeper};
 
 /// The node that holds the configuration of the ensemble. The chroot does not apply to it.
@@ -85,6 +86,13 @@ impl ZooKeeper {
     pub fn get_config(&self) -> Pending<Data> {
         let body = GetDataRequest { path: CONFIG_NODE.to_owned(), watch: false };
         self.submit(&Request::GetData(body), data)
+    }
+
+    /// [`ZooKeeper::get_config`], and a watch for its change. The path of the event is the server's, whatever the
+    /// chroot.
+    pub fn get_config_watched(&self) -> PendingWatched<Data> {
+        let body = GetDataRequest { path: CONFIG_NODE.to_owned(), watch: true };
+        self.submit_watched(&Request::GetData(body), CONFIG_NODE.to_owned(), WatchPlan::Data, data)
     }
 
     /// Changes the members of the ensemble, and answers the new configuration. The servers must have

@@ -211,6 +211,27 @@ pub enum OpResult {
     Checked,
 }
 
+impl OpResult {
+    /// The path of a node that was created, with the sequence number.
+    #[must_use]
+    pub fn created_path(&self) -> Option<&str> {
+        match self {
+            Self::Created { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The stat of a node that was created or whose data were replaced, if the server tells.
+    #[must_use]
+    pub const fn stat(&self) -> Option<&Stat> {
+        match self {
+            Self::Created { stat, .. } => stat.as_ref(),
+            Self::DataSet(stat) => Some(stat),
+            Self::Deleted | Self::Checked => None,
+        }
+    }
+}
+
 /// The access control list of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -366,7 +366,7 @@ impl ZooKeeper {
         }
     }
 
-    fn submit_watched<T>(
+    pub(crate) fn submit_watched<T>(
         &self,
         request: &Request,
         path: String,

@@ -1,6 +1,6 @@
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, output};
+use super::{Target, awaits, call_options, output};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 use crate::watch::Watched;
@@ -13,7 +13,7 @@ pub struct ChildrenBuilder<R = output::Plain> {
 }
 
 impl ChildrenBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self { target: Target::new(zk, "children", path) }
     }
 
@@ -29,19 +29,20 @@ impl ChildrenBuilder {
     }
 }
 
+call_options!(ChildrenBuilder<R>);
 awaits!(ChildrenBuilder => Vec<String>, |this| {
     this.target.admit(Intent::Read { watched: false })?;
-    this.target.read(|session, path| session.raw.get_children(path)).await.map(|answer| answer.names)
+    this.target.read(|raw, path| raw.get_children(path)).await.map(|answer| answer.names)
 });
 
 awaits!(ChildrenBuilder<output::WithStat> => (Vec<String>, Stat), |this| {
     this.target.admit(Intent::Read { watched: false })?;
-    let answer = this.target.read(|session, path| session.raw.get_children(path)).await?;
+    let answer = this.target.read(|raw, path| raw.get_children(path)).await?;
     Ok((answer.names, answer.stat))
 });
 
 awaits!(ChildrenBuilder<output::Watched> => Watched<(Vec<String>, Stat)>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
-    let (answer, watch) = this.target.read(|session, path| session.raw.get_children_watched(path)).await?;
+    let (answer, watch) = this.target.read(|raw, path| raw.get_children_watched(path)).await?;
     Ok(Watched::new((answer.names, answer.stat), watch, this.target.zk.ns()))
 });

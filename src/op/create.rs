@@ -4,10 +4,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
+use super::parents::{Parents, create_parents, parent_options};
 use super::protected::{Claim, find, new_prefix};
-use super::{RACE_ROUNDS, Target, awaits, output};
+use super::set_data::Write;
+use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{CuratorFramework, Session};
+use crate::framework::CuratorFramework;
 use crate::janitor::Protection;
 use crate::owned_node::OwnedNode;
 use crate::path::{join, split, validate_create};
@@ -18,48 +20,50 @@ use crate::schema::Intent;
 /// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`,
 /// `TooLarge`.
 ///
-/// After an unknown outcome a [`protected`](Self::protected) create finds out; another one fails with
+/// After an unknown outcome a [`protected`](Self::protected) create finds out, and an
+/// [`idempotent`](Self::idempotent) one is repeated; another one fails with
 /// [`may_have_applied`](crate::Error::may_have_applied). If the session ends first, a protected create goes on in
 /// the next one; another ephemeral one fails with `SessionExpired`.
 ///
 /// # Cancel safety
 /// Once polled, a plain create may leave the node behind. A [protected](Self::protected) one does not: the
 /// janitor deletes what the abandoned request has created. Nor does an [`owned`](CreateBuilder::owned) one, unless
-/// its answer is lost: without a protection nobody can tell whose node it is.
+/// its answer is lost: without a protection nobody can tell whose node it is. Parents may stay in any case.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateBuilder<R = output::Plain> {
     target: Target<R>,
-    data: Bytes,
-    acl: Vec<Acl>,
-    mode: CreateMode,
-    ttl: Option<Duration>,
+    options: Options,
     parents: Parents,
-    protected: bool,
-    compressed: Option<bool>,
 }
 
-/// What to do about missing parents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parents {
-    /// The create fails.
-    Expect,
-    /// They are created with this mode and without data.
-    Create(CreateMode),
+/// What is to be created.
+#[derive(Debug)]
+struct Options {
+    data: Option<Bytes>,
+    acl: Option<Vec<Acl>>,
+    mode: CreateMode,
+    ttl: Option<Duration>,
+    protected: bool,
+    compressed: Option<bool>,
+    idempotent: bool,
+    /// What to do when the node exists: replace its data, if they have this version.
+    or_set_data: Option<Option<i32>>,
 }
 
 impl CreateBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self {
-            target: Target::new(zk, "create", path),
-            data: Bytes::new(),
-            acl: Acl::open_unsafe(),
+        let options = Options {
+            data: None,
+            acl: None,
             mode: CreateMode::Persistent,
             ttl: None,
-            parents: Parents::Expect,
             protected: false,
             compressed: None,
-        }
+            idempotent: false,
+            or_set_data: None,
+        };
+        Self { target: Target::new(zk, "create", path), options, parents: Parents::default() }
     }
 
     /// **Awaiting returns** an [`OwnedNode`], which deletes the node when it is dropped.
@@ -76,138 +80,205 @@ impl CreateBuilder {
 
 impl<R> CreateBuilder<R> {
     fn returning<S>(self) -> CreateBuilder<S> {
-        CreateBuilder {
-            target: self.target.into(),
-            data: self.data,
-            acl: self.acl,
-            mode: self.mode,
-            ttl: self.ttl,
-            parents: self.parents,
-            protected: self.protected,
-            compressed: self.compressed,
-        }
+        CreateBuilder { target: self.target.into(), options: self.options, parents: self.parents }
     }
 
-    /// The data. Default: none.
+    /// The data. Default: the framework's [default data](crate::CuratorFrameworkBuilder::default_data), which are
+    /// none unless it says otherwise.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
-        self.data = data.into();
+        self.options.data = Some(data.into());
         self
     }
 
     /// The kind of node. Default: [`CreateMode::Persistent`].
     pub const fn mode(mut self, mode: CreateMode) -> Self {
-        self.mode = mode;
+        self.options.mode = mode;
         self
     }
 
     /// The time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The servers must have
     /// `extendedTypesEnabled`.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
+        self.options.ttl = Some(ttl);
         self
     }
 
-    /// The access control list. Default: everybody may do everything.
+    /// The access control list. Default: that of the [provider](crate::acl::AclProvider). That of parents that are
+    /// created is [`acl_of_parents`](Self::acl_of_parents).
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = acl;
+        self.options.acl = Some(acl);
         self
     }
 
-    /// Creates missing parents as persistent nodes, without data and open to everybody.
-    pub const fn creating_parents(mut self) -> Self {
-        self.parents = Parents::Create(CreateMode::Persistent);
-        self
-    }
-
-    /// Creates missing parents as containers, which the server removes when their last child is gone; without
-    /// data and open to everybody.
-    pub const fn creating_parents_as_containers(mut self) -> Self {
-        self.parents = Parents::Create(CreateMode::Container);
-        self
-    }
+    parent_options!();
 
     /// Puts `_c_<uuid>-` in front of the name, as Curator does. If the answer to the create is lost, the node
     /// is found by it: the create then succeeds all the same, exactly once.
     ///
     /// A node that is found but belongs to an earlier session is deleted and created anew (CURATOR-498).
     pub const fn protected(mut self) -> Self {
-        self.protected = true;
+        self.options.protected = true;
         self
     }
 
     /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
-        self.compressed = Some(true);
+        self.options.compressed = Some(true);
         self
     }
 
     /// Stores the data as they are, also where the framework compresses.
     pub const fn uncompressed(mut self) -> Self {
-        self.compressed = Some(false);
+        self.options.compressed = Some(false);
         self
     }
 
-    async fn run(mut self, owned: bool, siblings: bool) -> Result<(OwnedNode, Vec<String>)> {
-        let target = &self.target;
+    /// Succeeds, too, when the node exists as this create would have made it: with these data, never changed,
+    /// and if it is ephemeral in the same session. Repeats the create after an unknown outcome.
+    ///
+    /// Not for sequential nodes, whose names cannot be compared, nor for owned ones; see
+    /// [`protected`](Self::protected).
+    pub const fn idempotent(mut self) -> Self {
+        self.options.idempotent = true;
+        self
+    }
+
+    /// Replaces the data when the node exists; its kind, owner and ACL stay. Not for sequential or owned nodes.
+    ///
+    /// **Awaiting returns** the stat after that.
+    pub const fn or_set_data(mut self) -> Self {
+        self.options.or_set_data = Some(None);
+        self
+    }
+
+    /// [`or_set_data`](Self::or_set_data), if the data have this version.
+    pub const fn or_set_data_if(mut self, version: i32) -> Self {
+        self.options.or_set_data = Some(Some(version));
+        self
+    }
+
+    async fn run(self, owned: bool, siblings: bool) -> Result<(OwnedNode, Vec<String>)> {
+        let (target, options) = (&self.target, &self.options);
+        options.check(target, owned)?;
+        let sequential = options.mode.is_sequential();
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
-        validate_create(&target.path, self.mode.is_sequential()).map_err(invalid)?;
-        target.admit(Intent::Create { mode: self.mode, data: &self.data, acl: &self.acl })?;
-        self.data = target.compress(self.compressed, self.data)?;
-        let server_path = target.zk.ns().apply_create(&target.path, self.mode.is_sequential());
+        validate_create(&target.path, sequential).map_err(invalid)?;
+        let server_path = target.zk.ns().apply_create(&target.path, sequential);
         let (parent, name) = split(&server_path);
+        let core = target.zk.core();
+        let acl = options.acl.clone().unwrap_or_else(|| core.acl_of(&server_path));
+        let plain = options.data.clone().unwrap_or_else(|| core.default_data());
+        target.admit(Intent::Create { mode: options.mode, data: &plain, acl: &acl })?;
+        let data = target.compress(options.compressed, plain)?;
         let protection =
-            self.protected.then(|| Protection { parent: parent.to_owned(), prefix: new_prefix() });
-        let mut claim =
-            Claim::new(target.zk.core(), protection, self.mode.is_ephemeral(), owned || self.protected);
-        let mut budget = Budget::new(target.zk.core());
-        let mut parent_rounds = 0;
+            options.protected.then(|| Protection { parent: parent.to_owned(), prefix: new_prefix() });
+        let mut claim = Claim::new(core, protection, options.mode.is_ephemeral(), owned || options.protected);
+        let mut budget = target.budget();
+        let mut unknown: Option<Error> = None;
+        let mut rounds = 0..RACE_ROUNDS;
         loop {
-            let session = target.session()?;
+            let attempt = target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
             let prefix = claim.protection().map_or("", |protection| protection.prefix.as_str());
-            let path = join(parent, &format!("{prefix}{name}"));
-            let create = session.raw.create(self.op(path));
-            claim.creating(&session, create);
+            let op = Op::Create {
+                path: join(parent, &format!("{prefix}{name}")),
+                data: data.clone(),
+                acl: acl.clone(),
+                mode: options.mode,
+                ttl: options.ttl,
+            };
+            let create = attempt.raw.create(op);
+            claim.creating(&attempt.session, create);
             // Queued before anything is awaited: one flight.
-            let children = siblings.then(|| session.raw.get_children(parent));
-            match claim.answer().await {
+            let children = siblings.then(|| attempt.raw.get_children(parent));
+            let error = match claim.answer().await {
                 Ok(created) => {
-                    let node = OwnedNode::new(&target.zk, created, session, self.mode.is_ephemeral());
+                    let node = self.node(created, &attempt);
                     let names = match children {
-                        Some(children) => self.siblings(parent, Some(children)).await?,
+                        Some(children) => self.siblings(&mut budget, parent, Some(children)).await?,
                         None => Vec::new(),
                     };
                     return Ok((node, names));
                 }
-                Err(RawError::Refused(ErrorCode::NoNode)) if parent_rounds < RACE_ROUNDS => {
-                    parent_rounds += 1;
-                    self.create_parents(&mut budget, parent).await?;
+                Err(RawError::Refused(ErrorCode::NoNode)) if rounds.next().is_some() => {
+                    create_parents(target, &mut budget, parent, &self.parents)
+                        .await
+                        .map_err(|last| unknown.clone().unwrap_or(last))?;
+                    continue;
                 }
-                Err(error) => {
-                    let error = target.error(error);
-                    if error.may_have_applied() {
-                        if !self.protected {
-                            return Err(error);
-                        }
-                        let found = self.recover(&mut claim, &mut budget, error, session.epoch).await?;
-                        if let Some(node) = found {
-                            let names =
-                                if siblings { self.siblings(parent, None).await? } else { Vec::new() };
-                            return Ok((node, names));
-                        }
-                        continue;
+                Err(RawError::Refused(ErrorCode::NodeExists)) if options.accepts_existing() => {
+                    match self.adopt(&mut budget, &attempt, &server_path, &data).await {
+                        Ok(Some(created)) => return Ok((self.node(created, &attempt), Vec::new())),
+                        // It has just gone.
+                        Ok(None) if rounds.next().is_some() => continue,
+                        Ok(None) => target.failed(&attempt, RawError::Refused(ErrorCode::NodeExists)),
+                        Err(error) => return Err(unknown.unwrap_or(error)),
                     }
-                    if error.is_session_lost() && self.mode.is_ephemeral() && !self.protected {
-                        // The next session's node would be another thing than the one that was asked for.
-                        return Err(error);
-                    }
-                    budget.spend(error, session.epoch).await?;
                 }
+                Err(error) => target.failed(&attempt, error),
+            };
+            if error.may_have_applied() && options.protected {
+                let Some(node) = self.recover(&mut claim, &mut budget, error, attempt.session.epoch).await?
+                else {
+                    continue;
+                };
+                let names =
+                    if siblings { self.siblings(&mut budget, parent, None).await? } else { Vec::new() };
+                return Ok((node, names));
             }
+            if error.may_have_applied() {
+                if !options.idempotent {
+                    return Err(error);
+                }
+                unknown.get_or_insert_with(|| error.clone());
+            }
+            if error.is_session_lost() && options.mode.is_ephemeral() && !options.protected {
+                // The next session's node would be another thing than the one that was asked for.
+                return Err(unknown.unwrap_or(error));
+            }
+            budget
+                .spend(error, attempt.session.epoch)
+                .await
+                .map_err(|last| unknown.clone().unwrap_or(last))?;
         }
     }
 
-    fn op(&self, path: String) -> Op {
-        Op::Create { path, data: self.data.clone(), acl: self.acl.clone(), mode: self.mode, ttl: self.ttl }
+    /// `created` has the path on the server.
+    fn node(&self, created: Created, attempt: &Attempt) -> OwnedNode {
+        let session = Arc::clone(&attempt.session);
+        OwnedNode::new(&self.target.zk, created, session, self.options.mode.is_ephemeral())
+    }
+
+    /// What exists already, if it will do, after its data were replaced if that was asked for; `None` if it has
+    /// gone. `path` is the server's.
+    async fn adopt(
+        &self,
+        budget: &mut Budget<'_>,
+        attempt: &Attempt,
+        path: &str,
+        data: &Bytes,
+    ) -> Result<Option<Created>> {
+        let (target, options) = (&self.target, &self.options);
+        let gone = |error: Error| if error.kind() == ErrorKind::NoNode { Ok(None) } else { Err(error) };
+        if options.idempotent {
+            let present = match target.read_within(budget, path, |raw, path| raw.get_data(path)).await {
+                Ok(present) => present,
+                Err(error) => return gone(error),
+            };
+            let ours = |owner| attempt.session.raw.session().is_some_and(|session| session.id.get() == owner);
+            let same_owner = !options.mode.is_ephemeral() || ours(present.stat.ephemeral_owner);
+            if present.stat.version == 0 && present.data == *data && same_owner {
+                return Ok(Some(Created::new(path.to_owned(), present.stat)));
+            }
+        }
+        let Some(version) = options.or_set_data else {
+            return Err(target.error(RawError::Refused(ErrorCode::NodeExists)));
+        };
+        let write = Write { data, version, idempotent: options.idempotent };
+        match write.run(target, budget, path).await {
+            Ok(stat) => Ok(Some(Created::new(path.to_owned(), stat))),
+            // A node that is gone is created, not written again (CURATOR-719).
+            Err(error) => gone(error),
+        }
     }
 
     /// After a lost answer, which is `lost`: the node, if the create was applied in the present session. `None`
@@ -222,40 +293,34 @@ impl<R> CreateBuilder<R> {
         let mut error = lost.clone();
         loop {
             budget.spend(error, epoch).await.map_err(|_| lost.clone())?;
-            let session = self.target.session().map_err(|_| lost.clone())?;
-            match self.look(claim, &session).await {
+            let attempt = self.target.attempt(budget).map_err(|_| lost.clone())?;
+            match self.look(claim, &attempt).await {
                 Ok(node) => return Ok(node),
-                Err(failed) => (error, epoch) = (self.target.error(failed), session.epoch),
+                Err(failed) => {
+                    (error, epoch) = (self.target.failed(&attempt, failed), attempt.session.epoch);
+                }
             }
         }
     }
 
-    async fn look(
-        &self,
-        claim: &mut Claim<'_>,
-        session: &Arc<Session>,
-    ) -> Result<Option<OwnedNode>, RawError> {
+    async fn look(&self, claim: &mut Claim<'_>, attempt: &Attempt) -> Result<Option<OwnedNode>, RawError> {
+        let raw = &*attempt.raw;
         let Some(protection) = claim.protection().cloned() else {
             return Err(RawError::UnexpectedAnswer);
         };
-        let Some(path) = find(&*session.raw, &protection).await? else {
+        let Some(path) = find(raw, &protection).await? else {
             claim.settle();
             return Ok(None);
         };
-        let stat = session.raw.exists(&path).await?;
-        let ours = |owner| session.raw.session().is_some_and(|session| session.id.get() == owner);
+        let stat = raw.exists(&path).await?;
+        let ours = |owner| raw.session().is_some_and(|session| session.id.get() == owner);
         match stat {
-            Some(stat) if !self.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
-                let node = OwnedNode::new(
-                    &self.target.zk,
-                    Created::new(path, stat),
-                    Arc::clone(session),
-                    self.mode.is_ephemeral(),
-                );
+            Some(stat) if !self.options.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
+                let node = self.node(Created::new(path, stat), attempt);
                 claim.settle();
                 return Ok(Some(node));
             }
-            Some(_) => match session.raw.delete(&path, None).await {
+            Some(_) => match raw.delete(&path, None).await {
                 Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => {}
                 Err(error) => return Err(error),
             },
@@ -265,60 +330,46 @@ impl<R> CreateBuilder<R> {
         Ok(None)
     }
 
-    /// Creates the parent and what is missing above it, if that was asked for or it is the namespace.
-    async fn create_parents(&self, budget: &mut Budget<'_>, parent: &str) -> Result<()> {
-        let mut mode = match self.parents {
-            Parents::Create(mode) => Some(mode),
-            Parents::Expect => None,
-        };
-        if mode.is_none() && self.target.zk.ns().node() == Some(parent) {
-            mode = Some(CreateMode::Container);
-        }
-        let no_node = || Error::new(ErrorKind::NoNode, self.target.operation, self.target.path.as_str());
-        let mode = mode.ok_or_else(no_node)?;
-        // From the parent upwards until one can be created, and down again (CURATOR-715).
-        let mut missing = vec![parent];
-        while let Some(path) = missing.last().copied() {
-            let session = self.target.session()?;
-            let op = Op::Create {
-                path: path.to_owned(),
-                data: Bytes::new(),
-                acl: Acl::open_unsafe(),
-                mode,
-                ttl: None,
-            };
-            match session.raw.create(op).await {
-                Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
-                    missing.pop();
-                }
-                // The root is there, unless it is a chroot, which is not ours to create.
-                Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
-                    missing.push(split(path).0);
-                }
-                Err(error) => budget.spend(self.target.error(error), session.epoch).await?,
-            }
-        }
-        Ok(())
-    }
-
     /// Lists the parent, through the request that is in flight already if there is one.
     async fn siblings(
         &self,
+        budget: &mut Budget<'_>,
         parent: &str,
         mut in_flight: Option<RawFuture<zk_curator_client::Children>>,
     ) -> Result<Vec<String>> {
-        let mut budget = Budget::new(self.target.zk.core());
         loop {
-            let session = self.target.session()?;
-            match in_flight.take().unwrap_or_else(|| session.raw.get_children(parent)).await {
+            let attempt = self.target.attempt(budget)?;
+            match in_flight.take().unwrap_or_else(|| attempt.raw.get_children(parent)).await {
                 Ok(children) => return Ok(children.names),
                 // The parent is gone, and the node with it.
                 Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(Vec::new()),
-                Err(error) => budget.spend(self.target.error(error), session.epoch).await?,
+                Err(error) => {
+                    budget.spend(self.target.failed(&attempt, error), attempt.session.epoch).await?;
+                }
             }
         }
     }
 }
+
+impl Options {
+    /// Refuses what contradicts itself.
+    fn check<R>(&self, target: &Target<R>, owned: bool) -> Result<()> {
+        let why = if self.accepts_existing() && self.mode.is_sequential() {
+            "a sequential create always makes a new node"
+        } else if self.accepts_existing() && owned {
+            "an owned node is one that nobody else has created"
+        } else {
+            return Ok(());
+        };
+        Err(target.error(RawError::InvalidArgument(why)))
+    }
+
+    const fn accepts_existing(&self) -> bool {
+        self.idempotent || self.or_set_data.is_some()
+    }
+}
+
+call_options!(CreateBuilder<R>);
 
 awaits!(CreateBuilder => Created, |this| this.run(false, false).await.map(|(node, _)| node.leak()));
 awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, false).await.map(|(node, _)| node));

@@ -1,8 +1,9 @@
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zk_curator_client::{Error as RawError, ErrorCode};
 
-use super::{RACE_ROUNDS, Target, awaits};
+use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options};
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::janitor::{Chore, Deletion};
@@ -10,6 +11,9 @@ use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
 use crate::schema::Intent;
+
+/// How many requests are in flight while descendants are deleted, unless a builder says otherwise.
+pub(crate) const FAN_OUT: usize = 64;
 
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
 ///
@@ -29,16 +33,18 @@ pub struct DeleteBuilder {
     quietly: bool,
     guaranteed: bool,
     with_children: bool,
+    fan_out: usize,
 }
 
 impl DeleteBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self {
             target: Target::new(zk, "delete", path),
             version: None,
             quietly: false,
             guaranteed: false,
             with_children: false,
+            fan_out: FAN_OUT,
         }
     }
 
@@ -54,6 +60,11 @@ impl DeleteBuilder {
         self
     }
 
+    /// [`quietly`](Self::quietly), by the name that says what it is for: a delete that may be called again.
+    pub const fn idempotent(self) -> Self {
+        self.quietly()
+    }
+
     /// Goes on in the background, until it succeeds or cannot, when the connection fails for longer than the
     /// retry policy allows or the future is dropped. The error is returned all the same.
     pub const fn guaranteed(mut self) -> Self {
@@ -61,22 +72,31 @@ impl DeleteBuilder {
         self
     }
 
-    /// Deletes all descendants first. Fails with `NotEmpty` when somebody creates new ones for ever.
+    /// Deletes all descendants first, many at a time. Fails with `NotEmpty` when somebody creates new ones for
+    /// ever. What fails half-way leaves the node and some of its descendants.
+    ///
+    /// The names of all descendants are in memory meanwhile.
     pub const fn deleting_children(mut self) -> Self {
         self.with_children = true;
+        self
+    }
+
+    /// How many requests are in flight at most while descendants are deleted, from 1. Default 64.
+    pub const fn max_in_flight(mut self, requests: usize) -> Self {
+        self.fan_out = if requests == 0 { 1 } else { requests };
         self
     }
 
     async fn run(self) -> Result<()> {
         let path = self.target.server_path()?;
         self.target.admit(Intent::Delete)?;
-        let mut budget = Budget::new(self.target.zk.core());
+        let mut budget = self.target.budget();
         let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
         let mut unknown: Option<Error> = None;
         let mut sweeps = 0;
         loop {
-            let session = self.target.session().map_err(|closed| unknown.clone().unwrap_or(closed))?;
-            let mut error = match guarantee.delete(&session).await {
+            let attempt = self.target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
+            let mut error = match guarantee.delete(&attempt).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
                 // Gone, which is all that was asked for.
@@ -87,42 +107,47 @@ impl DeleteBuilder {
             };
             if error == RawError::Refused(ErrorCode::NotEmpty) && self.with_children && sweeps < RACE_ROUNDS {
                 sweeps += 1;
-                error = match delete_children(&*session.raw, &path).await {
+                error = match delete_children(&*attempt.raw, &path, self.fan_out).await {
                     Ok(()) => continue,
                     Err(error) => error,
                 };
             } else if error.may_have_applied() {
-                let error = self.target.error(error.clone());
+                let error = self.target.failed(&attempt, error.clone());
                 if self.version.is_none() && !self.quietly && !self.guaranteed {
-                    return self.resolve(error).await;
+                    return self.resolve(&mut budget, &path, error).await;
                 }
                 unknown.get_or_insert(error);
             }
-            let error = self.target.error(error);
+            let error = self.target.failed(&attempt, error);
             if !error.is_retryable() && !error.is_session_lost() {
                 guarantee.session = None;
             }
             // What is refused the second time may be so because of the first.
-            budget.spend(error, session.epoch).await.map_err(|last| unknown.take().unwrap_or(last))?;
+            budget
+                .spend(error, attempt.session.epoch)
+                .await
+                .map_err(|last| unknown.take().unwrap_or(last))?;
         }
     }
 
     /// After an unknown outcome: the node is gone, or `error` stands.
-    async fn resolve(&self, error: Error) -> Result<()> {
+    async fn resolve(&self, budget: &mut Budget<'_>, path: &str, error: Error) -> Result<()> {
         // The server that answers now may lag behind the one that did not.
-        let look = |session: &Session, path: &str| -> RawFuture<_> {
-            let (synced, stat) = (session.raw.sync(path), session.raw.exists(path));
+        let look = |raw: &dyn RawClient, path: &str| -> RawFuture<_> {
+            let (synced, stat) = (raw.sync(path), raw.exists(path));
             Box::pin(async move {
                 synced.await?;
                 stat.await
             })
         };
-        match self.target.read(look).await {
+        match self.target.read_within(budget, path, look).await {
             Ok(None) => Ok(()),
             _ => Err(error),
         }
     }
 }
+
+call_options!(DeleteBuilder);
 
 awaits!(DeleteBuilder => (), |this| this.run().await);
 
@@ -135,9 +160,9 @@ struct Guarantee<'a> {
 }
 
 impl Guarantee<'_> {
-    async fn delete(&mut self, session: &Arc<Session>) -> Result<(), RawError> {
-        self.session = Some(Arc::clone(session));
-        let answer = self.request.insert(session.raw.delete(self.path, self.builder.version)).await;
+    async fn delete(&mut self, attempt: &Attempt) -> Result<(), RawError> {
+        self.session = Some(Arc::clone(&attempt.session));
+        let answer = self.request.insert(attempt.raw.delete(self.path, self.builder.version)).await;
         self.request = None;
         if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
             self.session = None;
@@ -162,28 +187,42 @@ impl Drop for Guarantee<'_> {
     }
 }
 
-/// Deletes everything below `root`, deepest first, without recursion. Children that come or go meanwhile are
-/// no error; the caller looks again.
-pub(crate) async fn delete_children(raw: &dyn RawClient, root: &str) -> Result<(), RawError> {
-    let mut stack = vec![(root.to_owned(), false)];
-    while let Some((path, emptied)) = stack.pop() {
-        if emptied {
-            match raw.delete(&path, None).await {
-                Ok(()) | Err(RawError::Refused(ErrorCode::NoNode | ErrorCode::NotEmpty)) => {}
-                Err(error) => return Err(error),
-            }
-            continue;
-        }
-        let names = match raw.get_children(&path).await {
-            Ok(children) => children.names,
-            Err(RawError::Refused(ErrorCode::NoNode)) => continue,
+/// Deletes everything below `root`, with at most `in_flight` requests under way. Children that come or go
+/// meanwhile are no error; the caller looks again.
+pub(crate) async fn delete_children(
+    raw: &dyn RawClient,
+    root: &str,
+    in_flight: usize,
+) -> Result<(), RawError> {
+    // Parents come before their children.
+    let mut found = Vec::new();
+    let mut next = 0;
+    let mut lists = VecDeque::from([(root.to_owned(), raw.get_children(root))]);
+    while let Some((parent, list)) = lists.pop_front() {
+        match list.await {
+            Ok(children) => found.extend(children.names.iter().map(|name| join(&parent, name))),
+            Err(RawError::Refused(ErrorCode::NoNode)) => {}
             Err(error) => return Err(error),
-        };
-        let children: Vec<_> = names.iter().map(|name| (join(&path, name), false)).collect();
-        if path != root {
-            stack.push((path, true));
         }
-        stack.extend(children);
+        while lists.len() < in_flight && next < found.len() {
+            lists.push_back((found[next].clone(), raw.get_children(&found[next])));
+            next += 1;
+        }
     }
-    Ok(())
+    // A session's requests are applied in the order in which they are sent: children first.
+    let mut deletes = VecDeque::new();
+    loop {
+        while deletes.len() < in_flight
+            && let Some(path) = found.pop()
+        {
+            deletes.push_back(raw.delete(&path, None));
+        }
+        let Some(delete) = deletes.pop_front() else {
+            return Ok(());
+        };
+        match delete.await {
+            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode | ErrorCode::NotEmpty)) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }

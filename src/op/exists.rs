@@ -1,7 +1,11 @@
-use zk_curator_client::Stat;
+use zk_curator_client::{OneshotWatch, Stat};
 
-use super::{Target, awaits, output};
+use super::parents::{Parents, create_parents};
+use super::{Target, awaits, call_options, output};
+use crate::error::Result;
 use crate::framework::CuratorFramework;
+use crate::path::split;
+use crate::raw::{RawClient, RawFuture};
 use crate::schema::Intent;
 use crate::watch::Watched;
 
@@ -10,27 +14,50 @@ use crate::watch::Watched;
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ExistsBuilder<R = output::Plain> {
     target: Target<R>,
+    parents: Parents,
 }
 
 impl ExistsBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "exists", path) }
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
+        Self { target: Target::new(zk, "exists", path), parents: Parents::default() }
     }
 
     /// **Awaiting returns** a [`Watched`] `Option<Stat>`: the watch fires when the node is created or deleted,
     /// or its data change.
     pub fn watched(self) -> ExistsBuilder<output::Watched> {
-        ExistsBuilder { target: self.target.into() }
+        ExistsBuilder { target: self.target.into(), parents: self.parents }
     }
 }
 
+impl<R> ExistsBuilder<R> {
+    super::parents::parent_options!();
+
+    /// Reads, and creates the parents of a node that does not exist if that was asked for.
+    async fn run<T>(
+        &self,
+        send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
+        missing: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        let path = self.target.server_path()?;
+        let mut budget = self.target.budget();
+        let answer = self.target.read_within(&mut budget, &path, send).await?;
+        if self.parents.are_wanted() && missing(&answer) {
+            create_parents(&self.target, &mut budget, split(&path).0, &self.parents).await?;
+        }
+        Ok(answer)
+    }
+}
+
+call_options!(ExistsBuilder<R>);
+
 awaits!(ExistsBuilder => Option<Stat>, |this| {
     this.target.admit(Intent::Read { watched: false })?;
-    this.target.read(|session, path| session.raw.exists(path)).await
+    this.run(|raw, path| raw.exists(path), Option::is_none).await
 });
 
 awaits!(ExistsBuilder<output::Watched> => Watched<Option<Stat>>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
-    let (stat, watch) = this.target.read(|session, path| session.raw.exists_watched(path)).await?;
+    let missing = |answer: &(Option<Stat>, OneshotWatch)| answer.0.is_none();
+    let (stat, watch) = this.run(|raw, path| raw.exists_watched(path), missing).await?;
     Ok(Watched::new(stat, watch, this.target.zk.ns()))
 });

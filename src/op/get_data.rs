@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, output};
+use super::{Target, awaits, call_options, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -16,7 +16,7 @@ pub struct GetDataBuilder<R = output::Plain> {
 }
 
 impl GetDataBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self { target: Target::new(zk, "get_data", path), decompressed: None }
     }
 
@@ -52,10 +52,12 @@ impl<R> GetDataBuilder<R> {
 
     async fn read(&self) -> Result<(Bytes, Stat)> {
         self.target.admit(Intent::Read { watched: false })?;
-        let answer = self.target.read(|session, path| session.raw.get_data(path)).await?;
+        let answer = self.target.read(|raw, path| raw.get_data(path)).await?;
         Ok((self.target.decompress(self.decompressed, answer.data)?, answer.stat))
     }
 }
+
+call_options!(GetDataBuilder<R>);
 
 awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data));
 
@@ -63,7 +65,7 @@ awaits!(GetDataBuilder<output::WithStat> => (Bytes, Stat), |this| this.read().aw
 
 awaits!(GetDataBuilder<output::Watched> => Watched<(Bytes, Stat)>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
-    let (answer, watch) = this.target.read(|session, path| session.raw.get_data_watched(path)).await?;
+    let (answer, watch) = this.target.read(|raw, path| raw.get_data_watched(path)).await?;
     let data = this.target.decompress(this.decompressed, answer.data)?;
     Ok(Watched::new((data, answer.stat), watch, this.target.zk.ns()))
 });

@@ -13,40 +13,52 @@
 //!   error if the repetition is refused; anything else fails, with
 //!   [`may_have_applied`](crate::Error::may_have_applied).
 
+mod acl;
+mod call;
 mod children;
+mod containers;
 mod create;
 mod delete;
+mod ensemble;
 mod exists;
+mod fan_out;
 mod get_data;
+mod parents;
 pub(crate) mod protected;
 mod set_data;
 mod sync;
 mod transaction;
+mod transaction_op;
+mod watches;
 
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tracing::Instrument;
 
+pub use acl::{GetAclBuilder, SetAclBuilder};
+pub(crate) use call::{Attempt, Call, call_options};
 pub use children::ChildrenBuilder;
+pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
 pub use delete::DeleteBuilder;
-pub(crate) use delete::delete_children;
+pub(crate) use delete::{FAN_OUT, delete_children};
+pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
+pub use fan_out::fan_out;
 pub use get_data::GetDataBuilder;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;
+pub use transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 use crate::error::{Error, Result};
-use crate::framework::{CuratorFramework, Session};
-use crate::raw::RawFuture;
-use crate::retry::Budget;
+use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 
 /// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
@@ -111,17 +123,25 @@ pub(crate) struct Target<R = output::Plain> {
     pub(crate) zk: CuratorFramework,
     pub(crate) operation: &'static str,
     pub(crate) path: String,
+    pub(crate) call: Call,
     output: PhantomData<fn() -> R>,
 }
 
 impl<R> Target<R> {
-    pub(crate) const fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
-        Self { zk, operation, path, output: PhantomData }
+    pub(crate) fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
+        let call = zk.call().clone();
+        Self { zk, operation, path, call, output: PhantomData }
     }
 
     /// The same for another output.
     pub(crate) fn into<S>(self) -> Target<S> {
-        Target::new(self.zk, self.operation, self.path)
+        Target {
+            zk: self.zk,
+            operation: self.operation,
+            path: self.path,
+            call: self.call,
+            output: PhantomData,
+        }
     }
 
     /// The path on the server.
@@ -130,10 +150,6 @@ impl<R> Target<R> {
             Ok(()) => Ok(self.zk.ns().apply(&self.path)),
             Err(why) => Err(Error::invalid_path(self.operation, self.path.as_str(), why)),
         }
-    }
-
-    pub(crate) fn session(&self) -> Result<Arc<Session>> {
-        self.zk.core().session(self.operation, &self.path)
     }
 
     pub(crate) fn error(&self, error: zk_curator_client::Error) -> Error {
@@ -153,19 +169,6 @@ impl<R> Target<R> {
     /// The data as they were before they were stored.
     pub(crate) fn decompress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
         self.zk.core().compression().decompress(self.operation, &self.path, wanted, data)
-    }
-
-    /// Sends a read, and sends it again as long as the retry policy allows.
-    pub(crate) async fn read<T>(&self, send: impl Fn(&Session, &str) -> RawFuture<T>) -> Result<T> {
-        let path = self.server_path()?;
-        let mut budget = Budget::new(self.zk.core());
-        loop {
-            let session = self.session()?;
-            match send(&session, &path).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => budget.spend(self.error(error), session.epoch).await?,
-            }
-        }
     }
 }
 

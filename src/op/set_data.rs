@@ -1,8 +1,8 @@
 use bytes::Bytes;
-use zk_curator_client::{Error as RawError, ErrorCode, Stat};
+use zk_curator_client::Stat;
 
-use super::{Target, awaits};
-use crate::error::Result;
+use super::{Target, awaits, call_options};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::retry::Budget;
 use crate::schema::Intent;
@@ -10,25 +10,37 @@ use crate::schema::Intent;
 /// Replaces the data of a node. Fails with `NoNode`, `BadVersion`, `TooLarge`.
 ///
 /// With a version, it is repeated after an unknown outcome. Without one it is not, because a repetition could
-/// overwrite what somebody else has written since; it then fails with
-/// [`may_have_applied`](crate::Error::may_have_applied).
+/// overwrite what somebody else has written since, unless it is [`idempotent`](Self::idempotent); it then fails
+/// with [`may_have_applied`](crate::Error::may_have_applied).
+///
+/// # Cancel safety
+/// Once polled, the data may be replaced.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SetDataBuilder {
     target: Target,
     data: Bytes,
     version: Option<i32>,
+    idempotent: bool,
     compressed: Option<bool>,
 }
 
 impl SetDataBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String, data: Bytes) -> Self {
-        Self { target: Target::new(zk, "set_data", path), data, version: None, compressed: None }
+    pub(crate) fn new(zk: CuratorFramework, path: String, data: Bytes) -> Self {
+        let target = Target::new(zk, "set_data", path);
+        Self { target, data, version: None, idempotent: false, compressed: None }
     }
 
     /// The version that the data must have. Default: any.
     pub const fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// Succeeds, too, when the node has the data already: with a version if it is of the next one, which this
+    /// write or an equal one has made. Repeats a write without a version after an unknown outcome.
+    pub const fn idempotent(mut self) -> Self {
+        self.idempotent = true;
         self
     }
 
@@ -48,32 +60,52 @@ impl SetDataBuilder {
         let path = self.target.server_path()?;
         self.target.admit(Intent::Write { data: &self.data, acl: &[] })?;
         self.data = self.target.compress(self.compressed, self.data)?;
-        let mut budget = Budget::new(self.target.zk.core());
-        let mut unknown = None;
-        loop {
-            let session = self.target.session()?;
-            match session.raw.set_data(&path, &self.data, self.version).await {
-                Ok(stat) => return Ok(stat),
-                // Refused the second time: the first may be why.
-                Err(RawError::Refused(ErrorCode::BadVersion | ErrorCode::NoNode)) if unknown.is_some() => {
-                    return unknown.map_or_else(|| Err(self.target.error(RawError::UnexpectedAnswer)), Err);
-                }
-                Err(error) => {
-                    let error = self.target.error(error);
-                    if error.may_have_applied() {
-                        if self.version.is_none() {
-                            return Err(error);
-                        }
-                        unknown.get_or_insert_with(|| error.clone());
-                    }
-                    budget
-                        .spend(error, session.epoch)
-                        .await
-                        .map_err(|last| unknown.take().unwrap_or(last))?;
-                }
-            }
-        }
+        let write = Write { data: &self.data, version: self.version, idempotent: self.idempotent };
+        write.run(&self.target, &mut self.target.budget(), &path).await
     }
 }
+
+/// A replacement of data, by itself or as part of a create.
+pub(super) struct Write<'a> {
+    pub(super) data: &'a Bytes,
+    pub(super) version: Option<i32>,
+    pub(super) idempotent: bool,
+}
+
+impl Write<'_> {
+    /// `path` is the server's.
+    pub(super) async fn run<R>(
+        &self,
+        target: &Target<R>,
+        budget: &mut Budget<'_>,
+        path: &str,
+    ) -> Result<Stat> {
+        let repeatable = self.idempotent || self.version.is_some();
+        let written =
+            target.write(budget, repeatable, |raw| raw.set_data(path, self.data, self.version)).await;
+        match written {
+            Err(error) if self.may_be_done(&error) && target.zk.state().is_connected() => {
+                let present = target.read_within(budget, path, |raw, path| raw.get_data(path)).await;
+                match present {
+                    Ok(present) if self.is_done(&present) => Ok(present.stat),
+                    _ => Err(error),
+                }
+            }
+            written => written,
+        }
+    }
+
+    fn may_be_done(&self, error: &Error) -> bool {
+        let refused = error.kind() == ErrorKind::BadVersion;
+        self.idempotent && self.version.is_some() && (refused || error.may_have_applied())
+    }
+
+    fn is_done(&self, present: &zk_curator_client::Data) -> bool {
+        let next = self.version.map(|version| version.wrapping_add(1));
+        next == Some(present.stat.version) && present.data == *self.data
+    }
+}
+
+call_options!(SetDataBuilder);
 
 awaits!(SetDataBuilder => Stat, |this| this.run().await);

@@ -1,4 +1,4 @@
-use super::{Target, awaits};
+use super::{Target, awaits, call_options};
 use crate::framework::CuratorFramework;
 
 /// Brings the server up to date with the leader.
@@ -9,9 +9,10 @@ pub struct SyncBuilder {
 }
 
 impl SyncBuilder {
-    pub(crate) const fn new(zk: CuratorFramework, path: String) -> Self {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self { target: Target::new(zk, "sync", path) }
     }
 }
 
-awaits!(SyncBuilder => (), |this| this.target.read(|session, path| session.raw.sync(path)).await);
+call_options!(SyncBuilder);
+awaits!(SyncBuilder => (), |this| this.target.read(|raw, path| raw.sync(path)).await);

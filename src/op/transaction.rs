@@ -1,16 +1,14 @@
 use std::future::IntoFuture;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op, OpResult};
+use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult};
 
-use super::{OpFuture, Target};
+use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+use super::{Attempt, OpFuture, Target, call_options};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{CuratorFramework, Session};
+use crate::framework::CuratorFramework;
 use crate::owned_node::Ownership;
-use crate::path::validate_create;
 use crate::retry::Budget;
-use crate::schema::Intent;
 
 /// Operations of which all are applied, or none.
 ///
@@ -30,13 +28,13 @@ use crate::schema::Intent;
 #[must_use = "nothing is sent until it is committed and awaited"]
 pub struct Transaction {
     target: Target,
-    ops: Vec<Op>,
+    ops: Vec<TransactionOp>,
     /// What has to be ours for it to be applied.
     fences: Vec<Ownership>,
 }
 
 impl Transaction {
-    pub(crate) const fn new(zk: CuratorFramework) -> Self {
+    pub(crate) fn new(zk: CuratorFramework) -> Self {
         Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new(), fences: Vec::new() }
     }
 
@@ -45,40 +43,50 @@ impl Transaction {
         Self { fences: vec![fence], ..Self::new(zk) }
     }
 
+    /// Adds an operation: a [`CreateOp`], [`SetDataOp`], [`DeleteOp`] or [`CheckOp`] with all their options. The
+    /// methods below are short for those without.
+    pub fn with(mut self, op: impl Into<TransactionOp>) -> Self {
+        let op = op.into();
+        if self.target.path.is_empty() {
+            op.path().clone_into(&mut self.target.path);
+        }
+        self.ops.push(op);
+        self
+    }
+
     /// Checks that a node exists and has this version; `None` for any.
     pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.push(Op::Check { path: path.into(), version })
+        self.with(CheckOp::new(path).of(version))
     }
 
     /// Creates a persistent node.
     pub fn create(self, path: impl Into<String>, data: impl Into<Bytes>) -> Self {
-        self.create_with_mode(path, data, CreateMode::Persistent)
+        self.with(CreateOp::new(path).data(data))
     }
 
     /// Creates a node of a kind without a time to live.
     pub fn create_with_mode(self, path: impl Into<String>, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        let acl = Acl::open_unsafe();
-        self.push(Op::Create { path: path.into(), data: data.into(), acl, mode, ttl: None })
+        self.with(CreateOp::new(path).data(data).mode(mode))
     }
 
     /// Replaces the data of a node.
     pub fn set_data(self, path: impl Into<String>, data: impl Into<Bytes>) -> Self {
-        self.push(Op::SetData { path: path.into(), data: data.into(), version: None })
+        self.with(SetDataOp::new(path, data))
     }
 
     /// Replaces the data of a node that must have this version.
     pub fn set_data_if(self, path: impl Into<String>, data: impl Into<Bytes>, version: i32) -> Self {
-        self.push(Op::SetData { path: path.into(), data: data.into(), version: Some(version) })
+        self.with(SetDataOp::new(path, data).version(version))
     }
 
     /// Deletes a node.
     pub fn delete(self, path: impl Into<String>) -> Self {
-        self.push(Op::Delete { path: path.into(), version: None })
+        self.with(DeleteOp::new(path))
     }
 
     /// Deletes a node that must have this version.
     pub fn delete_if(self, path: impl Into<String>, version: i32) -> Self {
-        self.push(Op::Delete { path: path.into(), version: Some(version) })
+        self.with(DeleteOp::new(path).version(version))
     }
 
     /// Is only applied while another node of ours exists too, as with [`Ownership::fenced`]; else it fails with
@@ -96,71 +104,30 @@ impl Transaction {
         self.into_future()
     }
 
-    fn push(mut self, op: Op) -> Self {
-        if self.target.path.is_empty() {
-            op.path().clone_into(&mut self.target.path);
-        }
-        self.ops.push(op);
-        self
-    }
-
-    /// Asks the schemas, and compresses what is written if the framework is to.
-    fn prepare(&mut self) -> Result<()> {
-        let core = Arc::clone(self.target.zk.core());
-        for op in &mut self.ops {
-            let intent = match &*op {
-                Op::Create { mode, data, acl, .. } => Some(Intent::Create { mode: *mode, data, acl }),
-                Op::SetData { data, .. } => Some(Intent::Write { data, acl: &[] }),
-                Op::Delete { .. } => Some(Intent::Delete),
-                _ => None,
-            };
-            if let Some(intent) = intent {
-                core.schemas().admit(self.target.operation, op.path(), intent)?;
-            }
-            if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = op {
-                let plain = std::mem::take(data);
-                *data = core.compression().compress(self.target.operation, path, None, plain)?;
-            }
-        }
-        Ok(())
-    }
-
     async fn run(mut self) -> Result<Vec<OpResult>> {
-        self.prepare()?;
-        for op in &mut self.ops {
-            let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
-            let (Op::Create { path, .. }
-            | Op::Delete { path, .. }
-            | Op::SetData { path, .. }
-            | Op::Check { path, .. }) = op
-            else {
-                continue;
-            };
-            validate_create(path, sequential)
-                .map_err(|why| Error::invalid_path(self.target.operation, path.as_str(), why))?;
-            *path = self.target.zk.ns().apply_create(path, sequential);
-        }
         // The first operations, which the caller does not see.
         let namespace = self.target.zk.ns().clone();
         let checks =
             self.fences.iter().map(|fence| Op::Check { path: namespace.apply(fence.path()), version: None });
-        self.ops.splice(..0, checks);
+        let mut ops: Vec<_> = checks.collect();
+        for op in std::mem::take(&mut self.ops) {
+            ops.push(op.resolve(&self.target)?);
+        }
         let fenced = self.fences.len();
-        let mut budget = Budget::new(self.target.zk.core());
+        let mut budget = self.target.budget();
         let results = loop {
-            let session = self.session()?;
-            match session.raw.multi(&self.ops).await {
+            let attempt = self.attempt(&budget)?;
+            match attempt.raw.multi(&ops).await {
                 Ok(results) => break results,
                 Err(error) => {
-                    let error = self.error(error);
+                    let error = self.error(&attempt, &ops, error);
                     if error.may_have_applied() {
                         return Err(error);
                     }
-                    budget.spend(error, session.epoch).await?;
+                    budget.spend(error, attempt.session.epoch).await?;
                 }
             }
         };
-        let namespace = self.target.zk.ns();
         let visible = |result| match result {
             OpResult::Created { path, stat } => {
                 OpResult::Created { path: namespace.strip(&path).to_owned(), stat }
@@ -171,18 +138,18 @@ impl Transaction {
     }
 
     /// The session to send it in: what is fenced has to be applied in the session of the owned node.
-    fn session(&self) -> Result<Arc<Session>> {
-        let session = self.target.session()?;
-        match self.fences.iter().find(|fence| !fence.is_of(&session)) {
+    fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+        let attempt = self.target.attempt(budget)?;
+        match self.fences.iter().find(|fence| !fence.is_of(&attempt.session)) {
             Some(fence) => Err(self.ownership_lost(fence)),
-            None => Ok(session),
+            None => Ok(attempt),
         }
     }
 
     /// The error as the caller is to see it, who does not know of the fences.
-    fn error(&self, error: RawError) -> Error {
+    fn error(&self, attempt: &Attempt, ops: &[Op], error: RawError) -> Error {
         let fenced = self.fences.len();
-        match error {
+        match attempt.session.failure(self.target.zk.core(), error) {
             RawError::TransactionFailed { index, code } if index < fenced => {
                 if code == ErrorCode::NoNode {
                     self.ownership_lost(&self.fences[index])
@@ -191,7 +158,7 @@ impl Transaction {
                 }
             }
             RawError::TransactionFailed { index, code } => {
-                let path = self.ops.get(index).map_or(self.target.path.as_str(), Op::path);
+                let path = ops.get(index).map_or(self.target.path.as_str(), Op::path);
                 let path = self.target.zk.ns().strip(path);
                 let error = RawError::TransactionFailed { index: index - fenced, code };
                 Error::raw(self.target.operation, path, error)
@@ -205,6 +172,8 @@ impl Transaction {
         Error::new(ErrorKind::OwnershipLost, self.target.operation, fence.path())
     }
 }
+
+call_options!(Transaction);
 
 impl IntoFuture for Transaction {
     type Output = Result<Vec<OpResult>>;

@@ -16,7 +16,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_core::Stream;
 use zk_curator_client::{
-    Children, Created, Data, Error, OneshotWatch, Op, OpResult, SessionInfo, SessionState, Stat,
+    Acl, AclOf, AddWatchMode, Children, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
+    PersistentWatch, Reconfiguration, SessionInfo, SessionState, Stat, WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -39,6 +40,8 @@ pub struct SessionSettings {
     pub connection_timeout: Duration,
     /// How long closing tries to tell a server.
     pub close_timeout: Duration,
+    /// Whether a server in read-only mode will do.
+    pub read_only: bool,
 }
 
 /// Opens sessions.
@@ -68,8 +71,14 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
 /// Every request is queued **when its method is called**, in the order of the calls, and answered in that
 /// order; the future it returns only waits. Calls therefore neither wait nor need a runtime: `Drop`
 /// implementations use them. Errors say whether the request may have been applied.
+///
+/// What a client cannot do fails with [`Unimplemented`](ErrorCode::Unimplemented), as old servers say it; the methods
+/// that have a default do that.
 #[async_trait]
 pub trait RawClient: Debug + Send + Sync + 'static {
+    /// The same session, with a deadline for every request that is made through this handle: what is not answered in
+    /// this time from the call on fails with [`Error::DeadlineExceeded`].
+    fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient>;
     /// Follows the state.
     fn states(&self) -> RawStates;
     /// The session, once there is one.
@@ -102,9 +111,48 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn multi(&self, ops: &[Op]) -> RawFuture<Vec<OpResult>>;
     /// Adds an identity to this and every later connection.
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()>;
+    /// Answers the access control list of a node.
+    fn get_acl(&self, _path: &str) -> RawFuture<AclOf> {
+        unimplemented()
+    }
+    /// Replaces the access control list of a node.
+    fn set_acl(&self, _path: &str, _acl: &[Acl], _version: Option<i32>) -> RawFuture<Stat> {
+        unimplemented()
+    }
+    /// Adds a watch that stays.
+    fn add_watch(&self, _path: &str, _mode: AddWatchMode) -> RawFuture<PersistentWatch> {
+        unimplemented()
+    }
+    /// Removes all watches of a kind on a node.
+    fn remove_watches(&self, _path: &str, _watcher_type: WatcherType) -> RawFuture<()> {
+        unimplemented()
+    }
+    /// Answers the configuration of the ensemble, `/zookeeper/config` whatever the chroot.
+    fn get_config(&self) -> RawFuture<Data> {
+        unimplemented()
+    }
+    /// [`RawClient::get_config`] with a watch.
+    fn get_config_watched(&self) -> RawFuture<(Data, OneshotWatch)> {
+        unimplemented()
+    }
+    /// Changes the members of the ensemble, and answers the new configuration.
+    fn reconfig(&self, _change: &Reconfiguration) -> RawFuture<Data> {
+        unimplemented()
+    }
+    /// Replaces the servers, in the same chroot.
+    ///
+    /// # Errors
+    /// When the connect string is not valid, or this client cannot.
+    fn update_server_list(&self, _connect_string: &str) -> Result<(), Error> {
+        Err(Error::Refused(ErrorCode::Unimplemented))
+    }
     /// Closes the session, after the requests that were queued before.
     ///
     /// # Errors
     /// When no server could be told; the client is closed all the same.
     async fn close(&self) -> Result<(), Error>;
+}
+
+fn unimplemented<T>() -> RawFuture<T> {
+    Box::pin(async { Err(Error::Refused(ErrorCode::Unimplemented)) })
 }

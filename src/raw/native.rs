@@ -1,10 +1,12 @@
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_curator_client::{
-    Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error, OneshotWatch, Op, OpResult,
-    SessionInfo, Stat, TcpConnector, ZooKeeper,
+    Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
+    OneshotWatch, Op, OpResult, PersistentWatch, Reconfiguration, SessionInfo, Stat, TcpConnector,
+    WatcherType, ZooKeeper,
 };
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
@@ -81,6 +83,7 @@ impl RawClientFactory for NativeFactory {
             .session_timeout(settings.session_timeout)
             .disconnected(DisconnectedPolicy::Wait(settings.connection_timeout))
             .close_timeout(settings.close_timeout)
+            .read_only(settings.read_only)
             .connector(Arc::clone(&self.connector));
         #[cfg(feature = "sasl")]
         let builder = match &self.sasl {
@@ -100,6 +103,10 @@ impl RawClientFactory for NativeFactory {
 
 #[async_trait]
 impl RawClient for ZooKeeper {
+    fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient> {
+        Arc::new(Self::with_deadline(self, deadline))
+    }
+
     fn states(&self) -> RawStates {
         Box::pin(Self::states(self))
     }
@@ -164,6 +171,40 @@ impl RawClient for ZooKeeper {
 
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()> {
         Box::pin(Self::add_auth(self, scheme, auth))
+    }
+
+    fn get_acl(&self, path: &str) -> RawFuture<AclOf> {
+        Box::pin(Self::get_acl(self, path))
+    }
+
+    fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> RawFuture<Stat> {
+        Box::pin(Self::set_acl(self, path, acl, version))
+    }
+
+    fn add_watch(&self, path: &str, mode: AddWatchMode) -> RawFuture<PersistentWatch> {
+        let added = Self::add_watch(self, path, mode);
+        Box::pin(async move { added.await.map(|((), watch)| watch) })
+    }
+
+    fn remove_watches(&self, path: &str, watcher_type: WatcherType) -> RawFuture<()> {
+        Box::pin(Self::remove_watches(self, path, watcher_type))
+    }
+
+    fn get_config(&self) -> RawFuture<Data> {
+        Box::pin(Self::get_config(self))
+    }
+
+    fn get_config_watched(&self) -> RawFuture<(Data, OneshotWatch)> {
+        Box::pin(Self::get_config_watched(self))
+    }
+
+    fn reconfig(&self, change: &Reconfiguration) -> RawFuture<Data> {
+        Box::pin(Self::reconfig(self, change))
+    }
+
+    fn update_server_list(&self, connect_string: &str) -> Result<(), Error> {
+        Self::update_server_list(self, connect_string)
+            .map_err(|_| Error::InvalidArgument("a connect string that is not valid, or of another chroot"))
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -1,19 +1,31 @@
 //! When to try again.
+//!
+//! A [`RetryPolicy`] is set for the framework
+//! ([`CuratorFrameworkBuilder::retry`](crate::CuratorFrameworkBuilder::retry)), for a handle
+//! ([`CuratorFramework::with_retry`](crate::CuratorFramework::with_retry)) or for one call (`retry` of every
+//! builder). Each call has its own budget; calls that are made through a handle of a [`RetryScope`] share one.
 
+#[cfg(feature = "backoff")]
+mod backoff;
+mod budget;
 mod policies;
+mod scope;
+mod session_failed;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-
+#[cfg(feature = "backoff")]
+pub use backoff::BackoffRetry;
+pub(crate) use budget::Budget;
 pub use policies::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
     RetryUntilElapsed,
 };
+pub use scope::RetryScope;
+pub use session_failed::SessionFailedRetryPolicy;
 
-use crate::error::{Error, ErrorKind};
-use crate::framework::Core;
+use crate::error::Error;
 
 /// Decides whether and when a failed operation is tried again: a stateless function, shared by all operations.
 ///
@@ -26,48 +38,10 @@ pub trait RetryPolicy: Debug + Send + Sync + 'static {
     ///
     /// `retries` counts the retries so far, from zero; `elapsed` is the time since the first attempt began.
     fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration>;
-}
 
-/// What one operation has used up of its policy.
-pub(crate) struct Budget<'a> {
-    core: &'a Core,
-    retries: u32,
-    started: Instant,
-}
-
-impl<'a> Budget<'a> {
-    pub(crate) fn new(core: &'a Core) -> Self {
-        Self { core, retries: 0, started: Instant::now() }
-    }
-
-    /// Waits until the operation may be tried again, or returns the error for good.
-    ///
-    /// Call it only when a repetition is safe. After the loss of a session, which `epoch` tells, it waits for
-    /// the next one.
-    pub(crate) async fn spend(&mut self, error: Error, epoch: u64) -> Result<(), Error> {
-        // A request that has waited for the whole connection timeout does not wait for another one.
-        let waited_in_vain = error.kind() == ErrorKind::ConnectionLoss && !error.may_have_applied();
-        let repeatable = error.is_retryable() || error.kind() == ErrorKind::SessionExpired;
-        if !repeatable || (waited_in_vain && self.started.elapsed() >= self.core.connection_timeout()) {
-            return Err(error);
-        }
-        let Some(delay) = self.core.retry_policy().next_delay(self.retries, self.started.elapsed(), &error)
-        else {
-            return Err(error);
-        };
-        tracing::debug!(%error, retries = self.retries, ?delay, "retrying");
-        self.retries = self.retries.saturating_add(1);
-        let passed = async {
-            tokio::time::sleep(delay).await;
-            error.kind() != ErrorKind::SessionExpired
-                || timeout(self.core.connection_timeout(), self.core.session_after(epoch)).await.is_ok()
-        };
-        tokio::select! {
-            biased;
-            () = self.core.shutdown.cancelled() => {
-                Err(Error::new(ErrorKind::Closed, error.operation(), error.path()))
-            }
-            passed = passed => if passed { Ok(()) } else { Err(error) },
-        }
+    /// A policy with a memory answers a fresh copy of itself, which is asked instead of it for the rest of one
+    /// operation. Called when that has failed for the first time. Default: `None`, for a policy without one.
+    fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
+        None
     }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
-use zk_curator_client::{Error as RawError, SessionState};
+use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 
-use super::{Input, StateMachine};
+use super::{ConnectionState, Input, StateMachine};
+use crate::ensemble;
+use crate::error::Error;
 use crate::framework::{Core, Session};
 use crate::janitor;
 use crate::raw::RawStates;
@@ -40,10 +42,14 @@ pub(crate) async fn supervise(core: Arc<Core>) {
             () = &mut drained => break,
             over = follow(&core, &mut end.machine, session.raw.states()) => over,
             never = all(&mut farewells) => match never {},
+            never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
         // Guards learn of it no later than listeners.
         session.lost.cancel();
         pause = !matches!(over, SessionState::Expired(_));
+        if let (true, Some(why)) = (pause, over.end()) {
+            core.report(Error::raw("session", "", why));
+        }
         core.publish(end.machine.status());
         // A session that only we hold for over is in the way of others until the server knows.
         let lost = Arc::clone(&session.raw);
@@ -87,8 +93,20 @@ async fn all(farewells: &mut FuturesUnordered<impl Future<Output = Result<(), Ra
 
 /// Publishes the states of a session until it is over, and answers its last one.
 async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) -> SessionState {
+    let mut patience = None;
     loop {
-        let state = poll_fn(|cx| states.as_mut().poll_next(cx)).await.unwrap_or(SessionState::Closed);
+        let expired = async {
+            match patience {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
+            }
+        };
+        let state = tokio::select! {
+            biased;
+            state = poll_fn(|cx| states.as_mut().poll_next(cx)) => state.unwrap_or(SessionState::Closed),
+            // Given up before the client would do so.
+            () = expired => SessionState::Expired(ExpiredBy::Clock),
+        };
         let changed = machine.step(Input::Raw(state));
         if state.end().is_some() {
             info!(?state, "session over");
@@ -97,8 +115,19 @@ async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) 
         if changed {
             info!(state = ?machine.status().state, "connection state");
             core.publish(machine.status());
+            patience = patience_with(core, machine);
         }
     }
+}
+
+/// Until when a session that has just been suspended is held for alive, if that is before its timeout.
+fn patience_with(core: &Core, machine: &StateMachine) -> Option<Instant> {
+    let status = machine.status();
+    let percent = core.expiration_percent();
+    if status.state != ConnectionState::Suspended || percent >= 100 {
+        return None;
+    }
+    Instant::now().checked_add(status.session?.timeout.mul_f64(f64::from(percent) / 100.0))
 }
 
 async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
@@ -109,7 +138,7 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
         match core.open_session(epoch).await {
             Ok(session) => return session,
             Err(error) => {
-                warn!(%error, "no session could be opened");
+                core.report(Error::raw("session", "", error));
                 pause = true;
             }
         }

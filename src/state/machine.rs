@@ -52,7 +52,8 @@ impl StateMachine {
                 let last = self.last_session.replace(session.id);
                 self.status.session = Some(session);
                 match last {
-                    _ if before.is_connected() => before,
+                    // A read-only server may be followed by another one without a notice.
+                    _ if before.is_connected() && before != ConnectionState::ReadOnly => before,
                     None => ConnectionState::Connected,
                     Some(last) => ConnectionState::Reconnected { same_session: last == session.id },
                 }

@@ -1,5 +1,7 @@
 //! The state of the connection, as services see it.
 
+mod background;
+mod circuit_breaker;
 mod driver;
 mod machine;
 
@@ -7,8 +9,12 @@ use futures_core::Stream;
 use tokio::sync::watch;
 use zk_curator_client::SessionInfo;
 
+pub use background::BackgroundErrors;
+pub use circuit_breaker::CircuitBreaker;
 pub(crate) use driver::supervise;
 pub(crate) use machine::{Input, StateMachine};
+
+use crate::retry::RetryPolicy;
 
 /// Where the connection stands (`org.apache.curator.framework.state.ConnectionState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,39 +63,95 @@ pub struct ConnectionStatus {
     pub session: Option<SessionInfo>,
 }
 
+/// Which states are an error to those who do not fence what they do, such as leaders
+/// (`org.apache.curator.framework.state.ConnectionStateErrorPolicy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ConnectionStateErrorPolicy {
+    /// SUSPENDED and LOST: who hears nothing of the server assumes the worst.
+    #[default]
+    Standard,
+    /// LOST alone: what a session owns is ours until the session is over.
+    Session,
+}
+
+impl ConnectionStateErrorPolicy {
+    /// Whether the state is an error. The end of the framework is one in any case.
+    #[must_use]
+    pub const fn is_error(self, state: ConnectionState) -> bool {
+        match state {
+            ConnectionState::Suspended => matches!(self, Self::Standard),
+            ConnectionState::Lost | ConnectionState::Closed => true,
+            _ => false,
+        }
+    }
+}
+
+/// What is published: nobody who reads late misses the loss of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Published {
+    pub(crate) latest: ConnectionStatus,
+    last_lost: Option<ConnectionStatus>,
+}
+
+impl Published {
+    pub(crate) const fn new(latest: ConnectionStatus) -> Self {
+        Self { latest, last_lost: None }
+    }
+
+    pub(crate) fn push(&mut self, status: ConnectionStatus) {
+        self.latest = status;
+        if status.state == ConnectionState::Lost {
+            self.last_lost = Some(status);
+        }
+    }
+}
+
 /// Follows the [`ConnectionStatus`], beginning with the present one. [`StateWatch::into_stream`] makes it a
 /// [`Stream`].
 ///
-/// A slow reader may miss intermediate states, never the latest. [`ConnectionStatus::epoch`] shows that it has
-/// missed some, and [`ConnectionStatus::session_epoch`] that a session was lost among them. Ends after
-/// [`ConnectionState::Closed`].
+/// A slow reader may miss intermediate states, but neither the latest nor a [`ConnectionState::Lost`]: if sessions
+/// were lost since it looked last, the last of these comes before the latest state.
+/// [`ConnectionStatus::epoch`] shows that it has missed some states, and [`ConnectionStatus::session_epoch`] how many
+/// sessions have begun. Ends after [`ConnectionState::Closed`].
+///
+/// It holds no more than the last states and costs no task, however many follow.
 #[derive(Debug)]
 pub struct StateWatch {
-    receiver: watch::Receiver<ConnectionStatus>,
+    receiver: watch::Receiver<Published>,
+    /// The epoch that was told last.
+    told: Option<u64>,
     ended: bool,
 }
 
 impl StateWatch {
-    pub(crate) fn new(mut receiver: watch::Receiver<ConnectionStatus>) -> Self {
-        receiver.mark_changed();
-        Self { receiver, ended: false }
+    pub(crate) const fn new(receiver: watch::Receiver<Published>) -> Self {
+        Self { receiver, told: None, ended: false }
     }
 
     /// The present status.
     #[must_use]
     pub fn current(&self) -> ConnectionStatus {
-        *self.receiver.borrow()
+        self.receiver.borrow().latest
     }
 
-    /// The present status at the first call, then the latest at every change; `None` after the end.
+    /// The present status at the first call, then the latest at every change, or a loss that was missed; `None` after
+    /// the end.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<ConnectionStatus> {
-        if self.ended || self.receiver.changed().await.is_err() {
+        if self.ended {
             return None;
         }
-        Some(self.take())
+        let told = self.told;
+        let news = |published: &Published| told != Some(published.latest.epoch);
+        let published = *self.receiver.wait_for(news).await.ok()?;
+        let missed = |lost: &ConnectionStatus| told.is_some_and(|told| told < lost.epoch);
+        let status = published.last_lost.filter(missed).unwrap_or(published.latest);
+        self.told = Some(status.epoch);
+        self.ended = status.state == ConnectionState::Closed;
+        Some(status)
     }
 
     /// The same as a stream.
@@ -97,10 +159,10 @@ impl StateWatch {
         futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
     }
 
-    fn take(&mut self) -> ConnectionStatus {
-        let status = *self.receiver.borrow_and_update();
-        self.ended = status.state == ConnectionState::Closed;
-        status
+    /// The same, but spared the flapping of a bad network: see [`CircuitBreaker`]. `policy` says how long it lasts.
+    #[must_use]
+    pub fn circuit_breaking(self, policy: impl RetryPolicy) -> CircuitBreaker {
+        CircuitBreaker::new(self, policy)
     }
 
     /// The first status for which `wanted` holds, beginning with the present one; `None` if the framework is
@@ -109,13 +171,18 @@ impl StateWatch {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn until(&mut self, wanted: impl Fn(&ConnectionStatus) -> bool) -> Option<ConnectionStatus> {
+        let present = self.current();
+        if self.told.is_none_or(|told| told == present.epoch) {
+            self.told = Some(present.epoch);
+            self.ended |= present.state == ConnectionState::Closed;
+            if wanted(&present) {
+                return Some(present);
+            }
+        }
         loop {
-            let status = self.take();
+            let status = self.next().await?;
             if wanted(&status) {
                 return Some(status);
-            }
-            if self.ended || self.receiver.changed().await.is_err() {
-                return None;
             }
         }
     }

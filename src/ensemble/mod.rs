@@ -1,0 +1,7 @@
+//! The servers: what the ensemble says of itself, and whether the framework follows it.
+
+mod config;
+mod tracker;
+
+pub use config::{ConfigError, EnsembleConfig, EnsembleServer, ServerAddress};
+pub(crate) use tracker::track;

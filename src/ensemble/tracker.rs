@@ -1,0 +1,52 @@
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::EnsembleConfig;
+use crate::error::{Error, ErrorKind};
+use crate::framework::{Core, Session};
+
+const OP: &str = "ensemble_tracker";
+/// The pause after a failed look.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Follows the configuration of the ensemble for as long as a session lives, and makes its members the servers of
+/// this session and of later ones.
+pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
+    loop {
+        let error = match session.raw.get_config_watched().await {
+            Ok((config, watch)) => {
+                let followed = match EnsembleConfig::parse(&config.data) {
+                    Ok(config) => follow(core, &config),
+                    Err(why) => Err(Error::new(ErrorKind::Malformed, OP, "").with_source(why)),
+                };
+                if let Err(error) = followed {
+                    core.report(error);
+                }
+                match watch.await {
+                    Ok(_) => continue,
+                    // The session is over, and this with it.
+                    Err(_) => pending().await,
+                }
+            }
+            Err(error) => Error::raw(OP, "", error),
+        };
+        if !error.is_retryable() {
+            // No permission, or a raw client that cannot.
+            core.report(error);
+            pending::<()>().await;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn follow(core: &Core, config: &EnsembleConfig) -> Result<(), Error> {
+    // A standalone server has no members: the servers stay as they are.
+    let Some(servers) = config.connect_string() else {
+        return Ok(());
+    };
+    let present = core.connect_string();
+    let chroot = present.find('/').map_or("", |at| &present[at..]);
+    core.set_connect_string(OP, &format!("{servers}{chroot}"))
+}

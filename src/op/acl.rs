@@ -1,0 +1,69 @@
+use zk_curator_client::{Acl, Stat};
+
+use super::{Target, awaits, call_options, output};
+use crate::framework::CuratorFramework;
+
+/// Reads the access control list of a node. Fails with `NoNode`, `NoAuth`.
+///
+/// To those who may not change it, passwords of the scheme `digest` are shown as `x`.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct GetAclBuilder<R = output::Plain> {
+    target: Target<R>,
+}
+
+impl GetAclBuilder {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
+        Self { target: Target::new(zk, "get_acl", path) }
+    }
+
+    /// **Awaiting returns** `(Vec<Acl>, Stat)`.
+    pub fn with_stat(self) -> GetAclBuilder<output::WithStat> {
+        GetAclBuilder { target: self.target.into() }
+    }
+}
+
+call_options!(GetAclBuilder<R>);
+
+awaits!(GetAclBuilder => Vec<Acl>, |this| {
+    this.target.read(|raw, path| raw.get_acl(path)).await.map(|answer| answer.acl)
+});
+
+awaits!(GetAclBuilder<output::WithStat> => (Vec<Acl>, Stat), |this| {
+    this.target.read(|raw, path| raw.get_acl(path)).await.map(|answer| (answer.acl, answer.stat))
+});
+
+/// Replaces the access control list of a node. Fails with `NoNode`, `BadVersion`, `InvalidAcl`, `NoAuth`.
+///
+/// With a version, it is repeated after an unknown outcome. Without one it is not, and fails with
+/// [`may_have_applied`](crate::Error::may_have_applied).
+///
+/// # Cancel safety
+/// Once polled, the list may be replaced.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct SetAclBuilder {
+    target: Target,
+    acl: Vec<Acl>,
+    version: Option<i32>,
+}
+
+impl SetAclBuilder {
+    pub(crate) fn new(zk: CuratorFramework, path: String, acl: Vec<Acl>) -> Self {
+        Self { target: Target::new(zk, "set_acl", path), acl, version: None }
+    }
+
+    /// The version that the list must have ([`Stat::aversion`]), which is not that of the data. Default: any.
+    pub const fn version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+}
+
+call_options!(SetAclBuilder);
+
+awaits!(SetAclBuilder => Stat, |this| {
+    let path = this.target.server_path()?;
+    let send = |raw: &dyn crate::raw::RawClient| raw.set_acl(&path, &this.acl, this.version);
+    this.target.write(&mut this.target.budget(), this.version.is_some(), send).await
+});

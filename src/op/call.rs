@@ -1,0 +1,153 @@
+//! What an operation is called with, and one attempt at it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_curator_client::Error as RawError;
+
+use super::Target;
+use crate::error::{Error, Result};
+use crate::framework::{Core, Session};
+use crate::raw::{RawClient, RawFuture};
+use crate::retry::{Budget, RetryPolicy, RetryScope};
+
+/// What a handle or a builder says in place of the framework's settings.
+#[derive(Clone, Default)]
+pub(crate) struct Call {
+    pub(crate) retry: Option<Arc<dyn RetryPolicy>>,
+    pub(crate) scope: Option<RetryScope>,
+    /// How long the whole call may take.
+    pub(crate) deadline: Option<Duration>,
+    /// The only session that it may be made in.
+    pub(crate) session_epoch: Option<u64>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// A session, and what requests of one attempt are sent through: it ends with the call's deadline.
+pub(crate) struct Attempt {
+    pub(crate) session: Arc<Session>,
+    pub(crate) raw: Arc<dyn RawClient>,
+}
+
+impl<R> Target<R> {
+    /// What the operation may use up. Its time begins now.
+    pub(crate) fn budget(&self) -> Budget<'_> {
+        Budget::new(self.zk.core(), &self.call)
+    }
+
+    /// The next attempt, in the present session.
+    pub(crate) fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+        let session = self.zk.core().session(self.operation, &self.path)?;
+        if self.call.session_epoch.is_some_and(|bound| bound != session.epoch) || self.is_over(&session) {
+            return Err(self.error(RawError::SessionExpired { sent: false }));
+        }
+        let raw = match budget.time_left() {
+            None => Arc::clone(&session.raw),
+            Some(Duration::ZERO) => return Err(self.error(RawError::DeadlineExceeded { sent: false })),
+            Some(left) => session.raw.with_deadline(left),
+        };
+        Ok(Attempt { session, raw })
+    }
+
+    /// Whether this is the session that the call is bound to, and it is lost.
+    fn is_over(&self, session: &Session) -> bool {
+        self.call.session_epoch.is_some() && session.lost.is_cancelled()
+    }
+
+    /// A failure of an attempt, as the caller is to see it.
+    pub(crate) fn failed(&self, attempt: &Attempt, error: RawError) -> Error {
+        self.error(attempt.session.failure(self.zk.core(), error))
+    }
+
+    /// Sends a read, and sends it again as long as the retry policy allows.
+    pub(crate) async fn read<T>(&self, send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>) -> Result<T> {
+        let path = self.server_path()?;
+        self.read_within(&mut self.budget(), &path, send).await
+    }
+
+    /// The same as part of a larger operation; `path` is the server's.
+    pub(crate) async fn read_within<T>(
+        &self,
+        budget: &mut Budget<'_>,
+        path: &str,
+        send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
+    ) -> Result<T> {
+        loop {
+            let attempt = self.attempt(budget)?;
+            match send(&*attempt.raw, path).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => budget.spend(self.failed(&attempt, error), attempt.session.epoch).await?,
+            }
+        }
+    }
+
+    /// Sends a write. After an unknown outcome it is sent again if it is `repeatable`. When that fails, and be it
+    /// because of the first attempt, the first error is the answer.
+    pub(crate) async fn write<T>(
+        &self,
+        budget: &mut Budget<'_>,
+        repeatable: bool,
+        send: impl Fn(&dyn RawClient) -> RawFuture<T>,
+    ) -> Result<T> {
+        let mut unknown: Option<Error> = None;
+        loop {
+            let attempt = self.attempt(budget).map_err(|last| unknown.clone().unwrap_or(last))?;
+            let error = match send(&*attempt.raw).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => self.failed(&attempt, error),
+            };
+            if error.may_have_applied() {
+                if !repeatable {
+                    return Err(error);
+                }
+                unknown.get_or_insert_with(|| error.clone());
+            }
+            budget
+                .spend(error, attempt.session.epoch)
+                .await
+                .map_err(|last| unknown.clone().unwrap_or(last))?;
+        }
+    }
+}
+
+impl Session {
+    /// The error of a request of this session. A session that the framework holds for lost is closed by it:
+    /// what fails because of that fails with the session.
+    pub(crate) fn failure(&self, core: &Core, error: RawError) -> RawError {
+        match error {
+            RawError::Closed { sent } if self.lost.is_cancelled() && !core.shutdown.is_cancelled() => {
+                RawError::SessionExpired { sent }
+            }
+            error => error,
+        }
+    }
+}
+
+/// The options that every call has, for a builder with a field `target`.
+macro_rules! call_options {
+    ($builder:ident $(<$parameter:ident>)?) => {
+        impl$(<$parameter>)? $builder$(<$parameter>)? {
+            /// The retry policy of this call. Default: that of the handle.
+            pub fn retry(mut self, policy: impl $crate::retry::RetryPolicy) -> Self {
+                self.target.call.retry = Some(std::sync::Arc::new(policy));
+                self
+            }
+
+            /// How long this call may take, retries and pauses included. Default: that of the handle.
+            ///
+            /// A request that is not answered by then fails with `OperationTimeout`; a call that fails for
+            /// another reason, and could only be tried again after the deadline, fails at once with that one.
+            pub const fn deadline(mut self, deadline: std::time::Duration) -> Self {
+                self.target.call.deadline = Some(deadline);
+                self
+            }
+        }
+    };
+}
+pub(crate) use call_options;

@@ -1,0 +1,36 @@
+use super::parents::{Parents, create_parents};
+use super::{Target, awaits, call_options};
+use crate::framework::CuratorFramework;
+use zk_curator_client::{Acl, CreateMode};
+
+/// Creates a node and everything that is missing above it, as containers, which the server removes when their
+/// last child is gone. Those that exist stay as they are.
+///
+/// # Cancel safety
+/// Once polled, some of them may be created.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct CreateContainersBuilder {
+    target: Target,
+    parents: Parents,
+}
+
+impl CreateContainersBuilder {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
+        let parents = Parents { mode: Some(CreateMode::Container), acl: None };
+        Self { target: Target::new(zk, "create_containers", path), parents }
+    }
+
+    /// The access control list. Default: that of the [provider](crate::acl::AclProvider).
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.parents.acl = Some(acl);
+        self
+    }
+}
+
+call_options!(CreateContainersBuilder);
+
+awaits!(CreateContainersBuilder => (), |this| {
+    let path = this.target.server_path()?;
+    create_parents(&this.target, &mut this.target.budget(), &path, &this.parents).await
+});

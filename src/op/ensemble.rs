@@ -1,0 +1,121 @@
+use zk_curator_client::{Data, Error as RawError, Reconfiguration};
+
+use super::{Target, awaits, call_options, output};
+use crate::ensemble::EnsembleConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::CuratorFramework;
+use crate::raw::RawClient;
+use crate::watch::Watched;
+
+/// Reads the configuration of the ensemble, `/zookeeper/config`, whatever namespace and chroot.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ConfigBuilder<R = output::Plain> {
+    target: Target<R>,
+}
+
+impl ConfigBuilder {
+    pub(crate) fn new(zk: CuratorFramework) -> Self {
+        Self { target: Target::new(zk, "get_config", String::new()) }
+    }
+
+    /// **Awaiting returns** a [`Watched`] [`EnsembleConfig`]: the watch fires when the configuration changes.
+    pub fn watched(self) -> ConfigBuilder<output::Watched> {
+        ConfigBuilder { target: self.target.into() }
+    }
+}
+
+fn config<R>(target: &Target<R>, answer: &Data) -> Result<EnsembleConfig> {
+    let malformed = |why| Error::new(ErrorKind::Malformed, target.operation, "").with_source(why);
+    EnsembleConfig::parse(&answer.data).map_err(malformed)
+}
+
+call_options!(ConfigBuilder<R>);
+
+awaits!(ConfigBuilder => EnsembleConfig, |this| {
+    let answer = this.target.read_within(&mut this.target.budget(), "", |raw, _| raw.get_config()).await?;
+    config(&this.target, &answer)
+});
+
+awaits!(ConfigBuilder<output::Watched> => Watched<EnsembleConfig>, |this| {
+    let send = |raw: &dyn RawClient, _: &str| raw.get_config_watched();
+    let (answer, watch) = this.target.read_within(&mut this.target.budget(), "", send).await?;
+    // Its path is the server's, whatever the namespace.
+    Ok(Watched::new(config(&this.target, &answer)?, watch, &crate::namespace::Namespace::default()))
+});
+
+/// Changes the members of the ensemble. The servers must have `reconfigEnabled`, and this client permission to
+/// write to `/zookeeper/config`.
+///
+/// Either some [join](Self::joining) and [leave](Self::leaving), or all [members](Self::members) are named. Fails
+/// with `InvalidArgument` if both or neither, `BadVersion`, `NoAuth`, and the codes `ReconfigDisabled`,
+/// `NewConfigNoQuorum`, `ReconfigInProgress`.
+///
+/// With a version, it is repeated after an unknown outcome. Without one it fails with
+/// [`may_have_applied`](crate::Error::may_have_applied).
+///
+/// # Cancel safety
+/// Once polled, the members may be changed.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ReconfigBuilder {
+    target: Target,
+    joining: Vec<String>,
+    leaving: Vec<String>,
+    members: Vec<String>,
+    version: Option<i64>,
+}
+
+impl ReconfigBuilder {
+    pub(crate) fn new(zk: CuratorFramework) -> Self {
+        let target = Target::new(zk, "reconfig", String::new());
+        Self { target, joining: Vec::new(), leaving: Vec::new(), members: Vec::new(), version: None }
+    }
+
+    /// Servers that join, or change, as in a configuration file: `server.4=host:2888:3888;2181`.
+    pub fn joining<S: Into<String>>(mut self, servers: impl IntoIterator<Item = S>) -> Self {
+        self.joining.extend(servers.into_iter().map(Into::into));
+        self
+    }
+
+    /// The ids of servers that leave: `4`.
+    pub fn leaving<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.leaving.extend(ids.into_iter().map(Into::into));
+        self
+    }
+
+    /// All members anew, as in a configuration file: `server.4=host:2888:3888;2181`.
+    pub fn members<S: Into<String>>(mut self, servers: impl IntoIterator<Item = S>) -> Self {
+        self.members.extend(servers.into_iter().map(Into::into));
+        self
+    }
+
+    /// The version that the configuration must have ([`EnsembleConfig::version`]). Default: any.
+    pub const fn from_config(mut self, version: i64) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    fn change(&self) -> Result<Reconfiguration> {
+        let Self { joining, leaving, members, version, .. } = self;
+        let (joining, leaving, members) = (joining.clone(), leaving.clone(), members.clone());
+        let version = *version;
+        match (joining.is_empty() && leaving.is_empty(), members.is_empty()) {
+            (true, false) => Ok(Reconfiguration::Members { members, version }),
+            (false, true) => Ok(Reconfiguration::Incremental { joining, leaving, version }),
+            _ => {
+                let why = "either members that join or leave, or all members";
+                Err(self.target.error(RawError::InvalidArgument(why)))
+            }
+        }
+    }
+}
+
+call_options!(ReconfigBuilder);
+
+awaits!(ReconfigBuilder => EnsembleConfig, |this| {
+    let change = this.change()?;
+    let send = |raw: &dyn RawClient| raw.reconfig(&change);
+    let answer = this.target.write(&mut this.target.budget(), this.version.is_some(), send).await?;
+    config(&this.target, &answer)
+});

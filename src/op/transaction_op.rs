@@ -1,0 +1,240 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_curator_client::{Acl, CreateMode, Op};
+
+use super::Target;
+use crate::error::{Error, Result};
+use crate::path::validate_create;
+use crate::schema::Intent;
+
+/// One operation of a [`Transaction`](super::Transaction): a [`CreateOp`], [`SetDataOp`], [`DeleteOp`] or
+/// [`CheckOp`].
+#[derive(Debug, Clone)]
+pub struct TransactionOp {
+    /// Its path is within the namespace.
+    op: Op,
+    /// Whether the data of a create are the framework's default.
+    default_data: bool,
+    /// Whether the ACL of a create is that of the provider.
+    default_acl: bool,
+    compressed: Option<bool>,
+}
+
+impl TransactionOp {
+    pub(super) fn path(&self) -> &str {
+        self.op.path()
+    }
+
+    /// The operation as it is sent.
+    pub(super) fn resolve<R>(self, target: &Target<R>) -> Result<Op> {
+        let Self { mut op, default_data, default_acl, compressed } = self;
+        let (core, namespace) = (target.zk.core(), target.zk.ns());
+        let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
+        validate_create(op.path(), sequential)
+            .map_err(|why| Error::invalid_path(target.operation, op.path(), why))?;
+        let server_path = namespace.apply_create(op.path(), sequential);
+        if let Op::Create { data, acl, .. } = &mut op {
+            if default_data {
+                *data = core.default_data();
+            }
+            if default_acl {
+                *acl = core.acl_of(&server_path);
+            }
+        }
+        let intent = match &op {
+            Op::Create { mode, data, acl, .. } => Some(Intent::Create { mode: *mode, data, acl }),
+            Op::SetData { data, .. } => Some(Intent::Write { data, acl: &[] }),
+            Op::Delete { .. } => Some(Intent::Delete),
+            _ => None,
+        };
+        if let Some(intent) = intent {
+            core.schemas().admit(target.operation, op.path(), intent)?;
+        }
+        if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
+            let plain = std::mem::take(data);
+            *data = core.compression().compress(target.operation, path, compressed, plain)?;
+        }
+        if let Op::Create { path, .. }
+        | Op::Delete { path, .. }
+        | Op::SetData { path, .. }
+        | Op::Check { path, .. } = &mut op
+        {
+            *path = server_path;
+        }
+        Ok(op)
+    }
+}
+
+impl From<Op> for TransactionOp {
+    /// As it is, but for its path, which is within the namespace.
+    fn from(op: Op) -> Self {
+        Self { op, default_data: false, default_acl: false, compressed: None }
+    }
+}
+
+/// Creates a node. [`OpResult::Created`](crate::OpResult::Created) is its result.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct CreateOp {
+    path: String,
+    data: Option<Bytes>,
+    acl: Option<Vec<Acl>>,
+    mode: CreateMode,
+    ttl: Option<Duration>,
+    compressed: Option<bool>,
+}
+
+impl CreateOp {
+    /// A persistent node.
+    pub fn new(path: impl Into<String>) -> Self {
+        let mode = CreateMode::Persistent;
+        Self { path: path.into(), data: None, acl: None, mode, ttl: None, compressed: None }
+    }
+
+    /// The data. Default: the framework's [default data](crate::CuratorFrameworkBuilder::default_data).
+    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// The access control list. Default: that of the [provider](crate::acl::AclProvider).
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// The kind of node. Default: [`CreateMode::Persistent`].
+    pub const fn mode(mut self, mode: CreateMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression)
+    /// does.
+    pub const fn compressed(mut self) -> Self {
+        self.compressed = Some(true);
+        self
+    }
+
+    /// Stores the data as they are, also where the framework compresses.
+    pub const fn uncompressed(mut self) -> Self {
+        self.compressed = Some(false);
+        self
+    }
+}
+
+impl From<CreateOp> for TransactionOp {
+    fn from(create: CreateOp) -> Self {
+        let CreateOp { path, data, acl, mode, ttl, compressed } = create;
+        let (default_data, default_acl) = (data.is_none(), acl.is_none());
+        let (data, acl) = (data.unwrap_or_default(), acl.unwrap_or_default());
+        Self { op: Op::Create { path, data, acl, mode, ttl }, default_data, default_acl, compressed }
+    }
+}
+
+/// Replaces the data of a node. [`OpResult::DataSet`](crate::OpResult::DataSet) is its result.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct SetDataOp {
+    path: String,
+    data: Bytes,
+    version: Option<i32>,
+    compressed: Option<bool>,
+}
+
+impl SetDataOp {
+    /// At any version.
+    pub fn new(path: impl Into<String>, data: impl Into<Bytes>) -> Self {
+        Self { path: path.into(), data: data.into(), version: None, compressed: None }
+    }
+
+    /// The version that the data must have. Default: any.
+    pub const fn version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression)
+    /// does.
+    pub const fn compressed(mut self) -> Self {
+        self.compressed = Some(true);
+        self
+    }
+
+    /// Stores the data as they are, also where the framework compresses.
+    pub const fn uncompressed(mut self) -> Self {
+        self.compressed = Some(false);
+        self
+    }
+}
+
+impl From<SetDataOp> for TransactionOp {
+    fn from(SetDataOp { path, data, version, compressed }: SetDataOp) -> Self {
+        Self { compressed, ..Op::SetData { path, data, version }.into() }
+    }
+}
+
+/// Deletes a node. [`OpResult::Deleted`](crate::OpResult::Deleted) is its result.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct DeleteOp {
+    path: String,
+    version: Option<i32>,
+}
+
+impl DeleteOp {
+    /// At any version.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), version: None }
+    }
+
+    /// The version that the data must have. Default: any.
+    pub const fn version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+}
+
+impl From<DeleteOp> for TransactionOp {
+    fn from(DeleteOp { path, version }: DeleteOp) -> Self {
+        Op::Delete { path, version }.into()
+    }
+}
+
+/// Checks that a node exists. [`OpResult::Checked`](crate::OpResult::Checked) is its result.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct CheckOp {
+    path: String,
+    version: Option<i32>,
+}
+
+impl CheckOp {
+    /// At any version.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), version: None }
+    }
+
+    /// The version that the data must have. Default: any.
+    pub const fn version(self, version: i32) -> Self {
+        self.of(Some(version))
+    }
+
+    pub(super) const fn of(mut self, version: Option<i32>) -> Self {
+        self.version = version;
+        self
+    }
+}
+
+impl From<CheckOp> for TransactionOp {
+    fn from(CheckOp { path, version }: CheckOp) -> Self {
+        Op::Check { path, version }.into()
+    }
+}

@@ -1,0 +1,80 @@
+use zk_curator_client::{AddWatchMode, ErrorCode, WatcherType};
+
+use super::{Target, awaits, call_options};
+use crate::error::Result;
+use crate::framework::CuratorFramework;
+use crate::raw::RawClient;
+use crate::watch::PersistentWatch;
+
+/// Adds a watch that stays, on a node that need not exist; since ZooKeeper 3.6.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct AddWatchBuilder {
+    target: Target,
+    mode: AddWatchMode,
+}
+
+impl AddWatchBuilder {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
+        Self { target: Target::new(zk, "add_watch", path), mode: AddWatchMode::Persistent }
+    }
+
+    /// Watches everything below the node as well, but reports no
+    /// [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged). Default: the node and its children alone.
+    pub const fn recursive(mut self) -> Self {
+        self.mode = AddWatchMode::PersistentRecursive;
+        self
+    }
+}
+
+call_options!(AddWatchBuilder);
+
+awaits!(AddWatchBuilder => PersistentWatch, |this| {
+    let watch = this.target.read(|raw, path| raw.add_watch(path, this.mode)).await?;
+    Ok(PersistentWatch::new(watch, this.target.zk.ns()))
+});
+
+/// Removes all watches of a kind that this session has on a node, those of other handles included. Fails with
+/// the code `NoWatcher`.
+///
+/// Dropping a watch is the usual way to remove it.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct RemoveWatchesBuilder {
+    target: Target,
+    watcher_type: WatcherType,
+    quietly: bool,
+}
+
+impl RemoveWatchesBuilder {
+    pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
+        let target = Target::new(zk, "remove_watches", path);
+        Self { target, watcher_type: WatcherType::Any, quietly: false }
+    }
+
+    /// The kind. Default: [`WatcherType::Any`]. The kinds `Persistent` and `PersistentRecursive` need ZooKeeper
+    /// 3.9.
+    pub const fn of_type(mut self, watcher_type: WatcherType) -> Self {
+        self.watcher_type = watcher_type;
+        self
+    }
+
+    /// Succeeds, too, when there is none.
+    pub const fn quietly(mut self) -> Self {
+        self.quietly = true;
+        self
+    }
+
+    async fn run(self) -> Result<()> {
+        let path = self.target.server_path()?;
+        let send = |raw: &dyn RawClient| raw.remove_watches(&path, self.watcher_type);
+        match self.target.write(&mut self.target.budget(), true, send).await {
+            Err(error) if self.quietly && error.code() == Some(ErrorCode::NoWatcher) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+call_options!(RemoveWatchesBuilder);
+
+awaits!(RemoveWatchesBuilder => (), |this| this.run().await);

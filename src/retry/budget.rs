@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::{RetryPolicy, RetryScope};
+use crate::error::{Error, ErrorKind};
+use crate::framework::Core;
+use crate::op::Call;
+
+/// What one operation has used up of its policy, and of its time.
+pub(crate) struct Budget<'a> {
+    core: &'a Core,
+    call: &'a Call,
+    own: Ledger,
+    started: Instant,
+}
+
+/// What has been used up of a policy.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) retries: u32,
+    pub(super) started: Instant,
+    /// The copy of a policy with a memory.
+    memory: Option<Box<dyn RetryPolicy>>,
+}
+
+impl Ledger {
+    pub(super) const fn new(started: Instant) -> Self {
+        Self { retries: 0, started, memory: None }
+    }
+
+    fn spend(&mut self, policy: &dyn RetryPolicy, error: &Error) -> Option<Duration> {
+        if self.retries == 0 {
+            self.memory = policy.begin();
+        }
+        let delay = self.memory.as_deref().unwrap_or(policy).next_delay(
+            self.retries,
+            self.started.elapsed(),
+            error,
+        )?;
+        self.retries = self.retries.saturating_add(1);
+        Some(delay)
+    }
+}
+
+impl<'a> Budget<'a> {
+    pub(crate) fn new(core: &'a Core, call: &'a Call) -> Self {
+        let started = Instant::now();
+        Self { core, call, own: Ledger::new(started), started }
+    }
+
+    /// The time left until the deadline, if there is one.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        Some(self.call.deadline?.saturating_sub(self.started.elapsed()))
+    }
+
+    /// Waits until the operation may be tried again, or returns the error for good.
+    ///
+    /// Call it only when a repetition is safe. After the loss of a session, which `epoch` tells, it waits for
+    /// the next one.
+    pub(crate) async fn spend(&mut self, error: Error, epoch: u64) -> Result<(), Error> {
+        // A request that has waited for the whole connection timeout does not wait for another one.
+        let waited_in_vain = error.kind() == ErrorKind::ConnectionLoss && !error.may_have_applied();
+        let expired = error.kind() == ErrorKind::SessionExpired;
+        let repeatable = error.is_retryable() || (expired && self.call.session_epoch.is_none());
+        if !repeatable || (waited_in_vain && self.started.elapsed() >= self.core.connection_timeout()) {
+            return Err(error);
+        }
+        let Some(delay) = self.next_delay(&error) else {
+            return Err(error);
+        };
+        let left = self.time_left().unwrap_or(Duration::MAX);
+        if delay >= left {
+            // There will be no time for another attempt.
+            return Err(error);
+        }
+        tracing::debug!(%error, ?delay, "retrying");
+        let passed = async {
+            tokio::time::sleep(delay).await;
+            let patience = self.core.connection_timeout().min(left - delay);
+            !expired || timeout(patience, self.core.session_after(epoch)).await.is_ok()
+        };
+        tokio::select! {
+            biased;
+            () = self.core.shutdown.cancelled() => {
+                Err(Error::new(ErrorKind::Closed, error.operation(), error.path()))
+            }
+            passed = passed => if passed { Ok(()) } else { Err(error) },
+        }
+    }
+
+    fn next_delay(&mut self, error: &Error) -> Option<Duration> {
+        let scope = self.call.scope.as_ref();
+        let policy = self.call.retry.as_deref();
+        let policy =
+            policy.or_else(|| scope.map(RetryScope::policy)).unwrap_or_else(|| self.core.retry_policy());
+        match scope {
+            Some(scope) => scope.ledger().spend(policy, error),
+            None => self.own.spend(policy, error),
+        }
+    }
+}
