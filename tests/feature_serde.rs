@@ -1,5 +1,4 @@
 //! Typed values, on the embedded server.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 

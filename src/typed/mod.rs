@@ -192,7 +192,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
                 match this.zk.set_data(&path, data).version(version).await {
                     Ok(stat) => return Ok(ZNode { path, stat, value }),
                     Err(error) if error.kind() == ErrorKind::BadVersion && rounds < RACE_ROUNDS => {
-                        rounds += 1
+                        rounds += 1;
                     }
                     Err(error) => return Err(error),
                 }
