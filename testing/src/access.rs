@@ -1,12 +1,14 @@
 //! Who a connection is, and what that lets it do: the schemes `world`, `auth`, `digest`, `ip` and `super`.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::{Acl, AuthPacket, Permissions};
+
+use crate::ZooKeeperVersion;
 
 /// Who a connection is, within a scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// What every connection is by itself.
     pub(crate) fn of_peer(peer: IpAddr) -> Self {
-        Self { scheme: "ip".to_owned(), id: peer.to_string() }
+        Self { scheme: "ip".to_owned(), id: java_address(peer) }
     }
 
     /// The name without the hash of the password.
@@ -66,6 +68,14 @@ pub(crate) fn authenticate(
     }
 }
 
+/// The address as Java writes it: without `::`.
+pub(crate) fn java_address(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => address.segments().map(|segment| format!("{segment:x}")).join(":"),
+    }
+}
+
 /// Succeeds when `acl` gives any of the permissions `any_of` to any of the identities. An empty list protects
 /// nothing.
 pub(crate) fn check(acl: &[Acl], any_of: Permissions, who: &[Identity]) -> Result<(), ErrorCode> {
@@ -79,7 +89,11 @@ pub(crate) fn check(acl: &[Acl], any_of: Permissions, who: &[Identity]) -> Resul
 
 /// The list as it is stored: without duplicates, and with `auth` replaced by every identity of the connection
 /// that was proven.
-pub(crate) fn expand(acl: Vec<Acl>, who: &[Identity]) -> Result<Vec<Acl>, ErrorCode> {
+pub(crate) fn expand(
+    acl: Vec<Acl>,
+    who: &[Identity],
+    version: ZooKeeperVersion,
+) -> Result<Vec<Acl>, ErrorCode> {
     let mut stored = Vec::with_capacity(acl.len());
     for (index, entry) in acl.iter().enumerate() {
         if acl[..index].contains(entry) {
@@ -96,7 +110,9 @@ pub(crate) fn expand(acl: Vec<Acl>, who: &[Identity]) -> Result<Vec<Acl>, ErrorC
                 }
             }
             "digest" if is_name_and_hash(&entry.id) => stored.push(entry.clone()),
-            "ip" if network(&entry.id).is_some() => stored.push(entry.clone()),
+            "ip" if network(&entry.id).is_some_and(|(address, _)| is_known(address, version)) => {
+                stored.push(entry.clone());
+            }
             _ => return Err(ErrorCode::InvalidAcl),
         }
     }
@@ -134,20 +150,67 @@ fn is_name_and_hash(id: &str) -> bool {
 }
 
 fn is_in_network(address: &str, expression: &str) -> bool {
-    let (Some((network, bits)), Some(address)) = (network(expression), ipv4(address)) else {
-        return false;
-    };
-    let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-    network.to_bits() & mask == address.to_bits() & mask
+    match (network(expression), ip(address)) {
+        (Some((IpAddr::V4(network), bits)), Some(IpAddr::V4(address))) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            (network.to_bits() ^ address.to_bits()) & mask == 0
+        }
+        (Some((IpAddr::V6(network), bits)), Some(IpAddr::V6(address))) => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            (network.to_bits() ^ address.to_bits()) & mask == 0
+        }
+        _ => false,
+    }
 }
 
 /// An address, and how many of its bits count: all without a mask.
-fn network(expression: &str) -> Option<(Ipv4Addr, u32)> {
+fn network(expression: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match expression.split_once('/') {
-        Some((address, bits)) => (address, bits.parse().ok().and_then(|bits: i32| u32::try_from(bits).ok())?),
-        None => (expression, 32),
+        Some((address, bits)) => (address, Some(bits)),
+        None => (expression, None),
     };
-    (bits <= 32).then_some((ipv4(address)?, bits))
+    let address = ip(address)?;
+    let all = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match bits {
+        Some(bits) => bits.parse::<i32>().ok().and_then(|bits| u32::try_from(bits).ok())?,
+        None => all,
+    };
+    (bits <= all).then_some((address, bits))
+}
+
+/// Apache ZooKeeper knows addresses of version 6 since 3.9.4.
+fn is_known(address: IpAddr, version: ZooKeeperVersion) -> bool {
+    address.is_ipv4() || version == ZooKeeperVersion::V3_9
+}
+
+fn ip(address: &str) -> Option<IpAddr> {
+    if address.contains(':') { ipv6(address).map(IpAddr::V6) } else { ipv4(address).map(IpAddr::V4) }
+}
+
+/// Eight numbers, or fewer and `::` once, of up to four characters each, as Java reads them: a sign is fine. There is
+/// no form with a part of version 4, and no zone.
+fn ipv6(address: &str) -> Option<Ipv6Addr> {
+    let numbers = |part: &str| -> Option<Vec<u16>> {
+        let number = |text: &str| {
+            let value = i32::from_str_radix(text, 16).ok().filter(|_| text.len() <= 4)?;
+            Some(value as u16)
+        };
+        if part.is_empty() { Some(Vec::new()) } else { part.split(':').map(number).collect() }
+    };
+    let mut segments = [0; 8];
+    match address.split("::").collect::<Vec<_>>()[..] {
+        [whole] => segments = numbers(whole)?.try_into().ok()?,
+        [first, last] => {
+            let (first, last) = (numbers(first)?, numbers(last)?);
+            if first.len() + last.len() >= segments.len() {
+                return None;
+            }
+            segments[..first.len()].copy_from_slice(&first);
+            segments[8 - last.len()..].copy_from_slice(&last);
+        }
+        _ => return None,
+    }
+    Some(segments.into())
 }
 
 /// Four numbers as Java reads them: leading zeros and a plus sign are fine.
@@ -162,6 +225,8 @@ fn ipv4(address: &str) -> Option<Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
+    use ZooKeeperVersion::{V3_8, V3_9};
+
     use super::*;
 
     fn one(scheme: &str, id: &str) -> Vec<Acl> {
@@ -185,21 +250,46 @@ mod tests {
             ("ip", "1.2.3.4/33"),
             ("ip", "1.2.3.4/-1"),
             ("ip", "1.2.3.4/"),
+            ("ip", "1:2:3:4:5:6:7"),
+            ("ip", "1:2:3:4:5:6:7:8:9"),
+            ("ip", "1:2:3:4:5:6:7::8"),
+            ("ip", "1::2::3"),
+            ("ip", ":1:2:3:4:5:6:7"),
+            ("ip", "1:2:3:4:5:6:7:"),
+            ("ip", ":::"),
+            ("ip", "12345::"),
+            ("ip", "g::"),
+            ("ip", "::ffff:1.2.3.4"),
+            ("ip", "fe80::1%eth0"),
+            ("ip", "::1/129"),
+            ("ip", "::1/-1"),
+            ("ip", "::1/"),
             ("x509", "CN=a"),
             ("super", ""),
             ("", ""),
         ] {
-            assert_eq!(expand(one(scheme, id), &nobody), Err(ErrorCode::InvalidAcl), "{scheme}:{id}");
+            assert_eq!(expand(one(scheme, id), &nobody, V3_9), Err(ErrorCode::InvalidAcl), "{scheme}:{id}");
         }
-        assert_eq!(expand(Vec::new(), &nobody), Err(ErrorCode::InvalidAcl));
+        assert_eq!(expand(Vec::new(), &nobody, V3_9), Err(ErrorCode::InvalidAcl));
         for (scheme, id) in [
             ("world", "anyone"),
             ("digest", "a:b"),
             ("digest", ":b"),
             ("digest", "a:b:"),
             ("ip", "1.2.3.4/0"),
+            ("ip", "::"),
+            ("ip", "::1/128"),
+            ("ip", "1::8"),
+            ("ip", "1:2:3:4:5:6:7:8/64"),
+            ("ip", "-1::+f"),
         ] {
-            assert_eq!(expand(one(scheme, id), &nobody), Ok(one(scheme, id)));
+            assert_eq!(expand(one(scheme, id), &nobody, V3_9), Ok(one(scheme, id)));
+            let before = if id.contains("::") || id.contains(":2:") {
+                Err(ErrorCode::InvalidAcl)
+            } else {
+                Ok(one(scheme, id))
+            };
+            assert_eq!(expand(one(scheme, id), &nobody, V3_8), before, "{id}");
         }
     }
 
@@ -211,9 +301,9 @@ mod tests {
             Identity { scheme: "digest".into(), id: id.clone() },
             Identity { scheme: "super".into(), id: String::new() },
         ];
-        assert_eq!(expand(Acl::creator_all(), &who), Ok(one("digest", &id)));
+        assert_eq!(expand(Acl::creator_all(), &who, V3_9), Ok(one("digest", &id)));
         let twice = [one("auth", ""), one("auth", "")].concat();
-        assert_eq!(expand(twice, &who), Ok(one("digest", &id)));
+        assert_eq!(expand(twice, &who, V3_9), Ok(one("digest", &id)));
     }
 
     #[test]
@@ -229,7 +319,36 @@ mod tests {
         ] {
             assert_eq!(is_in_network("10.1.2.3", expression), matches, "{expression}");
         }
-        assert!(!is_in_network("0:0:0:0:0:0:0:1", "0.0.0.0/0"));
+        for (expression, matches) in [
+            ("fe80::10:20", true),
+            ("FE80:0:0:0:0:0:10:20", true),
+            ("fe80:0000::0010:0020", true),
+            ("fe80::10:21", false),
+            ("fe80::/10", true),
+            ("febf::/10", true),
+            ("fec0::/10", false),
+            ("fe80::10:21/127", true),
+            ("fe80::10:22/127", false),
+            ("fe80::10:22/126", true),
+            ("::/0", true),
+            ("::/1", false),
+            ("0.0.0.0/0", false),
+        ] {
+            assert_eq!(is_in_network("fe80:0:0:0:0:0:10:20", expression), matches, "{expression}");
+        }
+        assert!(!is_in_network("10.1.2.3", "::/0"));
+    }
+
+    #[test]
+    fn addresses_are_written_as_java_does() {
+        for (address, written) in [
+            ("::1", "0:0:0:0:0:0:0:1"),
+            ("2001:db8::a", "2001:db8:0:0:0:0:0:a"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("10.1.2.3", "10.1.2.3"),
+        ] {
+            assert_eq!(java_address(address.parse().unwrap()), written);
+        }
     }
 
     #[test]

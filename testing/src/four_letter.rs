@@ -1,9 +1,11 @@
 //! The four-letter words: a client that sends one of them instead of a handshake is answered in text.
 
 use std::fmt::{self, Write};
+use std::net::SocketAddr;
 
 use zk_curator_proto::OpCode;
 
+use crate::access::java_address;
 use crate::builder::Config;
 use crate::clock::millis;
 use crate::member::{Connection, Member, MemberId, Role, Traffic};
@@ -216,7 +218,7 @@ impl Report<'_> {
         // One: waiting for bytes. Connections that ask for a word wait for none.
         let waiting = u8::from(session.is_some());
         let (received, sent) = (traffic.received, traffic.sent);
-        write!(out, " /{peer}[{waiting}](queued=0,recved={received},sent={sent}")?;
+        write!(out, " /{}[{waiting}](queued=0,recved={received},sent={sent}", java_peer(*peer))?;
         let attached = session.and_then(|id| Some((id, self.state.sessions.get(id)?)));
         if let (false, Some((id, session))) = (brief, attached) {
             write!(out, ",sid={id:#x},lop={},est={}", traffic.last_operation, traffic.established)?;
@@ -304,7 +306,7 @@ impl Report<'_> {
             Date(self.state.clock.time())
         )?;
         for Connection { peer, session, .. } in self.member.connections.values() {
-            writeln!(out, "\tip: /{peer} sessionId: {:#x}", session.unwrap_or(0))?;
+            writeln!(out, "\tip: /{} sessionId: {:#x}", java_peer(*peer), session.unwrap_or(0))?;
         }
         Ok(())
     }
@@ -376,6 +378,16 @@ impl Report<'_> {
             writeln!(out, "{name}=<NA>")?;
         }
         out.write_str("os.memory.free=0MB\nos.memory.max=0MB\nos.memory.total=0MB\n")
+    }
+}
+
+/// An address and its port as Java writes them.
+fn java_peer(peer: SocketAddr) -> String {
+    let address = java_address(peer.ip());
+    if address.contains(':') {
+        format!("[{address}]:{}", peer.port())
+    } else {
+        format!("{address}:{}", peer.port())
     }
 }
 

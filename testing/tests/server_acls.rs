@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use common::{RawClient, auth, create_body, delete, set_data};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zk_curator_proto::records::{
     Acl, AclResponse, AddWatchRequest, CheckVersionRequest, ClientInfo, CreateMode, CreateRequest, EventType,
     GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult,
@@ -155,4 +159,45 @@ async fn events_are_for_those_who_may_read() {
         (EventType::NodeDataChanged, "/1".to_owned()),
     ];
     assert_eq!(Vec::from_iter(watcher.events), expected);
+}
+
+/// Of every address of this machine: a client of version 4 is one of version 4 there, too.
+#[tokio::test]
+async fn clients_are_known_by_addresses_of_both_versions() {
+    let server = match TestServer::builder().host(Ipv6Addr::UNSPECIFIED.into()).start().await {
+        Ok(server) => server,
+        Err(error) => return println!("SKIPPED: no addresses of version 6 here: {error}"),
+    };
+    let port = server.addr().unwrap().port();
+    let mut known = Vec::new();
+    for address in [Ipv6Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv4Addr::LOCALHOST)] {
+        let Ok(stream) = TcpStream::connect((address, port)).await else {
+            println!("SKIPPED: {address} is not reached here");
+            continue;
+        };
+        let mut zk = RawClient::open(Box::new(stream), common::new_session()).await.unwrap();
+        let Ok(Response::Identities(identities)) = zk.call(Request::WhoAmI).await else {
+            panic!("no identities")
+        };
+        let [ClientInfo { scheme, user }] = &identities[..] else { panic!("{identities:?}") };
+        assert_eq!(scheme, "ip");
+        let (other, mine) =
+            if address.is_ipv4() { ("::/0", "127.0.0.0/8") } else { ("127.0.0.0/8", "::/64") };
+        let path = format!("/{}", known.len());
+        let acl = |id: &str| vec![Acl::new(Permissions::ALL, "ip", id)];
+        zk.call(create_with(&path, acl(mine))).await.unwrap();
+        zk.set_data(&path, b"mine").await.unwrap();
+        zk.call(set_acl(&path, acl(other), -1)).await.unwrap();
+        assert_eq!(zk.set_data(&path, b"no more").await, Err(ErrorCode::NoAuth), "{other}");
+        let mut stream = TcpStream::connect((address, port)).await.unwrap();
+        stream.write_all(b"cons").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let shown = if address.is_ipv4() { "/127.0.0.1:" } else { "/[0:0:0:0:0:0:0:1]:" };
+        assert!(answer.contains(shown), "{answer}");
+        known.push(user.clone());
+    }
+    for user in known {
+        assert!(["0:0:0:0:0:0:0:1", "127.0.0.1"].contains(&user.as_str()), "{user}");
+    }
 }

@@ -93,7 +93,7 @@ impl Tree {
     /// Replaces an ACL. No watch is triggered by it.
     pub(crate) fn set_acl(&mut self, body: SetAclRequest, txn: Txn<'_>) -> Result<Stat, ErrorCode> {
         path::validate(&body.path)?;
-        let acl = access::expand(body.acl, txn.identities)?;
+        let acl = access::expand(body.acl, txn.identities, self.version)?;
         let node = self.node(&body.path)?;
         access::check(&node.acl, Permissions::ADMIN, txn.identities)?;
         let aversion = next_version(node.aversion, body.version)?;
@@ -168,7 +168,7 @@ impl Tree {
     ) -> Result<(String, Stat), ErrorCode> {
         let (parent_path, _) = path::split(&new.path)?;
         let parent_path = parent_path.to_owned();
-        let acl = access::expand(new.acl, txn.identities)?;
+        let acl = access::expand(new.acl, txn.identities, self.version)?;
         let parent = self.node(&parent_path)?;
         access::check(&parent.acl, Permissions::CREATE, txn.identities)?;
         // Within a multi the counter goes on from operation to operation, even where the tree's does not.
