@@ -21,21 +21,91 @@ fn interop(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(file)
 }
 
+/// A server of either kind.
+enum Server {
+    Real(RealZooKeeper),
+    Embedded { process: Child, address: String, options: Vec<String>, data: PathBuf },
+}
+
+impl Server {
+    /// The program on a free port.
+    async fn embedded(test: &str, options: &[&str]) -> Self {
+        let data = temporary(&format!("data-{test}"));
+        let mut all = vec!["--tick-time", "100", "--max-session-timeout", "60000"];
+        all.extend(["--data-dir", data.to_str().unwrap()].iter().chain(options));
+        let options: Vec<_> = all.into_iter().map(str::to_owned).collect();
+        let (process, address) = Self::run("0", &options).await;
+        Self::Embedded { process, address, options, data }
+    }
+
+    async fn run(port: &str, options: &[String]) -> (Child, String) {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_zk-test-server"))
+            .args(["--port", port])
+            .args(options)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().expect("the server says where it listens");
+        (process, line.strip_prefix("listening on ").expect("an address").to_owned())
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Self::Real(server) => server.connect_string(),
+            Self::Embedded { address, .. } => address.clone(),
+        }
+    }
+
+    /// An orderly end, and another process with the same data at the same address.
+    async fn restart(&mut self) {
+        match self {
+            Self::Real(server) => server.restart().await.unwrap(),
+            Self::Embedded { process, address, options, .. } => {
+                let id = process.id().expect("it runs").to_string();
+                assert!(Command::new("kill").arg(id).status().await.unwrap().success());
+                assert!(process.wait().await.unwrap().success());
+                let port = address.rsplit(':').next().unwrap();
+                *process = Self::run(port, options).await.0;
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Self::Embedded { data, .. } = self
+            && data.exists()
+        {
+            std::fs::remove_dir_all(data).unwrap();
+        }
+    }
+}
+
+/// A name in the temporary directory of these tests, of this process alone.
+fn temporary(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clients-{}-{name}", std::process::id()))
+}
+
 /// The transcripts of a client at Apache ZooKeeper and at `zk-test-server` are the same.
 ///
 /// Where releases differ, `zk-test-server` is one of 3.9 unless told otherwise. Most clients do nothing that shows it.
-async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(String) -> String) {
+async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(&mut Server) -> String) {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
         .jvm_property("znode.container.checkIntervalMs", 1000);
     let Some(real) = real::or_skip_with(test, builder).await else { return };
-    let (_embedded, address) = embedded(options).await;
-    let both = async { tokio::join!(client(real.connect_string()), client(address)) };
+    let (mut real, mut embedded) = (Server::Real(real), Server::embedded(test, options).await);
+    let both = async { tokio::join!(client(&mut real), client(&mut embedded)) };
     let (expected, found) = tokio::time::timeout(PATIENCE, both).await.expect("the clients end in time");
     assert!(expected.ends_with("DONE\n"), "{expected}");
     let (expected, found): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
     if let Some(line) = (0..expected.len()).find(|line| expected.get(*line) != found.get(*line)) {
-        let around = |lines: &[&str]| lines[line.saturating_sub(8)..lines.len().min(line + 5)].join("\n");
+        let around = |lines: &[&str]| {
+            let (from, to) = (line.saturating_sub(8).min(lines.len()), lines.len().min(line + 5));
+            lines[from..to].join("\n")
+        };
         panic!(
             "line {}\nApache ZooKeeper:\n{}\nzk-test-server:\n{}",
             line + 1,
@@ -44,20 +114,6 @@ async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(String)
         );
     }
     assert_eq!(found.len(), expected.len());
-}
-
-/// The program on a free port, and its address.
-async fn embedded(options: &[&str]) -> (Child, String) {
-    let mut server = Command::new(env!("CARGO_BIN_EXE_zk-test-server"))
-        .args(["--port", "0", "--tick-time", "100", "--max-session-timeout", "60000"])
-        .args(options)
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().expect("the server says where it listens");
-    (server, line.strip_prefix("listening on ").expect("an address").to_owned())
 }
 
 /// What a client says until it ends, and how it ends when that is not as it should.
@@ -90,10 +146,11 @@ async fn kazoo() {
         return;
     }
     let python = python.unwrap();
-    same_at_both("kazoo", &[], async |address| {
+    same_at_both("kazoo", &[], async |server| {
         let client = Command::new(&python)
+            .args(["-B", "-W", "ignore"])
             .arg(interop("kazoo_session.py"))
-            .arg(address)
+            .arg(server.address())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -109,8 +166,10 @@ async fn java_curator() {
         return;
     }
     let program = Program::compile(interop("CuratorSession.java")).await.unwrap();
-    same_at_both("java_curator", &[], async |address| transcript(program.spawn([address]).unwrap()).await)
-        .await;
+    same_at_both("java_curator", &[], async |server| {
+        transcript(program.spawn([server.address()]).unwrap()).await
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -120,7 +179,8 @@ async fn java_command_line() {
     }
     let program = Program::compile(interop("ZooKeeperShell.java")).await.unwrap();
     let script = interop("zookeeper_main.script");
-    same_at_both("java_command_line", &["--zookeeper-version", "3.8"], async |address| {
+    same_at_both("java_command_line", &["--zookeeper-version", "3.8"], async |server| {
+        let address = server.address();
         transcript(program.spawn([address.as_ref(), script.as_os_str()]).unwrap()).await
     })
     .await;
@@ -133,27 +193,29 @@ async fn c_command_line() {
         return;
     }
     let script = std::fs::read_to_string(interop("c_client.script")).unwrap();
-    same_at_both("c_command_line", &[], async |address| {
-        let session = tempfile(&address);
+    same_at_both("c_command_line", &[], async |server| {
+        let address = server.address();
+        // The id and the password of the session.
+        let session = temporary(&format!("session-{}", address.rsplit(':').next().unwrap()));
         let mut client = CClient::start(&address, &session).await;
         let mut transcript = String::new();
         for line in script.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase())) {
             transcript.push_str(&format!("> {line}\n{}", client.say(line).await));
         }
-        // Another process takes the session of one that was killed up again.
+        // Another process takes the session of one that was killed up again, and goes on over a restart of the
+        // server, with its watches.
         client.process.kill().await.unwrap();
         let mut client = CClient::start(&address, &session).await;
         std::fs::remove_file(&session).unwrap();
-        transcript.push_str(&client.say("ls /c").await);
+        transcript.push_str(&client.say("ls2 /c").await);
+        server.restart().await;
+        client.connected().await;
+        for line in ["get /c", "exists /c/es-0000000002", "create /c/late", "set /c/late x"] {
+            transcript.push_str(&format!("> {line}\n{}", client.say(line).await));
+        }
         transcript + "DONE\n"
     })
     .await;
-}
-
-/// Where the C client keeps the id and the password of its session.
-fn tempfile(address: &str) -> PathBuf {
-    let port = address.rsplit(':').next().unwrap();
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-client-{}-{port}", std::process::id()))
 }
 
 /// The command line of the C client, which does not wait for answers before it takes the next command.
@@ -177,8 +239,13 @@ impl CClient {
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut client = Self { process, input, output };
-        while client.line().await != "Watcher SESSION_EVENT state = CONNECTED_STATE" {}
+        client.connected().await;
         client
+    }
+
+    /// Waits until the client says that it is connected.
+    async fn connected(&mut self) {
+        while self.line().await != "Watcher SESSION_EVENT state = CONNECTED_STATE" {}
     }
 
     async fn line(&mut self) -> String {

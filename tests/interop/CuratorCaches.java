@@ -54,7 +54,9 @@ final class CuratorCaches {
     }
 
     private static String text(ChildData data) {
-        return data == null ? "none" : data.getPath() + " " + Transcript.show(data.getData()) + " v" + data.getStat().getVersion();
+        return data == null
+                ? "none"
+                : data.getPath() + " " + Transcript.show(data.getData()) + " v" + data.getStat().getVersion();
     }
 
     /** A few nodes come, change and go below a path. */
@@ -92,7 +94,8 @@ final class CuratorCaches {
         client.create().forPath("/children");
         client.create().forPath("/children/z", Transcript.bytes("before"));
         try (PathChildrenCache cache = new PathChildrenCache(client, "/children", true)) {
-            cache.getListenable().addListener((from, event) -> events.add(event.getType() + " " + text(event.getData())));
+            cache.getListenable()
+                    .addListener((from, event) -> events.add(event.getType() + " " + text(event.getData())));
             cache.start(PathChildrenCache.StartMode.POST_INITIALIZED_EVENT);
             heard(2);
             change("/children", 0, 1, 1, 0, 0, 1);
@@ -104,7 +107,8 @@ final class CuratorCaches {
     private void treeCache() throws Exception {
         Transcript.chapter("tree cache");
         try (TreeCache cache = TreeCache.newBuilder(client, "/tree").build()) {
-            cache.getListenable().addListener((from, event) -> events.add(event.getType() + " " + text(event.getData())));
+            cache.getListenable()
+                    .addListener((from, event) -> events.add(event.getType() + " " + text(event.getData())));
             cache.start();
             heard(1);
             change("/tree", 1, 1, 1, 1, 1, 1);
@@ -144,7 +148,8 @@ final class CuratorCaches {
 
     private void persistentNodes() throws Exception {
         Transcript.chapter("persistent nodes");
-        try (PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, "/kept", Transcript.bytes("1"))) {
+        try (PersistentNode node =
+                new PersistentNode(client, CreateMode.EPHEMERAL, false, "/kept", Transcript.bytes("1"))) {
             node.start();
             Transcript.say(node.waitForInitialCreate(Transcript.PATIENCE, TimeUnit.MILLISECONDS), node.getActualPath());
             long first = client.checkExists().forPath("/kept").getCzxid();

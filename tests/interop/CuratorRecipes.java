@@ -227,7 +227,8 @@ final class CuratorRecipes {
         first.await();
         second.start();
         Transcript.until(() -> children("/latch", 2));
-        Transcript.say(first.hasLeadership(), second.hasLeadership(), second.getLeader(), second.getParticipants().size());
+        Transcript.say(first.hasLeadership(), second.hasLeadership(), second.getLeader(),
+                second.getParticipants().size());
         Transcript.tree(client, "/latch");
         first.close();
         second.await();
@@ -337,7 +338,8 @@ final class CuratorRecipes {
             value.start();
             Transcript.say(count.getCount(), theirs.getCount());
             count.setCount(8);
-            Transcript.say(heard.poll(Transcript.PATIENCE, TimeUnit.MILLISECONDS), theirs.getVersionedValue().getVersion());
+            Transcript.say(heard.poll(Transcript.PATIENCE, TimeUnit.MILLISECONDS),
+                    theirs.getVersionedValue().getVersion());
             Transcript.say(theirs.trySetCount(theirs.getVersionedValue(), 10));
             Transcript.until(() -> count.getCount() == 10);
             Transcript.say(value.getValue(), value.trySetValue(value.getVersionedValue(), Transcript.bytes("two")));

@@ -175,7 +175,8 @@ public final class CuratorSession {
                 client.transactionOp().create().withMode(CreateMode.EPHEMERAL).forPath("/t/e"),
                 client.transactionOp().create().withMode(CreateMode.PERSISTENT_SEQUENTIAL).forPath("/t/s-"),
                 client.transactionOp().create().withMode(CreateMode.CONTAINER).forPath("/t/c"),
-                client.transactionOp().create().withTtl(600_000).withMode(CreateMode.PERSISTENT_WITH_TTL).forPath("/t/ttl"),
+                client.transactionOp().create().withTtl(600_000).withMode(CreateMode.PERSISTENT_WITH_TTL)
+                        .forPath("/t/ttl"),
                 client.transactionOp().check().withVersion(0).forPath("/t"),
                 client.transactionOp().setData().withVersion(0).forPath("/t", Transcript.bytes("2")),
                 client.transactionOp().create().compressed().forPath("/t/z", Transcript.bytes("zip")),
@@ -283,7 +284,8 @@ public final class CuratorSession {
                 .withMode(CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL).forPath("/ttl-"));
         Transcript.attempt("too long", () -> client.create().withTtl(1L << 50)
                 .withMode(CreateMode.PERSISTENT_WITH_TTL).forPath("/ttl"));
-        String path = "/" + client.getChildren().forPath("/").stream().filter(name -> name.startsWith("ttl")).findFirst().get();
+        String path = "/" + client.getChildren().forPath("/").stream()
+                .filter(name -> name.startsWith("ttl")).findFirst().get();
         Transcript.say(client.checkExists().forPath(path));
         client.delete().forPath(path);
     }
