@@ -2,6 +2,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::{join_all, select_all};
+use tracing::debug;
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, Ownership};
 
@@ -89,18 +90,25 @@ impl InterProcessMultiLock {
     /// # Cancel safety
     /// Dropping the future releases all locks and leaves the queue.
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
-        let first = self.first.acquire().await?;
-        let mut others = Vec::with_capacity(self.others.len());
-        for lock in &self.others {
-            others.push(lock.acquire().await?);
+        loop {
+            let first = self.first.acquire().await?;
+            let mut others = Vec::with_capacity(self.others.len());
+            for lock in &self.others {
+                others.push(lock.acquire().await?);
+            }
+            let guard = MultiGuard { first, others };
+            // If a session has ended on the way, the last lock is held in the next one, but the first are not.
+            if !guard.is_over() {
+                return Ok(guard);
+            }
+            debug!(path = self.first.path(), "acquiring all locks anew");
         }
-        Ok(MultiGuard { first, others })
     }
 
     /// Acquires all locks if all are free; `None` if one is not, and then those before it are released.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire); [`Error::Lost`] when a session has ended on the way.
     ///
     /// # Cancel safety
     /// Nothing stays behind.
@@ -111,7 +119,8 @@ impl InterProcessMultiLock {
             let Some(guard) = lock.try_acquire().await? else { return Ok(None) };
             others.push(guard);
         }
-        Ok(Some(MultiGuard { first, others }))
+        let guard = MultiGuard { first, others };
+        if guard.is_over() { Err(Error::Lost) } else { Ok(Some(guard)) }
     }
 
     /// Acquires all locks, runs `body`, and releases them on every way out. `body` gets what is held, in the order of
@@ -154,9 +163,14 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guard of each lock, in the order of their paths.
+    /// The guard of each lock, in the order of their paths. Compare fencing tokens lock by lock: those of different locks
+    /// do not tell who was first.
     pub fn guards(&self) -> impl Iterator<Item = &Guard<Any>> {
         std::iter::once(&self.first).chain(&self.others)
+    }
+
+    fn is_over(&self) -> bool {
+        self.guards().any(|guard| guard.ownership().is_over())
     }
 
     /// Resolves when one of the locks can no longer be assumed to be held: see [`Ownership::lost`].

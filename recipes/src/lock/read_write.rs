@@ -127,20 +127,17 @@ impl InterProcessReadWriteLock {
     /// The lock for reading, together with other readers.
     #[must_use]
     pub fn read_lock(&self) -> ReadLock {
-        let waits_for = vec![self.writers()];
+        // A writer that becomes a reader does not stand in the way any more.
+        let waits_for = vec![Blocker { tag: self.tags.write.into(), can_be_replaced: false }];
         self.side(self.tags.read, waits_for, Read(self.clone()))
     }
 
     /// The lock for writing, alone.
     #[must_use]
     pub fn write_lock(&self) -> WriteLock {
-        let readers = Blocker { tag: self.tags.read.into(), can_be_replaced: false };
-        let waits_for = vec![self.writers(), readers];
+        let blocker = |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
+        let waits_for = vec![blocker(self.tags.write, true), blocker(self.tags.read, false)];
         self.side(self.tags.write, waits_for, Write(self.clone()))
-    }
-
-    fn writers(&self) -> Blocker {
-        Blocker { tag: self.tags.write.into(), can_be_replaced: true }
     }
 
     fn side<K>(&self, tag: &'static str, waits_for: Vec<Blocker>, kind: K) -> QueueLock<K> {
@@ -152,7 +149,8 @@ impl InterProcessReadWriteLock {
                 tag: tag.into(),
                 waits_for,
                 can_be_removed: self.tags.can_be_removed,
-                looks_ahead: true,
+                // A release wakes those only that may go on.
+                looks_ahead: false,
             },
             kind,
         }

@@ -136,8 +136,10 @@ impl RevocableReadWriteLock {
             if !heard && !revocation::is_request(&data) {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
                     Ok(_) => debug!(node, "asked to let go"),
-                    // It was changed or is gone.
-                    Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
+                    // It was changed or is gone, or perhaps we have changed it: look.
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode)
+                            || error.may_have_applied() => {}
                     Err(error) => return Err(error.into()),
                 }
                 continue;

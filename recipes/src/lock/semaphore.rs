@@ -89,9 +89,12 @@ enum Limit {
 pub type Lease = Guard<Permit>;
 
 /// The kind of a [`Lease`].
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Permit;
+#[derive(Debug)]
+pub struct Permit {
+    /// A watch that did not fire while the lease was waited for: the next change ends it, at the latest our own, while to
+    /// remove it would cost a request.
+    _watch: Option<Watch>,
+}
 
 /// All leases there are, and watches for when that changes.
 struct Listing {
@@ -211,7 +214,7 @@ impl InterProcessSemaphore {
             return Ok(None);
         }
         let (leases, listing) = self.create(&paths, count, false).await?;
-        Ok(listing.grants(&leases).then(|| self.leases(leases)))
+        Ok(listing.grants(&leases).then(|| self.leases(leases, listing)))
     }
 
     /// Acquires a lease, runs `body`, and releases the lease on every way out: as
@@ -268,7 +271,7 @@ impl InterProcessSemaphore {
             }
             listing = self.list(paths, true).await?;
         }
-        Ok(Some(self.leases(leases))) // 3, and 5 when the turn is dropped
+        Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped
     }
 
     /// Creates leases, and lists all there are, in one flight.
@@ -335,8 +338,9 @@ impl InterProcessSemaphore {
         Ok((u32::try_from(count).unwrap_or(0), watch))
     }
 
-    fn leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
-        nodes.into_iter().map(|node| Guard::new(&self.zk, node, Permit)).collect()
+    fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
+        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() });
+        nodes.into_iter().map(lease).collect()
     }
 
     fn paths(&self, operation: &'static str, count: u32) -> Result<Paths, Error> {
