@@ -1,5 +1,4 @@
 //! [`InterProcessReadWriteLock`]: layout, order, cost, turning readers into writers and back.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 
