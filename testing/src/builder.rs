@@ -183,7 +183,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Whether the server is read-only when it starts, see [`TestServer::set_read_only`]. Default: no.
+    /// Whether the server is read-only when it starts, see [`TestServer::set_read_only`]; of a member of a
+    /// [`TestCluster`](crate::TestCluster), whether it is while it has no quorum. Default: no.
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.config.read_only = read_only;
         self
@@ -201,6 +202,10 @@ impl TestServerBuilder {
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.snapshot = Some(snapshot);
         self
+    }
+
+    pub(crate) fn into_parts(self) -> (Config, Option<Snapshot>) {
+        (self.config, self.snapshot)
     }
 
     /// Starts the server on the current tokio runtime, which needs its time driver, and its I/O driver for TCP.

@@ -44,7 +44,7 @@ pub enum Fault {
     Release,
     /// [`TestServer::partition`](crate::TestServer::partition).
     Partition,
-    /// [`TestServer::heal`](crate::TestServer::heal).
+    /// [`TestServer::heal`](crate::TestServer::heal), or that of a [`TestCluster`](crate::TestCluster).
     Heal,
     /// [`TestServer::stop`](crate::TestServer::stop).
     Stop,
@@ -52,6 +52,15 @@ pub enum Fault {
     Restart,
     /// [`TestServer::set_read_only`](crate::TestServer::set_read_only).
     ReadOnly(bool),
+    /// [`TestCluster::partition`](crate::TestCluster::partition), with the sets of members.
+    Split(Vec<Vec<usize>>),
+    /// [`TestCluster::lag`](crate::TestCluster::lag) or [`lag_by`](crate::TestCluster::lag_by), with the delay.
+    Lag(Option<Duration>),
+    /// A [`LagGuard`](crate::LagGuard) was dropped.
+    LagEnd,
+    /// [`TestCluster::change_leader`](crate::TestCluster::change_leader) or
+    /// [`make_leader`](crate::TestCluster::make_leader), in favour of this member.
+    ChangeLeader,
     /// [`TestServer::advance`](crate::TestServer::advance).
     Advance(Duration),
     /// [`TestServer::set_sequence`](crate::TestServer::set_sequence).
@@ -84,6 +93,11 @@ impl fmt::Display for Fault {
             Self::Restart => f.write_str("restarted"),
             Self::ReadOnly(true) => f.write_str("read-only"),
             Self::ReadOnly(false) => f.write_str("no longer read-only"),
+            Self::Split(sides) => write!(f, "split into {sides:?} and the rest"),
+            Self::Lag(None) => f.write_str("lags"),
+            Self::Lag(Some(delay)) => write!(f, "lags by {delay:?}"),
+            Self::LagEnd => f.write_str("lags no longer"),
+            Self::ChangeLeader => f.write_str("made the leader"),
             Self::Advance(by) => write!(f, "advanced by {by:?}"),
             Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),
         }

@@ -11,6 +11,8 @@
 //! * [`TestServer::probe`]: a printable snapshot of nodes, sessions and watches, for assertions such as "nothing
 //!   is left behind"; [`TestServer::until`] waits for one.
 //! * [`TestServer::snapshot`]: its nodes and sessions, to start other servers with, or to keep in a file.
+//! * [`TestCluster`]: several of them that agree on what is written, and then lag, are cut off, end, or lead no
+//!   longer.
 //! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) are answered.
 //! * The binary `zk-test-server` serves clients in other languages.
 //!
@@ -51,6 +53,7 @@
 mod access;
 mod builder;
 mod clock;
+mod cluster;
 mod collections;
 mod connection;
 mod dispatch;
@@ -78,6 +81,7 @@ mod watch;
 
 pub use access::digest;
 pub use builder::TestServerBuilder;
+pub use cluster::{ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder};
 pub use journal::{Fault, Journal, JournalEntry};
 pub use network::{MemoryConnector, Way};
 pub use probe::{Probe, ProbeSession, ProbeWatch};

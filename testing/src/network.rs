@@ -32,8 +32,8 @@ pub enum Way {
 /// The link between a client and a server: what is cut of it.
 pub(crate) type Link = Signal<Option<Way>>;
 
-/// Connects to a server, or to the members of an ensemble, through memory; see [`crate::TestServer::connector`].
-///
+/// Connects to a server, or to the members of an ensemble, through memory; see [`crate::TestServer::connector`] and
+/// [`crate::TestCluster::connector`].
 ///
 /// That of one server leads there whatever the host and port. That of an ensemble knows its members as `zk1`, `zk2`
 /// and so on, whatever the port, and those that listen on TCP by their ports as well.

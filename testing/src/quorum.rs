@@ -4,8 +4,11 @@
 //! the leader takes it, because a majority has it in its log by then; whether a member has applied it is another
 //! matter. What that means is in `docs/decisions/cluster.md`.
 
+use std::time::Duration;
+
+use crate::journal::Fault;
 use crate::log::{Action, Entry, Kept};
-use crate::member::{Member, MemberId, Role};
+use crate::member::{Lag, Member, MemberId, Role};
 use crate::state::State;
 
 /// The port on which the members of an ensemble would vote.
@@ -22,6 +25,8 @@ pub(crate) struct Quorum {
     pub(crate) leader: Option<MemberId>,
     /// How many leaders there have been; the upper half of zxids.
     pub(crate) epoch: i64,
+    /// How many reasons to lag there have been.
+    pub(crate) lags: u64,
 }
 
 impl State {
@@ -49,6 +54,58 @@ impl State {
             return;
         }
         self.assume_roles(&majority);
+        self.catch_up_all();
+    }
+
+    /// Begins: all members start together, and no client is there yet.
+    pub(crate) fn assemble(&mut self) {
+        let membership = self.membership();
+        let alone = self.is_alone();
+        for member in &mut self.members {
+            member.up = true;
+            if !alone {
+                member.tree.set_membership(&membership);
+            }
+        }
+        self.settle();
+    }
+
+    /// Cuts the links between sets of members; those in none are a set too.
+    pub(crate) fn split(&mut self, sides: &[Vec<MemberId>]) {
+        for (at, member) in self.members.iter_mut().enumerate() {
+            member.side = sides.iter().position(|side| side.contains(&at)).unwrap_or(sides.len());
+        }
+        self.settle();
+    }
+
+    /// Makes another member the leader: this one, or the best one. Returns it.
+    pub(crate) fn change_leader(&mut self, to: Option<MemberId>) -> Option<MemberId> {
+        let mut majority = self.majority();
+        let leader = self.quorum.leader?;
+        majority.retain(|at| *at != leader);
+        let next = match to {
+            Some(to) => majority.contains(&to).then_some(to),
+            None => self.best_of(&majority),
+        }?;
+        majority.push(leader);
+        self.record(Some(next), Fault::ChangeLeader);
+        self.elect(next, &majority);
+        Some(next)
+    }
+
+    /// Gives a member a reason to lag, for so many milliseconds after each commit or until further notice.
+    pub(crate) fn begin_lag(&mut self, at: MemberId, delay: Option<u64>) -> u64 {
+        self.quorum.lags += 1;
+        let number = self.quorum.lags;
+        self.members[at].lags.push(Lag { number, delay });
+        self.record(Some(at), Fault::Lag(delay.map(Duration::from_millis)));
+        number
+    }
+
+    /// Takes a reason to lag away.
+    pub(crate) fn end_lag(&mut self, at: MemberId, number: u64) {
+        self.members[at].lags.retain(|lag| lag.number != number);
+        self.record(Some(at), Fault::LagEnd);
         self.catch_up_all();
     }
 
@@ -119,14 +176,19 @@ impl State {
     fn join(&mut self, at: MemberId) {
         let len = self.log.len();
         let is_forgotten = self.members[at].applied < len && self.log.get(self.members[at].applied).is_none();
-        let best = (0..self.members.len()).max_by_key(|other| self.members[*other].applied);
-        if let Some(best) = best.filter(|_| is_forgotten) {
-            let (tree, zxid, applied) =
-                (self.members[best].tree.clone(), self.members[best].zxid, self.members[best].applied);
+        if is_forgotten {
+            let Member { tree, zxid, applied, .. } = &self.members[self.latest()];
+            let (tree, zxid, applied) = (tree.clone(), *zxid, *applied);
             let member = &mut self.members[at];
             (member.tree, member.zxid, member.applied) = (tree, zxid, applied);
         }
         self.members[at].logged = len;
+    }
+
+    /// The leader, or else the member that has applied most.
+    pub(crate) fn latest(&self) -> MemberId {
+        let most = || (0..self.members.len()).max_by_key(|at| self.members[*at].applied);
+        self.quorum.leader.or_else(most).unwrap_or(0)
     }
 
     /// Whether transactions can be committed.
@@ -160,6 +222,7 @@ impl State {
             }
         }
         self.catch_up_all();
+        self.has_new_deadline |= self.next_to_apply().is_some();
     }
 
     /// Lets every member apply what it may.

@@ -190,8 +190,9 @@ impl fmt::Debug for Rules {
 }
 
 impl Rules {
-    pub(crate) fn install(
-        self: &Arc<Self>,
+    /// Installs one rule in several places.
+    pub(crate) fn install<'a>(
+        places: impl IntoIterator<Item = &'a Arc<Self>>,
         decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static,
     ) -> RuleGuard {
         let rule = Arc::new(Rule {
@@ -201,10 +202,13 @@ impl Rules {
             taken: AtomicU64::new(0),
             hits: watch::Sender::new(0),
         });
-        let mut installed = self.lock();
-        *installed = installed.iter().chain([&rule]).cloned().collect();
-        drop(installed);
-        RuleGuard { rule, rules: Arc::downgrade(self) }
+        let add = |place: &'a Arc<Self>| {
+            let mut installed = place.lock();
+            *installed = installed.iter().chain([&rule]).cloned().collect();
+            Arc::downgrade(place)
+        };
+        let places = places.into_iter().map(add).collect();
+        RuleGuard { rule, places }
     }
 
     /// The verdict about a request. The functions of the rules run without any lock held.
@@ -249,7 +253,7 @@ impl Judgement {
 #[must_use = "dropping the guard removes the rule"]
 pub struct RuleGuard {
     rule: Arc<Rule>,
-    rules: Weak<Rules>,
+    places: Vec<Weak<Rules>>,
 }
 
 impl fmt::Debug for RuleGuard {
@@ -302,14 +306,14 @@ impl RuleGuard {
 
     /// Keeps the rule for as long as the server lives.
     pub fn forget(mut self) {
-        self.rules = Weak::new();
+        self.places.clear();
     }
 }
 
 impl Drop for RuleGuard {
     fn drop(&mut self) {
-        if let Some(rules) = self.rules.upgrade() {
-            rules.remove(&self.rule);
+        for place in self.places.iter().filter_map(Weak::upgrade) {
+            place.remove(&self.rule);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::journal::{Fault, Journal};
 use crate::member::MemberId;
 use crate::network::MemoryConnector;
 use crate::probe::Probe;
-use crate::rule::{RuleGuard, RuleRequest, Verdict};
+use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
 use crate::shared::{Ensemble, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::State;
@@ -44,6 +44,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.shared.update(|state| state.stopped(self.shared.member()));
         self.shared.end();
     }
 }
@@ -84,15 +85,29 @@ impl TestServer {
     }
 
     pub(crate) async fn with_config(config: Config, snapshot: Option<Snapshot>) -> io::Result<Self> {
-        let asked = SocketAddr::new(config.host, config.port);
-        let listener = if config.tcp { Some(TcpListener::bind(asked).await?) } else { None };
-        let addr = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let listener = Self::listen(&config).await?;
         let ensemble = Arc::new(Ensemble::new(config, 1, snapshot));
-        let running = Running { shared: Arc::new(Shared::new(ensemble, 0)), addr };
-        let server = Self { running: Arc::new(running) };
-        server.shared().update(|state| state.members[0].port = addr.map(|addr| addr.port()));
+        let (server, listener) = Self::of_ensemble(&ensemble, 0, listener);
         server.run(listener);
         Ok(server)
+    }
+
+    pub(crate) async fn listen(config: &Config) -> io::Result<Option<TcpListener>> {
+        let asked = SocketAddr::new(config.host, config.port);
+        let Config { tcp: true, .. } = config else { return Ok(None) };
+        TcpListener::bind(asked).await.map(Some)
+    }
+
+    /// A member that does not run yet. Gives the listener back.
+    pub(crate) fn of_ensemble(
+        ensemble: &Arc<Ensemble>,
+        member: MemberId,
+        listener: Option<TcpListener>,
+    ) -> (Self, Option<TcpListener>) {
+        let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        ensemble.update(|state| state.members[member].port = addr.map(|addr| addr.port()));
+        let shared = Arc::new(Shared::new(Arc::clone(ensemble), member));
+        (Self { running: Arc::new(Running { shared, addr }) }, listener)
     }
 
     /// The TCP address; `None` of a server in memory only. It stays the same across restarts.
@@ -102,11 +117,16 @@ impl TestServer {
     }
 
     /// The connect string of this server for clients on this machine, such as `127.0.0.1:port`; or `memory:2181` of
-    /// a server in memory only, whose connector ignores it.
+    /// a server in memory only, whose connector ignores it, and `zk1:2181` and so on of a member of an ensemble.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let Some(mut addr) = self.addr() else {
-            return "memory:2181".to_owned();
+            let is_one = self.shared().ensemble().is_one();
+            return if is_one {
+                "memory:2181".to_owned()
+            } else {
+                format!("zk{}:2181", self.shared().member() + 1)
+            };
         };
         if addr.ip().is_unspecified() {
             addr.set_ip(if addr.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
@@ -178,7 +198,8 @@ impl TestServer {
     }
 
     /// Makes the server do nothing until [`TestServer::release`], as if its process were suspended: it accepts
-    /// connections and bytes, but answers nothing, and no session expires. What was in the middle of a
+    /// connections and bytes, but answers nothing, and no session expires. For the others of a
+    /// [`TestCluster`](crate::TestCluster) a member is gone meanwhile, and they expire sessions. What was in the middle of a
     /// [`Verdict::Delay`] waits as well. The methods of this handle work.
     pub fn hold(&self) {
         self.update(State::hold);
@@ -209,7 +230,8 @@ impl TestServer {
     }
 
     /// Makes the server read-only, as a member of an ensemble is that has lost the others and allows it
-    /// (`readonlymode.enabled`, with local sessions), or ends that. Every connection is cut by it.
+    /// (`readonlymode.enabled`, with local sessions), or ends that. Every connection is cut by it. A member of a
+    /// [`TestCluster`](crate::TestCluster) loses the others by it.
     ///
     /// A read-only server refuses clients that are not content with one ([`ConnectRequest::read_only`]), and
     /// sessions from before: these do not expire meanwhile, and have their whole timeout again afterwards. It
@@ -257,7 +279,7 @@ impl TestServer {
     /// Installs a fault rule, which is asked about every request until the guard is dropped. The function is
     /// called on the tasks of the server and must not block.
     pub fn rule(&self, decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static) -> RuleGuard {
-        self.shared().rules().install(decide)
+        Rules::install([self.shared().rules()], decide)
     }
 
     /// The faults that rules and the methods of this handle have injected, in order.
@@ -286,16 +308,9 @@ impl TestServer {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
-    pub async fn until(&self, mut condition: impl FnMut(&Probe) -> bool) -> Probe {
-        let changes = self.shared().changes();
-        loop {
-            let seen = changes.look(|version| *version);
-            let probe = self.probe();
-            if condition(&probe) {
-                return probe;
-            }
-            changes.until(|version| *version != seen).await;
-        }
+    pub async fn until(&self, condition: impl FnMut(&Probe) -> bool) -> Probe {
+        let member = self.shared().member();
+        self.shared().ensemble().until(|state| Probe::of(state, member), condition).await
     }
 
     async fn end(&self) {
@@ -303,7 +318,7 @@ impl TestServer {
         self.shared().ended().await;
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.running.shared
     }
 
@@ -312,7 +327,7 @@ impl TestServer {
         self.shared().update(|state| update(state, self.shared().member()))
     }
 
-    fn run(&self, listener: Option<TcpListener>) {
+    pub(crate) fn run(&self, listener: Option<TcpListener>) {
         self.update(State::started);
         let run = self.shared().begin();
         if let Some(listener) = listener {

@@ -73,7 +73,13 @@ impl Ensemble {
 
     /// Changes the state, and tells those who wait for a change.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut State) -> R) -> R {
-        let result = update(&mut lock(&self.state));
+        let mut state = lock(&self.state);
+        let result = update(&mut state);
+        let must_wake = std::mem::take(&mut state.has_new_deadline);
+        drop(state);
+        if must_wake {
+            self.deadlines_changed();
+        }
         self.changed.modify(|version| *version = version.wrapping_add(1));
         result
     }
@@ -86,6 +92,22 @@ impl Ensemble {
     /// Whether there is one server, and so no ensemble.
     pub(crate) const fn is_one(&self) -> bool {
         self.deadlines_changed.len() == 1
+    }
+
+    /// Waits until a look at the state satisfies a condition, and returns what was seen.
+    pub(crate) async fn until<P>(
+        &self,
+        probe: impl Fn(&State) -> P,
+        mut condition: impl FnMut(&P) -> bool,
+    ) -> P {
+        loop {
+            let seen = self.changed.look(|version| *version);
+            let probed = self.look(&probe);
+            if condition(&probed) {
+                return probed;
+            }
+            self.changed.until(|version| *version != seen).await;
+        }
     }
 
     /// Expires a session; whether it lived.

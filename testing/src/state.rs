@@ -36,7 +36,9 @@ pub(crate) struct State {
     pub(super) quorum: Quorum,
     /// The last transaction that was committed.
     pub(super) zxid: i64,
-    /// Since when a server alone is held, on the clock of sessions.
+    /// Whether something is due that those who wait for the next deadline do not know of.
+    pub(super) has_new_deadline: bool,
+    /// Since when all members are held, on the clock of sessions.
     held_since: Option<u64>,
 }
 
@@ -71,6 +73,7 @@ impl State {
             log: Log::default(),
             quorum: Quorum::default(),
             zxid: 0,
+            has_new_deadline: false,
             held_since: None,
             config,
             clock,
@@ -79,8 +82,7 @@ impl State {
 
     /// What is to be kept: what the members have agreed on.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let latest = (0..self.members.len()).max_by_key(|at| self.members[*at].applied).unwrap_or(0);
-        let Member { zxid, tree, .. } = &self.members[latest];
+        let Member { zxid, tree, .. } = &self.members[self.latest()];
         Snapshot { zxid: *zxid, tree: tree.clone(), sessions: self.sessions.saved() }
     }
 
@@ -363,21 +365,44 @@ impl State {
         self.catch_up_all();
     }
 
-    /// Stops the clock of sessions.
+    /// One member does nothing from now on. The others do without it.
     pub(crate) fn hold(&mut self, at: MemberId) {
+        if self.is_alone() {
+            return self.hold_all();
+        }
         self.record(Some(at), Fault::Hold);
-        let now = self.clock.now();
-        self.held_since.get_or_insert(now);
         self.settle_with(at, |member| member.held = true);
     }
 
-    /// Lets the clock of sessions go on from where it stood.
+    /// One member goes on.
     pub(crate) fn release(&mut self, at: MemberId) {
+        if self.is_alone() {
+            return self.release_all();
+        }
         self.record(Some(at), Fault::Release);
-        if let Some(since) = self.held_since.take().filter(|_| self.is_alone()) {
+        self.settle_with(at, |member| member.held = false);
+    }
+
+    /// Stops the clock of sessions. Nobody notices.
+    pub(crate) fn hold_all(&mut self) {
+        self.record(None, Fault::Hold);
+        let now = self.clock.now();
+        self.held_since.get_or_insert(now);
+        for member in &mut self.members {
+            member.held = true;
+        }
+    }
+
+    /// Lets the clock of sessions go on from where it stood.
+    pub(crate) fn release_all(&mut self) {
+        self.record(None, Fault::Release);
+        if let Some(since) = self.held_since.take() {
             self.sessions.postpone(self.clock.now() - since);
         }
-        self.settle_with(at, |member| member.held = false);
+        for member in &mut self.members {
+            member.held = false;
+        }
+        self.settle();
     }
 
     /// A member has stopped.

@@ -75,6 +75,13 @@ impl Tree {
         }
     }
 
+    /// Writes the list of the members of an ensemble where clients look for it.
+    pub(crate) fn set_membership(&mut self, list: &str) {
+        if let Ok(node) = self.node_mut("/zookeeper/config") {
+            node.data = Some(list.as_bytes().into());
+        }
+    }
+
     /// The node at `path`. The empty path is an alias of `/`, as on Apache ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
         self.root.get(path)
