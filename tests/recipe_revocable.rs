@@ -1,5 +1,4 @@
 //! Asking holders to let go, and making them: [`RevocableReadWriteLock`], and the revocation of every lock.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 
