@@ -58,5 +58,8 @@ fn main() -> io::Result<()> {
     }
     answered.extend([7, 9, 0x12, 0x12, 0x80, 0x80, 7, 0xdf]);
     fs::write(format!("{session}/answered"), answered)?;
+    // A session of weeks, with a short password, and then silence.
+    let grant = [&[0xe4, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8][..], &[7; 8]];
+    fs::write(format!("{session}/weeks"), [grant.concat(), vec![0xf6; 8]].concat())?;
     fs::write(format!("{session}/garbage"), b"\xe5HTTP/1.1 400 Bad Request\r\n\r\n")
 }
