@@ -2,20 +2,17 @@
 //! empty servers, and what it writes down must be the same. The programs and scripts are in `tests/interop/`.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod interop_common;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use interop_common::{C_CLIENT, PATIENCE, TemporaryDirectory, python_with_kazoo};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use zk_curator_testing::real::java::{self, Program};
 use zk_curator_testing::real::{self, RealZooKeeper};
-
-/// Longer than any client takes at any server.
-const PATIENCE: Duration = Duration::from_secs(180);
-
-/// Where Debian's package `zookeeper-bin` has the command line of the C client.
-const C_CLIENT: &str = "/usr/lib/zookeeper/bin/cli_mt";
 
 fn interop(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(file)
@@ -24,18 +21,18 @@ fn interop(file: &str) -> PathBuf {
 /// A server of either kind.
 enum Server {
     Real(RealZooKeeper),
-    Embedded { process: Child, address: String, options: Vec<String>, data: PathBuf },
+    Embedded { process: Child, address: String, options: Vec<String>, _data: TemporaryDirectory },
 }
 
 impl Server {
     /// The program on a free port.
     async fn embedded(test: &str, options: &[&str]) -> Self {
-        let data = temporary(&format!("data-{test}"));
+        let data = TemporaryDirectory::new(test);
         let mut all = vec!["--tick-time", "100", "--max-session-timeout", "60000"];
-        all.extend(["--data-dir", data.to_str().unwrap()].iter().chain(options));
+        all.extend(["--data-dir", data.path().to_str().unwrap()].iter().chain(options));
         let options: Vec<_> = all.into_iter().map(str::to_owned).collect();
         let (process, address) = Self::run("0", &options).await;
-        Self::Embedded { process, address, options, data }
+        Self::Embedded { process, address, options, _data: data }
     }
 
     async fn run(port: &str, options: &[String]) -> (Child, String) {
@@ -71,21 +68,6 @@ impl Server {
             }
         }
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Self::Embedded { data, .. } = self
-            && data.exists()
-        {
-            std::fs::remove_dir_all(data).unwrap();
-        }
-    }
-}
-
-/// A name in the temporary directory of these tests, of this process alone.
-fn temporary(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clients-{}-{name}", std::process::id()))
 }
 
 /// The transcripts of a client at Apache ZooKeeper and at `zk-test-server` are the same.
@@ -124,19 +106,6 @@ async fn transcript(client: Child) -> String {
         text.push_str(&format!("the client ends with {}\n", output.status));
     }
     text
-}
-
-/// The Python of `scripts/install-real`, or another one, that has kazoo.
-async fn python_with_kazoo() -> Result<PathBuf, &'static str> {
-    let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python").join("bin/python");
-    for python in [ours, "python3".into()] {
-        let imported =
-            Command::new(&python).args(["-c", "import kazoo"]).stderr(Stdio::null()).status().await;
-        if imported.is_ok_and(|status| status.success()) {
-            return Ok(python);
-        }
-    }
-    Err("no Python here has kazoo")
 }
 
 #[tokio::test]
@@ -196,7 +165,8 @@ async fn c_command_line() {
     same_at_both("c_command_line", &[], async |server| {
         let address = server.address();
         // The id and the password of the session.
-        let session = temporary(&format!("session-{}", address.rsplit(':').next().unwrap()));
+        let directory = TemporaryDirectory::new(&format!("c-client-{}", address.rsplit(':').next().unwrap()));
+        let session = directory.path().join("session");
         let mut client = CClient::start(&address, &session).await;
         let mut transcript = String::new();
         for line in script.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase())) {
@@ -206,7 +176,6 @@ async fn c_command_line() {
         // server, with its watches.
         client.process.kill().await.unwrap();
         let mut client = CClient::start(&address, &session).await;
-        std::fs::remove_file(&session).unwrap();
         transcript.push_str(&client.say("ls2 /c").await);
         server.restart().await;
         client.connected().await;

@@ -1,0 +1,92 @@
+//! The programs in `docs/guide/other-clients.md` work as they stand there.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod interop_common;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use interop_common::{C_CLIENT, PATIENCE, TemporaryDirectory, python_with_kazoo};
+use tokio::process::Command;
+use zk_curator_testing::real::{self, java};
+
+const GUIDE: &str = include_str!("../../docs/guide/other-clients.md");
+
+/// The one program of the guide in a language.
+fn program(language: &str) -> &'static str {
+    let (_, rest) = GUIDE.split_once(&format!("```{language}\n")).expect("a program in the guide");
+    rest.split_once("```").expect("its end").0
+}
+
+/// Runs a program with `zk-test-server` among the commands; asserts that it succeeds.
+async fn run(directory: &Path, command: impl AsRef<Path>, arguments: &[&str]) -> Output {
+    let binary = Path::new(env!("CARGO_BIN_EXE_zk-test-server"));
+    let path = std::env::var_os("PATH").unwrap();
+    let path = std::iter::once(binary.parent().unwrap().to_owned()).chain(std::env::split_paths(&path));
+    let output = Command::new(command.as_ref())
+        .args(arguments)
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .current_dir(directory)
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(PATIENCE, output).await.expect("it ends in time").unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[tokio::test]
+async fn the_program_for_a_shell_keeps_its_data() {
+    let test = "the_program_for_a_shell_keeps_its_data";
+    let installed = Path::new(C_CLIENT).exists().then_some(()).ok_or("zookeeper-bin is not installed");
+    if !real::runs(test, installed) {
+        return;
+    }
+    let directory = TemporaryDirectory::new(test);
+    let output = run(directory.path(), "sh", &["-e", "-c", program("sh")]).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("/greeting: rc = 0\n value_len = 3\nnew"), "{said}");
+}
+
+#[tokio::test]
+async fn the_program_in_python_tests_a_lock() {
+    let test = "the_program_in_python_tests_a_lock";
+    let python = python_with_kazoo().await;
+    if !real::runs(test, python.as_ref().map(|_| ())) {
+        return;
+    }
+    let directory = TemporaryDirectory::new(test);
+    let output = run(directory.path(), python.unwrap(), &["-c", program("python")]).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("Ran 1 test") && said.ends_with("OK\n"), "{said}");
+}
+
+#[tokio::test]
+async fn the_program_in_java_greets() {
+    let test = "the_program_in_java_greets";
+    if !real::runs(test, java::available()) {
+        return;
+    }
+    let directory = TemporaryDirectory::new(test);
+    std::fs::write(directory.path().join("ZkTestServer.java"), program("java")).unwrap();
+    let jars = std::env::var("ZOOKEEPER_JARS").unwrap_or("/usr/share/java".to_owned());
+    let jars: Vec<_> = jars.split(':').map(|directory| format!("{directory}/*")).collect();
+    let java = std::env::var_os("JAVA_HOME")
+        .map_or_else(|| "java".into(), |home| PathBuf::from(home).join("bin/java"));
+    let output = run(directory.path(), java, &["-cp", &jars.join(":"), "ZkTestServer.java"]).await;
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "hello\n");
+}
+
+#[tokio::test]
+async fn the_program_in_c_greets() {
+    let test = "the_program_in_c_greets";
+    let header = Path::new("/usr/include/zookeeper/zookeeper.h");
+    let installed = header.exists().then_some(()).ok_or("libzookeeper-mt-dev is not installed");
+    if !real::runs(test, installed) {
+        return;
+    }
+    let directory = TemporaryDirectory::new(test);
+    std::fs::write(directory.path().join("greeting.c"), program("c")).unwrap();
+    run(directory.path(), "cc", &["-Wall", "-Werror", "-DTHREADED", "greeting.c", "-lzookeeper_mt"]).await;
+    let output = run(directory.path(), directory.path().join("a.out"), &[]).await;
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "hello\n");
+}
