@@ -68,7 +68,7 @@ async fn the_program_in_java_greets() {
     }
     let directory = TemporaryDirectory::new(test);
     std::fs::write(directory.path().join("ZkTestServer.java"), program("java")).unwrap();
-    let jars = std::env::var("ZOOKEEPER_JARS").unwrap_or("/usr/share/java".to_owned());
+    let jars = std::env::var("ZOOKEEPER_JARS").unwrap_or_else(|_| "/usr/share/java".to_owned());
     let jars: Vec<_> = jars.split(':').map(|directory| format!("{directory}/*")).collect();
     let java = std::env::var_os("JAVA_HOME")
         .map_or_else(|| "java".into(), |home| PathBuf::from(home).join("bin/java"));

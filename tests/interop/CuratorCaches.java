@@ -192,7 +192,15 @@ final class CuratorCaches {
             Transcript.until(() -> one.getCurrentMembers().size() == 2);
             Transcript.say(one.getCurrentMembers());
             Transcript.tree(client, "/group");
-            two.setThisData(Transcript.bytes("changed"));
+            Transcript.until(() -> {
+                try {
+                    two.setThisData(Transcript.bytes("changed"));
+                    return true;
+                } catch (IllegalStateException early) {
+                    // Others have seen the node before Curator has seen the answer to its creation.
+                    return false;
+                }
+            });
             Transcript.until(() -> Transcript.show(one.getCurrentMembers()).contains("changed"));
             two.close();
             Transcript.until(() -> one.getCurrentMembers().size() == 1);
