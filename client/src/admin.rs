@@ -1,10 +1,9 @@
 //! Operations beyond the everyday: ACLs, many reads at once, identities, ephemeral nodes, the ensemble.
 
 use zk_curator_proto::records::{
-    Acl, ClientInfo, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, ReadOp, ReadResult, ReconfigRequest, SetAclRequest, Stat,
+    Acl, ClientInfo, GetChildrenRequest, GetDataRequest, ReadOp, ReadResult, ReconfigRequest, Stat,
 };
-use zk_curator_proto::{Request, Response};
+use zk_curator_proto::{OpCode, Request, Response};
 
 use crate::answer::{Pending, PendingWatched, below, data, stat_of_answer};
 use crate::session::WatchPlan;
@@ -18,14 +17,11 @@ impl ZooKeeper {
     ///
     /// To those who may not change it, passwords of the scheme `digest` are shown as `x`.
     pub fn get_acl(&self, path: &str) -> Pending<AclOf> {
-        self.at(
-            path,
-            |path| Request::GetAcl(GetAclRequest { path }),
-            |response, _| match response {
-                Response::Acl(body) => Some(AclOf { acl: body.acl, stat: body.stat }),
-                _ => None,
-            },
-        )
+        let decode = |response, _: &str| match response {
+            Response::Acl(body) => Some(AclOf { acl: body.acl, stat: body.stat }),
+            _ => None,
+        };
+        self.at(path, OpCode::GetAcl, decode, |_| {})
     }
 
     /// Replaces the access control list of a node. `version` is the ACL version (`aversion`) it must have;
@@ -33,8 +29,10 @@ impl ZooKeeper {
     ///
     /// Fails with `NoNode`, `BadVersion`, `InvalidAcl`, `NoAuth`.
     pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Pending<Stat> {
-        let (acl, version) = (acl.to_vec(), version.unwrap_or(-1));
-        self.at(path, |path| Request::SetAcl(SetAclRequest { path, acl, version }), stat_of_answer)
+        self.at(path, OpCode::SetAcl, stat_of_answer, |body| {
+            body.vector(acl);
+            body.i32(version.unwrap_or(-1));
+        })
     }
 
     /// Reads many nodes in one request; since ZooKeeper 3.6. Each read succeeds or fails for itself.
@@ -57,20 +55,20 @@ impl ZooKeeper {
 
     /// Answers the paths of the ephemeral nodes of this session that begin with `prefix`; `/` for all.
     pub fn get_ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
-        let build = |prefix| Request::GetEphemerals(GetEphemeralsRequest { prefix });
-        self.at(prefix, build, |response, chroot| match response {
+        let decode = |response, chroot: &str| match response {
             Response::Children(paths) => Some(paths.into_iter().map(|path| below(chroot, path)).collect()),
             _ => None,
-        })
+        };
+        self.at(prefix, OpCode::GetEphemerals, decode, |_| {})
     }
 
     /// Answers how many nodes are below a node, at any depth. Fails with `NoNode`.
     pub fn get_all_children_number(&self, path: &str) -> Pending<u32> {
-        let build = |path| Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path });
-        self.at(path, build, |response, _| match response {
+        let decode = |response, _: &str| match response {
             Response::Number(number) => u32::try_from(number).ok(),
             _ => None,
-        })
+        };
+        self.at(path, OpCode::GetAllChildrenNumber, decode, |_| {})
     }
 
     /// Answers the identities of this connection; since ZooKeeper 3.7. Everybody is at least `ip`.
@@ -91,8 +89,7 @@ impl ZooKeeper {
     /// [`ZooKeeper::get_config`], and a watch for its change. The path of the event is the server's, whatever the
     /// chroot.
     pub fn get_config_watched(&self) -> PendingWatched<Data> {
-        let body = GetDataRequest { path: CONFIG_NODE.to_owned(), watch: true };
-        self.submit_watched(&Request::GetData(body), CONFIG_NODE.to_owned(), WatchPlan::Data, data)
+        self.watched_below("", CONFIG_NODE.into(), OpCode::GetData, WatchPlan::Data, data)
     }
 
     /// Changes the members of the ensemble, and answers the new configuration. The servers must have

@@ -3,18 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
+use crate::session::Ticket;
 use crate::watch::OneshotWatch;
-use crate::zookeeper::Shared;
 use crate::{Children, Created, Data, Error, OpResult};
 
 /// Reads an answer; `None` when it is of another kind.
@@ -93,16 +90,15 @@ pub struct Pending<T> {
     deadline: Option<Deadline>,
 }
 
-/// When the caller gives up, and whether the request was sent by then.
+/// When the caller gives up.
 struct Deadline {
     at: Instant,
-    sent: Arc<AtomicBool>,
     /// Made when somebody waits: that is in a runtime, which the call need not be.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 enum PendingState {
-    Waiting { reply: oneshot::Receiver<Result<Response, Error>>, shared: Arc<Shared> },
+    Waiting(Ticket),
     Failed(Option<Error>),
 }
 
@@ -111,22 +107,17 @@ impl<T> Pending<T> {
         Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, expected: None, deadline: None }
     }
 
-    pub(crate) const fn waiting(
-        reply: oneshot::Receiver<Result<Response, Error>>,
-        shared: Arc<Shared>,
-        decode: Decode<T>,
-    ) -> Self {
-        Self { state: PendingState::Waiting { reply, shared }, decode, expected: None, deadline: None }
+    pub(crate) const fn waiting(ticket: Ticket, decode: Decode<T>) -> Self {
+        Self { state: PendingState::Waiting(ticket), decode, expected: None, deadline: None }
     }
 }
 
 impl<T> Pending<T> {
     /// Gives up after a time from now on.
-    pub(crate) fn until(mut self, deadline: Option<(Duration, Arc<AtomicBool>)>) -> Self {
+    pub(crate) fn until(mut self, deadline: Option<Duration>) -> Self {
         // One that is too far away to be a point in time is none.
-        self.deadline = deadline.and_then(|(deadline, sent)| {
-            Some(Deadline { at: Instant::now().checked_add(deadline)?, sent, sleep: None })
-        });
+        self.deadline = deadline
+            .and_then(|deadline| Some(Deadline { at: Instant::now().checked_add(deadline)?, sleep: None }));
         self
     }
 
@@ -148,36 +139,30 @@ impl<T> Future for Pending<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (reply, shared) = match &mut this.state {
-            PendingState::Waiting { reply, shared } => (reply, shared),
+        let ticket = match &mut this.state {
+            PendingState::Waiting(ticket) => ticket,
             PendingState::Failed(error) => {
                 return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
             }
         };
-        let answer = match (Pin::new(&mut *reply).poll(cx), &mut this.deadline) {
+        let answer = match (ticket.poll(cx), &mut this.deadline) {
             (Poll::Ready(answer), _) => answer,
-            (Poll::Pending, Some(Deadline { at, sent, sleep })) => {
+            (Poll::Pending, Some(Deadline { at, sleep })) => {
                 let sleep = sleep.get_or_insert_with(|| Box::pin(sleep_until(*at)));
                 std::task::ready!(sleep.as_mut().poll(cx));
-                reply.close();
-                fence(Ordering::SeqCst);
-                let sent = sent.load(Ordering::Relaxed);
-                this.state = PendingState::Failed(None);
-                return Poll::Ready(Err(Error::DeadlineExceeded { sent }));
+                ticket.give_up().unwrap_or_else(|sent| Err(Error::DeadlineExceeded { sent }))
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
         Poll::Ready(match answer {
-            Ok(Ok(Response::Multi(results))) if transaction_error(&results).is_some() => {
+            Ok(Response::Multi(results)) if transaction_error(&results).is_some() => {
                 Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
             }
-            Ok(Ok(response)) => (this.decode)(response, &shared.chroot).ok_or(Error::UnexpectedAnswer),
-            Ok(Err(error)) => match this.expected {
+            Ok(response) => (this.decode)(response, ticket.chroot()).ok_or(Error::UnexpectedAnswer),
+            Err(error) => match this.expected {
                 Some((code, value)) if error == Error::Refused(code) => Ok(value()),
                 _ => Err(error),
             },
-            // The client's task is gone, with its runtime: nobody knows whether the request was sent.
-            Err(_) => Err(Error::Closed { sent: true }),
         })
     }
 }

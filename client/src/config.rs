@@ -5,7 +5,7 @@ use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use crate::connector::{Connector, TcpConnector};
 use crate::sasl::SaslMechanism;
-use crate::session::{Machine, StateHub};
+use crate::session::{Desk, Machine, StateHub, run_driver};
 use crate::{ConnectString, ConnectStringError, SessionCredentials, ZooKeeper};
 
 /// What happens to a request issued while there is no connection.
@@ -207,7 +207,10 @@ impl ZooKeeperBuilder {
         }
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
         let states = Arc::new(StateHub::new());
-        let machine = Machine::new(&self, &target, Arc::clone(&states), tokio::time::Instant::now());
-        Ok(ZooKeeper::spawn(&runtime, &self, target.chroot, machine, states))
+        let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
+        let now = tokio::time::Instant::now();
+        let machine = Machine::new(&self, &target, Arc::clone(&states), Arc::clone(&desk), now);
+        runtime.spawn(run_driver(machine, self.connector, Arc::clone(&desk), Arc::clone(&states)));
+        Ok(ZooKeeper::new(desk, states))
     }
 }

@@ -1,24 +1,20 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use zk_curator_proto::records::{
-    Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
-    GetChildrenRequest, GetDataRequest, MultiOp, SetDataRequest, Stat, SyncRequest,
+    Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, SetDataRequest,
+    Stat,
 };
-use zk_curator_proto::{Encoder, Request, Response};
+use zk_curator_proto::{Encoder, OpCode, Request, Response};
 
 use crate::answer::{self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_answer};
 use crate::config::ZooKeeperBuilder;
 use crate::path::{validate, validate_sequential};
-use crate::session::{
-    Command, Gate, Machine, SessionState, SessionStates, StateHub, Submission, WatchEffect, WatchPlan,
-    run_driver,
-};
+use crate::session::{Command, Desk, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan};
 use crate::watch::{OneshotWatch, Sink};
 use crate::{
     Children, ConnectString, ConnectStringError, Created, Data, Error, Op, OpResult, SessionCredentials,
@@ -34,17 +30,20 @@ use crate::{
 /// Paths are absolute and below the chroot of the connect string.
 #[derive(Clone)]
 pub struct ZooKeeper {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     deadline: Option<Duration>,
 }
 
-/// What keeps the session open: every handle, and every answer that is waited for.
-pub(crate) struct Shared {
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
+/// What the handles share, and gives the session up with the last of them.
+struct Shared {
+    desk: Arc<Desk>,
     states: Arc<StateHub>,
-    gate: Arc<Gate>,
-    pub(crate) chroot: Arc<str>,
-    max_frame: usize,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.desk.forsake();
+    }
 }
 
 impl ZooKeeper {
@@ -53,23 +52,8 @@ impl ZooKeeper {
         ZooKeeperBuilder::new(connect_string.into())
     }
 
-    pub(crate) fn spawn(
-        runtime: &tokio::runtime::Handle,
-        config: &ZooKeeperBuilder,
-        chroot: String,
-        machine: Machine,
-        states: Arc<StateHub>,
-    ) -> Self {
-        let (commands, receiver) = mpsc::unbounded_channel();
-        runtime.spawn(run_driver(machine, Arc::clone(&config.connector), receiver, Arc::clone(&states)));
-        let shared = Shared {
-            commands,
-            states,
-            gate: Arc::new(Gate::new(config.max_requests, config.max_bytes)),
-            chroot: chroot.into(),
-            max_frame: config.max_frame,
-        };
-        Self { shared: Arc::new(shared), deadline: None }
+    pub(crate) fn new(desk: Arc<Desk>, states: Arc<StateHub>) -> Self {
+        Self { shared: Arc::new(Shared { desk, states }), deadline: None }
     }
 
     /// The state now.
@@ -121,11 +105,11 @@ impl ZooKeeper {
     /// When the connect string is not valid, or has another chroot.
     pub fn update_server_list(&self, connect_string: &str) -> Result<(), ConnectStringError> {
         let target: ConnectString = connect_string.parse()?;
-        if *target.chroot != *self.shared.chroot {
+        if *target.chroot != *self.desk().chroot {
             return Err(ConnectStringError::OtherChroot);
         }
         // A failure means that the client has ended: then there is nothing to move.
-        drop(self.shared.commands.send(Command::ReplaceHosts { hosts: target.hosts }));
+        drop(self.desk().send(Command::ReplaceHosts { hosts: target.hosts }));
         Ok(())
     }
 
@@ -208,72 +192,55 @@ impl ZooKeeper {
     ///
     /// Fails with `NoNode`, `BadVersion`, `NotEmpty`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
-        let version = version.unwrap_or(-1);
-        self.at(path, |path| Request::Delete(DeleteRequest { path, version }), nothing)
+        self.at(path, OpCode::Delete, nothing, |body| body.i32(version.unwrap_or(-1)))
     }
 
     /// Answers the stat of a node, or `None` when it does not exist.
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
-        self.at(path, |path| Request::Exists(ExistsRequest { path, watch: false }), stat).absent_is_none()
+        self.at(path, OpCode::Exists, stat, |body| body.bool(false)).absent_is_none()
     }
 
     /// [`ZooKeeper::exists`], and a watch for creation, change of data and deletion.
     pub fn exists_watched(&self, path: &str) -> PendingWatched<Option<Stat>> {
-        match self.absolute(path) {
-            Ok(path) => {
-                let request = Request::Exists(ExistsRequest { path: path.clone(), watch: true });
-                let mut pending = self.submit_watched(&request, path, WatchPlan::Exists, stat);
-                pending.answer = pending.answer.absent_is_none();
-                pending
-            }
-            Err(error) => PendingWatched::failed(error),
-        }
+        let mut pending = self.watched(path, OpCode::Exists, WatchPlan::Exists, stat);
+        pending.answer = pending.answer.absent_is_none();
+        pending
     }
 
     /// Answers data and stat of a node. Fails with `NoNode`.
     pub fn get_data(&self, path: &str) -> Pending<Data> {
-        self.at(path, |path| Request::GetData(GetDataRequest { path, watch: false }), data)
+        self.at(path, OpCode::GetData, data, |body| body.bool(false))
     }
 
     /// [`ZooKeeper::get_data`], and a watch for change of data and deletion, if the node exists.
     pub fn get_data_watched(&self, path: &str) -> PendingWatched<Data> {
-        match self.absolute(path) {
-            Ok(path) => {
-                let request = Request::GetData(GetDataRequest { path: path.clone(), watch: true });
-                self.submit_watched(&request, path, WatchPlan::Data, data)
-            }
-            Err(error) => PendingWatched::failed(error),
-        }
+        self.watched(path, OpCode::GetData, WatchPlan::Data, data)
     }
 
     /// Replaces the data of a node. `version` is the one it must have; `None` for any.
     ///
     /// Fails with `NoNode`, `BadVersion`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        let (data, version) = (Some(Bytes::copy_from_slice(data)), version.unwrap_or(-1));
-        self.at(path, |path| Request::SetData(SetDataRequest { path, data, version }), stat_of_answer)
+        self.at(path, OpCode::SetData, stat_of_answer, |body| {
+            body.buffer(Some(data));
+            body.i32(version.unwrap_or(-1));
+        })
     }
 
     /// Answers the names of a node's children, in no order, and its stat. Fails with `NoNode`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
-        self.at(path, |path| Request::GetChildren2(GetChildrenRequest { path, watch: false }), children)
+        self.at(path, OpCode::GetChildren2, children, |body| body.bool(false))
     }
 
     /// [`ZooKeeper::get_children`], and a watch for children and deletion, if the node exists.
     pub fn get_children_watched(&self, path: &str) -> PendingWatched<Children> {
-        match self.absolute(path) {
-            Ok(path) => {
-                let request = Request::GetChildren2(GetChildrenRequest { path: path.clone(), watch: true });
-                self.submit_watched(&request, path, WatchPlan::Child, children)
-            }
-            Err(error) => PendingWatched::failed(error),
-        }
+        self.watched(path, OpCode::GetChildren2, WatchPlan::Child, children)
     }
 
     /// Brings the server up to date with the leader: reads issued after it see everything that was
     /// committed before it.
     pub fn sync(&self, path: &str) -> Pending<()> {
-        self.at(path, |path| Request::Sync(SyncRequest { path }), nothing)
+        self.at(path, OpCode::Sync, nothing, |_| {})
     }
 
     /// Applies all operations or none.
@@ -292,19 +259,16 @@ impl ZooKeeper {
     /// subject to [`crate::DisconnectedPolicy`], and dropping the answer does not take it back. A server that
     /// refuses it ends the client in [`SessionState::AuthFailed`].
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Pending<()> {
-        let packet = AuthPacket { scheme: scheme.to_owned(), auth: Some(Bytes::copy_from_slice(auth)) };
         // Both headers, the type and the lengths of both fields count too.
         let length = scheme.len() + auth.len() + 20;
-        if length > self.shared.max_frame {
-            return Pending::failed(Error::TooLarge { length, limit: self.shared.max_frame });
+        let limit = self.desk().max_frame;
+        if length > limit {
+            return Pending::failed(Error::TooLarge { length, limit });
         }
-        let (reply, receiver) = oneshot::channel();
-        if self.shared.commands.send(Command::AddAuth { packet, reply }).is_err() {
-            return Pending::failed(self.ended());
-        }
-        // It is not taken back, so it may be sent at any time.
-        let sent = self.deadline.map(|_| Arc::new(AtomicBool::new(true)));
-        Pending::waiting(receiver, Arc::clone(&self.shared), nothing).until(self.deadline.zip(sent))
+        let auth = Some(Bytes::copy_from_slice(auth));
+        let packet = Box::new(AuthPacket { scheme: scheme.to_owned(), auth });
+        let ticket = self.desk().ask(|reply| Command::AddAuth { packet, reply });
+        self.pending(ticket.ok_or(None), nothing)
     }
 
     /// Closes the session, for all clones of the handle: requests issued before are still sent, the server
@@ -318,27 +282,36 @@ impl ZooKeeper {
     /// Once polled, the session is closed in the background all the same.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
-        if self.shared.commands.send(Command::Close { done }).is_err() {
+        if self.desk().send(Command::Close { done }).is_err() {
             return Ok(());
         }
         receiver.await.unwrap_or(Ok(()))
     }
 
-    /// Sends the request that `build` makes of the path on the server.
+    pub(crate) fn desk(&self) -> &Arc<Desk> {
+        &self.shared.desk
+    }
+
+    /// Sends a request that begins with the path on the server; `rest` writes what follows it.
     pub(crate) fn at<T>(
         &self,
         path: &str,
-        build: impl FnOnce(String) -> Request,
+        opcode: OpCode,
         decode: Decode<T>,
+        rest: impl FnOnce(&mut Encoder),
     ) -> Pending<T> {
-        match self.absolute(path) {
-            Ok(path) => self.submit(&build(path), decode),
-            Err(error) => Pending::failed(error),
+        if let Err(error) = validate(path) {
+            return Pending::failed(error.into());
         }
+        let (chroot, path) = self.parts(path);
+        self.enqueue(opcode, None, decode, |body| {
+            body.joined(chroot, path);
+            rest(body);
+        })
     }
 
     pub(crate) fn submit<T>(&self, request: &Request, decode: Decode<T>) -> Pending<T> {
-        self.enqueue(request, None, decode)
+        self.enqueue(request.opcode(), None, decode, |body| request.encode_body(body))
     }
 
     /// Leaves the session without ending it: requests issued before are still answered, then the connection is
@@ -355,7 +328,7 @@ impl ZooKeeper {
     /// The client detaches in the background all the same.
     pub async fn detach(&self) -> Result<SessionCredentials, Error> {
         let (done, receiver) = oneshot::channel();
-        if self.shared.commands.send(Command::Detach { done }).is_err() {
+        if self.desk().send(Command::Detach { done }).is_err() {
             return Err(self.ended());
         }
         // Whatever became of it, the state tells: it is published before.
@@ -366,47 +339,56 @@ impl ZooKeeper {
         }
     }
 
-    pub(crate) fn submit_watched<T>(
+    /// Sends a read that leaves a watch.
+    fn watched<T>(
         &self,
-        request: &Request,
-        path: String,
+        path: &str,
+        opcode: OpCode,
+        plan: WatchPlan,
+        decode: Decode<T>,
+    ) -> PendingWatched<T> {
+        match self.absolute(path) {
+            Ok(path) => self.watched_below(&self.desk().chroot, path.into(), opcode, plan, decode),
+            Err(error) => PendingWatched::failed(error),
+        }
+    }
+
+    /// The same for a path on the server; its events do not show the chroot.
+    pub(crate) fn watched_below<T>(
+        &self,
+        chroot: &str,
+        path: Arc<str>,
+        opcode: OpCode,
         plan: WatchPlan,
         decode: Decode<T>,
     ) -> PendingWatched<T> {
         let (sender, receiver) = oneshot::channel();
-        let path: Arc<str> = path.into();
-        let chroot = u32::try_from(self.shared.chroot.len()).unwrap_or_default();
-        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, self.shared.commands.downgrade());
-        let answer = self.enqueue(request, Some(WatchEffect::Arm(plan, path, Sink::Once(sender))), decode);
+        let chroot = u32::try_from(chroot.len()).unwrap_or_default();
+        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.desk()));
+        let effect = WatchEffect::Arm(plan, Arc::clone(&path), Sink::Once(sender));
+        let answer = self.enqueue(opcode, Some(effect), decode, |body| {
+            body.string(&path);
+            body.bool(true);
+        });
         PendingWatched { answer, watch: Some(watch) }
     }
 
     pub(crate) fn enqueue<T>(
         &self,
-        request: &Request,
+        opcode: OpCode,
         watch: Option<WatchEffect>,
         decode: Decode<T>,
+        fill: impl FnOnce(&mut Encoder),
     ) -> Pending<T> {
-        let mut body = Encoder::with_capacity(64);
-        request.encode_body(&mut body);
-        let body = body.into_inner();
-        // The eight bytes of the header count too.
-        let length = body.len() + 8;
-        if length > self.shared.max_frame {
-            return Pending::failed(Error::TooLarge { length, limit: self.shared.max_frame });
+        let watch = watch.map(Box::new);
+        self.pending(self.desk().submit(opcode, watch, self.deadline.is_some(), fill), decode)
+    }
+
+    fn pending<T>(&self, ticket: Result<Ticket, Option<Error>>, decode: Decode<T>) -> Pending<T> {
+        match ticket {
+            Ok(ticket) => Pending::waiting(ticket, decode).until(self.deadline),
+            Err(refusal) => Pending::failed(refusal.unwrap_or_else(|| self.ended())),
         }
-        let permit = match self.shared.gate.enter(length) {
-            Ok(permit) => permit,
-            Err(error) => return Pending::failed(error),
-        };
-        let (reply, receiver) = oneshot::channel();
-        let sent = self.deadline.map(|_| Arc::new(AtomicBool::new(false)));
-        let submission =
-            Submission { opcode: request.opcode(), body, reply, watch, permit, sent: sent.clone() };
-        if self.shared.commands.send(Command::Request(submission)).is_err() {
-            return Pending::failed(self.ended());
-        }
-        Pending::waiting(receiver, Arc::clone(&self.shared), decode).until(self.deadline.zip(sent))
     }
 
     /// Why nothing can be sent any more.
@@ -420,10 +402,16 @@ impl ZooKeeper {
     }
 
     pub(crate) fn below_chroot(&self, path: &str) -> String {
-        match (&*self.shared.chroot, path) {
-            ("", path) => path.to_owned(),
-            (chroot, "/") => chroot.to_owned(),
-            (chroot, path) => format!("{chroot}{path}"),
+        let (chroot, path) = self.parts(path);
+        [chroot, path].concat()
+    }
+
+    /// What the path on the server is made of.
+    fn parts<'a>(&'a self, path: &'a str) -> (&'a str, &'a str) {
+        match (&*self.desk().chroot, path) {
+            ("", path) => ("", path),
+            (chroot, "/") => (chroot, ""),
+            both => both,
         }
     }
 
@@ -437,7 +425,7 @@ impl ZooKeeper {
                 }
                 let path = match path.as_str() {
                     // A child of the chroot, not a node beside it whose name begins like that of the chroot.
-                    "/" if mode.is_sequential() => format!("{}/", self.shared.chroot),
+                    "/" if mode.is_sequential() => format!("{}/", self.desk().chroot),
                     path => self.below_chroot(path),
                 };
                 let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());

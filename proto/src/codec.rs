@@ -1,4 +1,6 @@
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
 
 /// A value with a fixed wire form.
 pub trait Record: Sized {
@@ -40,14 +42,28 @@ impl Encoder {
         self.buf.freeze()
     }
 
-    /// The bytes written so far, for one who is the only owner: cheaper than [`Encoder::finish`].
+    /// The bytes written so far.
     #[must_use]
-    pub fn into_inner(self) -> BytesMut {
-        self.buf
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// How many bytes there is memory for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// Forgets what was written after the first `length` bytes, and keeps the memory.
+    #[inline]
+    pub fn truncate(&mut self, length: usize) {
+        self.buf.truncate(length);
     }
 
     /// How many bytes have been written.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.buf.len()
     }
@@ -59,27 +75,40 @@ impl Encoder {
     }
 
     /// Writes a boolean as one byte.
+    #[inline]
     pub fn bool(&mut self, value: bool) {
         self.buf.put_u8(value.into());
     }
 
     /// Writes a 32-bit integer.
+    #[inline]
     pub fn i32(&mut self, value: i32) {
         self.buf.put_i32(value);
     }
 
     /// Writes a 64-bit integer.
+    #[inline]
     pub fn i64(&mut self, value: i64) {
         self.buf.put_i64(value);
     }
 
     /// Writes a length-prefixed UTF-8 string.
+    #[inline]
     pub fn string(&mut self, value: &str) {
         self.length(value.len());
         self.buf.put_slice(value.as_bytes());
     }
 
+    /// Writes two strings as one, length-prefixed.
+    #[inline]
+    pub fn joined(&mut self, first: &str, second: &str) {
+        self.length(first.len().saturating_add(second.len()));
+        self.buf.put_slice(first.as_bytes());
+        self.buf.put_slice(second.as_bytes());
+    }
+
     /// Writes a length-prefixed buffer; `None` is Java's `null`, length -1.
+    #[inline]
     pub fn buffer(&mut self, value: Option<&[u8]>) {
         match value {
             None => self.buf.put_i32(-1),
@@ -100,6 +129,7 @@ impl Encoder {
 
     /// Lengths are 32-bit on the wire. A longer value cannot be sent: it is written as `i32::MAX`, which every
     /// peer refuses; callers check sizes long before ([`crate::DEFAULT_MAX_FRAME`]).
+    #[inline]
     fn length(&mut self, len: usize) {
         self.buf.put_i32(i32::try_from(len).unwrap_or(i32::MAX));
     }
@@ -113,79 +143,82 @@ const COPIED_BELOW: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 pub struct Decoder {
     buf: Bytes,
-    /// How much of `buf` belongs to the frame. What follows are other frames ([`crate::frame::Frames`]).
-    left: usize,
+    /// What is left of the frame is `buf[at..end]`. What follows are other frames ([`crate::frame::Frames`]).
+    at: usize,
+    end: usize,
 }
 
 impl Decoder {
     /// Reads from `frame`. Long buffers that are read share its memory, short ones are copied.
     #[must_use]
     pub const fn new(frame: Bytes) -> Self {
-        let left = frame.len();
-        Self { buf: frame, left }
+        let end = frame.len();
+        Self { buf: frame, at: 0, end }
     }
 
     /// Reads frames that follow each other, with their length prefixes; none of them yet.
     pub(crate) const fn of_frames(frames: Bytes) -> Self {
-        Self { buf: frames, left: 0 }
+        Self { buf: frames, at: 0, end: 0 }
     }
 
     /// Leaves the present frame, whatever is left of it, and enters the next one, which is complete.
+    #[inline]
     pub(crate) fn next_frame(&mut self) -> bool {
-        self.buf.advance(self.left);
-        self.left = 0;
-        if self.buf.len() < 4 {
+        self.at = self.end;
+        let Some(prefix) = self.buf[self.at..].first_chunk::<4>() else {
             return false;
-        }
-        let length = usize::try_from(self.buf.get_u32()).unwrap_or(usize::MAX);
-        self.left = length.min(self.buf.len());
+        };
+        let length = usize::try_from(u32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
+        self.at += 4;
+        self.end = self.at.saturating_add(length).min(self.buf.len());
         true
     }
 
     /// How many bytes are left. Newer peers append fields to records; what is left over is theirs.
     #[must_use]
+    #[inline]
     pub const fn remaining(&self) -> usize {
-        self.left
+        self.end - self.at
     }
 
     /// Reads a one-byte boolean.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
-        self.take(what, 1)?;
-        Ok(self.buf.get_u8() != 0)
+        self.array::<1>(what).map(|[byte]| byte != 0)
     }
 
     /// Reads a 32-bit integer.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i32(&mut self, what: &'static str) -> Result<i32, DecodeError> {
-        self.take(what, 4)?;
-        Ok(self.buf.get_i32())
+        self.array(what).map(i32::from_be_bytes)
     }
 
     /// Reads a 64-bit integer.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
-        self.take(what, 8)?;
-        Ok(self.buf.get_i64())
+        self.array(what).map(i64::from_be_bytes)
     }
 
     /// Reads a string. Java's `null` (length -1) is the empty string.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`] or [`DecodeError::InvalidUtf8`].
+    #[inline]
     pub fn string(&mut self, what: &'static str) -> Result<String, DecodeError> {
         let Some(length) = self.length(what)? else {
             return Ok(String::new());
         };
-        self.take(what, length)?;
-        let text = std::str::from_utf8(&self.buf[..length]).map(str::to_owned);
-        self.buf.advance(length);
+        let place = self.take(what, length)?;
+        let text = std::str::from_utf8(&self.buf[place]).map(str::to_owned);
         text.map_err(|_| DecodeError::InvalidUtf8 { what })
     }
 
@@ -193,17 +226,17 @@ impl Decoder {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::NegativeLength`].
+    #[inline]
     pub fn buffer(&mut self, what: &'static str) -> Result<Option<Bytes>, DecodeError> {
         let Some(length) = self.length(what)? else {
             return Ok(None);
         };
-        self.take(what, length)?;
-        if length >= COPIED_BELOW {
-            return Ok(Some(self.buf.split_to(length)));
-        }
-        let bytes = Bytes::copy_from_slice(&self.buf[..length]);
-        self.buf.advance(length);
-        Ok(Some(bytes))
+        let place = self.take(what, length)?;
+        Ok(Some(if length >= COPIED_BELOW {
+            self.buf.slice(place)
+        } else {
+            Bytes::copy_from_slice(&self.buf[place])
+        }))
     }
 
     /// Reads a vector; Java's `null` (length -1) is the empty vector.
@@ -221,6 +254,7 @@ impl Decoder {
         Ok(values)
     }
 
+    #[inline]
     fn length(&mut self, what: &'static str) -> Result<Option<usize>, DecodeError> {
         match self.i32(what)? {
             -1 => Ok(None),
@@ -231,20 +265,34 @@ impl Decoder {
         }
     }
 
+    #[inline]
     const fn need(&self, what: &'static str, needed: usize) -> Result<(), DecodeError> {
-        if self.left < needed {
-            return Err(DecodeError::Truncated { what, needed, remaining: self.left });
+        if self.remaining() < needed {
+            return Err(DecodeError::Truncated { what, needed, remaining: self.remaining() });
         }
         Ok(())
     }
 
-    /// Takes bytes off what is left of the frame; the caller then reads them.
-    const fn take(&mut self, what: &'static str, needed: usize) -> Result<(), DecodeError> {
+    #[inline]
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        match self.buf[self.at..self.end].first_chunk() {
+            Some(bytes) => {
+                self.at += N;
+                Ok(*bytes)
+            }
+            None => Err(DecodeError::Truncated { what, needed: N, remaining: self.remaining() }),
+        }
+    }
+
+    /// Takes bytes off what is left of the frame, and says where they are.
+    #[inline]
+    const fn take(&mut self, what: &'static str, needed: usize) -> Result<Range<usize>, DecodeError> {
         if let Err(error) = self.need(what, needed) {
             return Err(error);
         }
-        self.left -= needed;
-        Ok(())
+        let start = self.at;
+        self.at += needed;
+        Ok(start..self.at)
     }
 }
 
@@ -253,11 +301,13 @@ macro_rules! primitive {
         impl Record for $type {
             const MIN_SIZE: usize = $min;
 
+            #[inline]
             fn encode(&self, out: &mut Encoder) {
                 let $value = self;
                 out.$method($encoded);
             }
 
+            #[inline]
             fn decode(input: &mut Decoder, what: &'static str) -> Result<Self, DecodeError> {
                 input.$method(what)
             }

@@ -26,6 +26,7 @@ macro_rules! error_codes {
 
             /// The code with this number; `None` for zero, which is success.
             #[must_use]
+            #[inline]
             pub const fn from_code(code: i32) -> Option<Self> {
                 match code {
                     0 => None,

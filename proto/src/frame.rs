@@ -50,6 +50,7 @@ impl Frames {
     }
 
     /// The contents of the next frame. What was not read of the one before is skipped.
+    #[inline]
     pub fn next_frame(&mut self) -> Option<&mut Decoder> {
         self.decoder.next_frame().then_some(&mut self.decoder)
     }
@@ -72,6 +73,7 @@ pub fn put(out: &mut BytesMut, fill: impl FnOnce(&mut Encoder)) {
 }
 
 /// Appends one frame whose contents are `parts`, one after the other.
+#[inline]
 pub fn put_parts(out: &mut BytesMut, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     out.reserve(4 + length);

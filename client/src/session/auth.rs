@@ -1,7 +1,7 @@
 use zk_curator_proto::records::AuthPacket;
 use zk_curator_proto::{Request, Response};
 
-use super::Reply;
+use super::{Answers, Reply};
 use crate::Error;
 
 /// The identities of the session, each once, in order: replayed on every connection.
@@ -21,10 +21,9 @@ struct Entry {
 
 impl AuthBook {
     /// Notes an identity. One that this connection has already is answered at once.
-    pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply) {
+    pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply, answers: &mut Answers) {
         match self.entries.iter().position(|entry| entry.packet == packet) {
-            // A failure means that the caller no longer waits.
-            Some(index) if index < self.accepted => drop(reply.send(Ok(Response::Empty))),
+            Some(index) if index < self.accepted => answers.push(reply, Ok(Response::Empty)),
             Some(index) => self.entries[index].waiting.push(reply),
             None => self.entries.push(Entry { packet, waiting: vec![reply] }),
         }
@@ -50,19 +49,17 @@ impl AuthBook {
     }
 
     /// The server accepted the next one; answers come in order.
-    pub(super) fn accepted(&mut self) {
+    pub(super) fn accepted(&mut self, answers: &mut Answers) {
         for reply in self.entries[self.accepted].waiting.drain(..) {
-            // A failure means that the caller no longer waits.
-            drop(reply.send(Ok(Response::Empty)));
+            answers.push(reply, Ok(Response::Empty));
         }
         self.accepted += 1;
     }
 
     /// The client ends: everybody who waits is told why.
-    pub(super) fn end(&mut self, error: &Error) {
+    pub(super) fn end(&mut self, error: &Error, answers: &mut Answers) {
         for reply in self.entries.iter_mut().flat_map(|entry| entry.waiting.drain(..)) {
-            // A failure means that the caller no longer waits.
-            drop(reply.send(Err(error.clone())));
+            answers.push(reply, Err(error.clone()));
         }
     }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Effect, Machine};
-use super::{Command, SessionState, StateHub};
+use super::{Batch, Desk, SessionState, StateHub};
 use crate::HostPort;
 use crate::connector::{Connector, Transport};
 
@@ -21,8 +20,6 @@ const READ_CHUNK: usize = 64 * 1024;
 const KEPT_BUFFER: usize = 4 * READ_CHUNK;
 /// How long a server may take to say whether it is writable.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many commands are taken at once, so that they leave in one write.
-const COMMAND_BATCH: usize = 256;
 
 type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
@@ -31,16 +28,18 @@ type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + 
 pub(crate) async fn run_driver(
     mut machine: Machine,
     connector: Arc<dyn Connector>,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+    desk: Arc<Desk>,
     states: Arc<StateHub>,
 ) {
-    // Locals are dropped before arguments: the state is published before the machine lets go of the requests.
-    let _ended = EndedOnDrop(states);
+    // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
+    let _ended = EndedOnDrop { states, desk: Arc::clone(&desk) };
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
     let mut look: Option<Looking> = None;
+    let mut batch = Batch::default();
     let mut handles_left = true;
+    let mut alarm = pin!(sleep_until(Instant::now()));
     loop {
         while let Some(effect) = machine.next_effect() {
             match effect {
@@ -51,25 +50,29 @@ pub(crate) async fn run_driver(
                     input = Buffer::default();
                 }
                 Effect::Done => {
-                    commands.close();
-                    while let Some(command) = commands.recv().await {
-                        machine.on_command(command, Instant::now());
-                    }
+                    desk.close(&mut batch);
+                    machine.on_batch(&mut batch, Instant::now());
+                    machine.deliver();
                     return;
                 }
             }
         }
+        machine.deliver();
         shrink(machine.output(), &mut large_output);
         let timer = machine.next_timer();
+        if let Some(timer) = timer.filter(|timer| *timer != alarm.deadline()) {
+            alarm.as_mut().reset(timer);
+        }
         // In a fixed order: what the server says is heard before time is judged.
         let wake = tokio::select! {
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
-            command = commands.recv(), if handles_left => Wake::Command(command),
+            () = poll_fn(|cx| desk.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
             (host, writable) = poll_fn(|cx| poll_look(&mut look, cx)) => Wake::Looked(host, writable),
-            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Wake::Timer,
+            () = &mut alarm, if timer.is_some() => Wake::Timer,
         };
         let now = Instant::now();
+        let has_batch = matches!(wake, Wake::Commands);
         match wake {
             Wake::Link(LinkEvent::Open) => machine.on_connected(now),
             Wake::Link(LinkEvent::Read) => {
@@ -80,18 +83,17 @@ pub(crate) async fn run_driver(
                 look = None;
                 machine.on_looked(&host, writable, now);
             }
-            Wake::Link(LinkEvent::Written) | Wake::Timer => {}
+            Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
-            Wake::Command(Some(command)) => machine.on_command(command, now),
-            Wake::Command(None) => handles_left = close(&mut machine, now),
         }
         // Whatever woke the loop, so that none of the three can starve another.
-        for _ in 0..COMMAND_BATCH {
-            match commands.try_recv() {
-                Ok(command) => machine.on_command(command, now),
-                Err(TryRecvError::Disconnected) if handles_left => handles_left = close(&mut machine, now),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        if !has_batch {
+            desk.take(&mut batch);
+        }
+        machine.on_batch(&mut batch, now);
+        if batch.forsaken && handles_left {
+            handles_left = false;
+            machine.on_close(None, false, now);
         }
         if machine.next_timer().is_some_and(|timer| timer <= now) {
             machine.on_timer(now);
@@ -99,20 +101,19 @@ pub(crate) async fn run_driver(
     }
 }
 
-/// The last handle is gone. Returns that none is left.
-fn close(machine: &mut Machine, now: Instant) -> bool {
-    machine.on_close(None, false, now);
-    false
+/// Publishes the end, to those who follow the state first and then to those who wait for an answer, when the task
+/// ends without one: its runtime was shut down, or a connector panicked.
+struct EndedOnDrop {
+    states: Arc<StateHub>,
+    desk: Arc<Desk>,
 }
-
-/// Publishes the end when the task ends without one: its runtime was shut down, or a connector panicked.
-struct EndedOnDrop(Arc<StateHub>);
 
 impl Drop for EndedOnDrop {
     fn drop(&mut self) {
-        if self.0.current().end().is_none() {
-            self.0.publish(SessionState::Closed);
+        if self.states.current().end().is_none() {
+            self.states.publish(SessionState::Closed);
         }
+        self.desk.end();
     }
 }
 
@@ -139,7 +140,7 @@ fn shrink(buffer: &mut BytesMut, large: &mut bool) {
 
 enum Wake {
     Link(LinkEvent),
-    Command(Option<Command>),
+    Commands,
     Looked(HostPort, bool),
     Timer,
 }

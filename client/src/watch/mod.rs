@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use zk_curator_proto::records::EventType;
 
-use crate::session::Command;
+use crate::session::{Command, Desk};
 pub use persistent::{PersistentEvent, PersistentWatch};
 pub(crate) use registry::{Registry, Sink, WatchKind};
 
@@ -63,7 +63,7 @@ pub struct OneshotWatch {
     chroot: u32,
     receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
     /// Where to say that nobody waits any more; `None` once it has fired.
-    forget: Option<mpsc::WeakUnboundedSender<Command>>,
+    forget: Option<Arc<Desk>>,
 }
 
 impl OneshotWatch {
@@ -77,7 +77,7 @@ impl OneshotWatch {
         path: Arc<str>,
         chroot: u32,
         receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
-        forget: mpsc::WeakUnboundedSender<Command>,
+        forget: Arc<Desk>,
     ) -> Self {
         Self { path, chroot, receiver, forget: Some(forget) }
     }
@@ -115,12 +115,12 @@ impl Future for OneshotWatch {
 
 impl Drop for OneshotWatch {
     fn drop(&mut self) {
-        let Some(commands) = self.forget.take().and_then(|weak| weak.upgrade()) else {
+        let Some(desk) = self.forget.take() else {
             return;
         };
         self.receiver.close();
         // A failure means that the client has ended, and its book with it.
-        drop(commands.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
+        drop(desk.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 
@@ -154,8 +154,8 @@ mod tests {
             [("/app/a", 4, "/a"), ("/app", 4, "/"), ("/app/app", 4, "/app"), ("/a", 0, "/a")]
         {
             let (sender, receiver) = oneshot::channel();
-            let (commands, _driver) = mpsc::unbounded_channel();
-            let mut watch = OneshotWatch::new(server.into(), chroot, receiver, commands.downgrade());
+            let desk = Arc::new(Desk::new("", 0, 0, 0));
+            let mut watch = OneshotWatch::new(server.into(), chroot, receiver, desk);
             sender.send(Ok(EventType::NodeDeleted)).unwrap();
             let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));
             let expected = WatchedEvent::new(EventType::NodeDeleted, client.to_owned());

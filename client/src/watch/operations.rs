@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use zk_curator_proto::records::{AddWatchMode, AddWatchRequest, WatcherType, WatchesRequest};
-use zk_curator_proto::{ErrorCode, Request};
+use zk_curator_proto::records::{AddWatchMode, WatcherType};
+use zk_curator_proto::{ErrorCode, OpCode};
 
 use super::{PersistentWatch, Sink, WatchKind};
 use crate::answer::{Pending, PendingWatched, nothing};
@@ -21,14 +21,17 @@ impl ZooKeeper {
             Err(error) => return PendingWatched::failed(error),
         };
         let (sender, receiver) = mpsc::unbounded_channel();
-        let watch = PersistentWatch::new(Arc::clone(&path), receiver, self.shared.commands.downgrade());
+        let watch = PersistentWatch::new(Arc::clone(&path), receiver, Arc::clone(self.desk()));
         let kind = match mode {
             AddWatchMode::PersistentRecursive => WatchKind::Recursive,
             _ => WatchKind::Persistent,
         };
-        let request = Request::AddWatch(AddWatchRequest { path: path.to_string(), mode: mode.code() });
-        let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), path, Sink::Stream(sender));
-        PendingWatched { answer: self.enqueue(&request, Some(effect), nothing), watch: Some(watch) }
+        let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), Arc::clone(&path), Sink::Stream(sender));
+        let answer = self.enqueue(OpCode::AddWatch, Some(effect), nothing, |body| {
+            body.string(&path);
+            body.i32(mode.code());
+        });
+        PendingWatched { answer, watch: Some(watch) }
     }
 
     /// Removes all watches of a kind that this client has on a node. Their handles end with
@@ -41,15 +44,18 @@ impl ZooKeeper {
             Ok(path) => path.into(),
             Err(error) => return Pending::failed(error),
         };
-        let body = WatchesRequest { path: path.to_string(), watcher_type: watcher_type.code() };
-        let effect = WatchEffect::Remove(watcher_type, path);
-        self.enqueue(&Request::RemoveWatches(body), Some(effect), nothing)
+        let effect = WatchEffect::Remove(watcher_type, Arc::clone(&path));
+        self.enqueue(OpCode::RemoveWatches, Some(effect), nothing, |body| {
+            body.string(&path);
+            body.i32(watcher_type.code());
+        })
     }
 
     /// Whether the server has a watch of this kind of this client on a node.
     pub fn check_watches(&self, path: &str, watcher_type: WatcherType) -> Pending<bool> {
-        let build = |path| Request::CheckWatches(WatchesRequest { path, watcher_type: watcher_type.code() });
-        self.at(path, build, |_, _| Some(true)).refused_with(ErrorCode::NoWatcher, || false)
+        let present = |_, _: &str| Some(true);
+        self.at(path, OpCode::CheckWatches, present, |body| body.i32(watcher_type.code()))
+            .refused_with(ErrorCode::NoWatcher, || false)
     }
 }
 

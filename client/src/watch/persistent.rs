@@ -7,7 +7,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::{WatchEnded, WatchedEvent};
-use crate::session::Command;
+use crate::session::{Command, Desk};
 
 /// What a [`PersistentWatch`] reports.
 #[non_exhaustive]
@@ -33,14 +33,14 @@ pub enum PersistentEvent {
 pub struct PersistentWatch {
     path: Arc<str>,
     receiver: mpsc::UnboundedReceiver<PersistentEvent>,
-    forget: mpsc::WeakUnboundedSender<Command>,
+    forget: Arc<Desk>,
 }
 
 impl PersistentWatch {
     pub(crate) const fn new(
         path: Arc<str>,
         receiver: mpsc::UnboundedReceiver<PersistentEvent>,
-        forget: mpsc::WeakUnboundedSender<Command>,
+        forget: Arc<Desk>,
     ) -> Self {
         Self { path, receiver, forget }
     }
@@ -71,10 +71,8 @@ impl Stream for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         self.receiver.close();
-        if let Some(commands) = self.forget.upgrade() {
-            // A failure means that the client has ended, and its book with it.
-            drop(commands.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
-        }
+        // A failure means that the client has ended, and its book with it.
+        drop(self.forget.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 

@@ -45,10 +45,12 @@ macro_rules! record {
         impl crate::Record for $name {
             const MIN_SIZE: usize = 0 $(+ <$type as crate::Record>::MIN_SIZE)*;
 
+            #[inline]
             fn encode(&self, out: &mut crate::Encoder) {
                 $(crate::Record::encode(&self.$field, out);)*
             }
 
+            #[inline]
             fn decode(
                 input: &mut crate::Decoder,
                 _what: &'static str,

@@ -58,7 +58,7 @@ impl Machine {
     fn has_nothing_to_tell(&self) -> bool {
         self.session.is_none()
             && !matches!(self.phase, Phase::Handshaking { .. })
-            && self.queued.iter().all(|(_, submission)| submission.reply.is_closed())
+            && self.queued.iter().all(|queued| self.desk.is_left(&queued.submission.reply))
     }
 
     pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {
@@ -66,6 +66,7 @@ impl Machine {
     }
 
     pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
+        self.deliver();
         let was_connected = self.phase == Phase::Connected && self.farewell.is_none();
         if !self.reach.of_ensemble {
             // Only that server knew of the session.
@@ -91,6 +92,7 @@ impl Machine {
     /// `close` failed if it ended before a server knew. One that is to leave its session has left it, unless that
     /// has ended.
     pub(super) fn end(&mut self, mut state: SessionState) {
+        self.deliver();
         let closing = self.closing.take();
         let close_result = closing.as_ref().map_or(Ok(()), |closing| {
             let server_knows = closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
@@ -127,10 +129,11 @@ impl Machine {
             _ => (Error::Closed { sent: true }, Error::Closed { sent: false }, WatchEnded::Closed),
         };
         self.forget_connection(&unanswered);
-        for (_, submission) in std::mem::take(&mut self.queued) {
-            submission.finish(Err(unsent.clone()));
+        for queued in std::mem::take(&mut self.queued) {
+            self.answers.push(queued.submission.reply, Err(unsent.clone()));
         }
-        self.auth.end(&unsent);
+        self.auth.end(&unsent, &mut self.answers);
+        self.deliver();
         self.watches.end(watches);
         for waiter in closing.into_iter().flat_map(|closing| closing.waiters) {
             // A failure means that the caller no longer waits.
@@ -183,7 +186,7 @@ impl Machine {
         self.auth.reset();
         for request in std::mem::take(&mut self.in_flight) {
             if let Sent::Request(submission) = request.what {
-                submission.finish(Err(unanswered.clone()));
+                self.answers.push(submission.reply, Err(unanswered.clone()));
             }
         }
     }

@@ -11,8 +11,8 @@ use zk_curator_proto::{
     DecodeError, Decoder, ErrorCode, Record, Response, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES,
 };
 
-use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Sent, Session};
-use crate::session::{ExpiredBy, SessionState, WatchEffect, WatchPlan};
+use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Queued, Sent, Session};
+use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
 use crate::{Error, SessionCredentials, SessionId, SessionInfo};
 
@@ -128,11 +128,8 @@ impl Machine {
         for chunk in chunks {
             self.put_request(XID_SET_WATCHES, &chunk, now);
         }
-        for (_, submission) in std::mem::take(&mut self.queued) {
-            // A caller that no longer waits does not want it sent, and it never was.
-            if !submission.reply.is_closed() {
-                self.send(submission, now);
-            }
+        for Queued { submission, body, .. } in std::mem::take(&mut self.queued) {
+            self.send_if_awaited(submission, &body, now);
         }
         if self.closing.is_some() {
             self.send_close(now);
@@ -171,7 +168,7 @@ impl Machine {
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
                 (false, _) => return Err("the server answered an authentication that was not asked for"),
-                (true, None) => self.auth.accepted(),
+                (true, None) => self.auth.accepted(&mut self.answers),
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
             XID_SET_WATCHES => match (error, self.rearming.checked_sub(1)) {
@@ -202,11 +199,11 @@ impl Machine {
         self.heard(request.sent_at);
         let took = now.saturating_duration_since(request.sent_at);
         if took >= self.slow_request
-            && let Sent::Request(submission) = &request.what
+            && let Sent::Request(Submission { opcode, .. }) = &request.what
         {
-            info!(opcode = ?submission.opcode, ?took, "slow request");
+            info!(?opcode, ?took, "slow request");
         }
-        let mut submission = match request.what {
+        let Submission { opcode, reply, watch } = match request.what {
             Sent::Request(submission) => submission,
             Sent::Removal => return,
             Sent::Close => {
@@ -221,10 +218,10 @@ impl Machine {
         };
         if error == Some(ErrorCode::SessionExpired) {
             // This one was not applied; what follows it on the connection nobody knows.
-            submission.finish(Err(Error::SessionExpired { sent: false }));
+            self.answers.push(reply, Err(Error::SessionExpired { sent: false }));
             return self.end(SessionState::Expired(ExpiredBy::Server));
         }
-        match submission.watch.take() {
+        match watch.map(|watch| *watch) {
             Some(WatchEffect::Arm(plan, path, sink)) => {
                 let kind = match (plan, error) {
                     (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
@@ -243,9 +240,9 @@ impl Machine {
         }
         let result = match error {
             Some(code) => Err(Error::Refused(code)),
-            None => Response::decode_body(submission.opcode, input).map_err(Error::Malformed),
+            None => Response::decode_body(opcode, input).map_err(Error::Malformed),
         };
-        submission.finish(result);
+        self.answers.push(reply, result);
         self.detach_if_done();
     }
 
@@ -260,11 +257,13 @@ impl Machine {
     pub(super) fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
-        let visible = match event.path.strip_prefix(&self.chroot) {
-            Some("") if !self.chroot.is_empty() => "/",
+        let visible = match event.path.strip_prefix(&*self.desk.chroot) {
+            Some("") if !self.desk.chroot.is_empty() => "/",
             Some(visible) => visible,
             None => &event.path,
         };
+        // Whoever hears of the event finds the answers that came before it.
+        self.deliver();
         self.watches.fire(event_type, &event.path, visible);
         Ok(())
     }

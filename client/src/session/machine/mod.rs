@@ -9,19 +9,18 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
+use zk_curator_proto::records::{AuthPacket, ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
-use super::{Command, SessionState, StateHub, Submission, WatchEffect};
+use super::{Answers, Batch, Command, Desk, Reply, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
 use crate::watch::Registry;
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
@@ -66,21 +65,21 @@ pub(super) enum Effect {
 #[derive(Debug)]
 pub(crate) struct Machine {
     states: Arc<StateHub>,
+    desk: Arc<Desk>,
     disconnected: DisconnectedPolicy,
     requested_timeout: Duration,
     slow_request: Duration,
     close_timeout: Duration,
     max_request: usize,
     max_answer: usize,
-    chroot: String,
     hosts: HostRing,
 
     phase: Phase,
     session: Option<Session>,
     last_zxid: i64,
     last_xid: i32,
-    /// Waiting for a connection, with their deadlines, which never decrease.
-    queued: VecDeque<(Instant, Submission)>,
+    /// Waiting for a connection. Their deadlines never decrease.
+    queued: VecDeque<Queued>,
     /// Sent, in the order in which the server answers.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
@@ -94,6 +93,7 @@ pub(crate) struct Machine {
     farewell: Option<Farewell>,
 
     out: BytesMut,
+    answers: Answers,
     effects: VecDeque<Effect>,
     last_sent: Instant,
     last_answer: Instant,
@@ -122,6 +122,13 @@ enum Phase {
 struct Session {
     info: SessionInfo,
     password: Bytes,
+}
+
+#[derive(Debug)]
+struct Queued {
+    deadline: Instant,
+    submission: Submission,
+    body: Box<[u8]>,
 }
 
 #[derive(Debug)]
@@ -178,16 +185,17 @@ impl Machine {
         config: &ZooKeeperBuilder,
         target: &ConnectString,
         states: Arc<StateHub>,
+        desk: Arc<Desk>,
         now: Instant,
     ) -> Self {
         Self {
             states,
+            desk,
             disconnected: config.disconnected,
             requested_timeout: config.session_timeout,
             close_timeout: config.close_timeout,
             max_request: config.max_frame,
             max_answer: config.max_frame.saturating_mul(4),
-            chroot: target.chroot.clone(),
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
             session: config.resume.as_ref().map(|credentials| Session {
@@ -215,6 +223,7 @@ impl Machine {
             farewell: None,
             slow_request: config.slow_request,
             out: BytesMut::new(),
+            answers: Answers::default(),
             effects: VecDeque::new(),
             last_sent: now,
             last_answer: now,
@@ -244,7 +253,7 @@ impl Machine {
             }
             Phase::Ended(_) => return None,
         };
-        let queued = self.queued.front().map(|(deadline, _)| *deadline);
+        let queued = self.queued.front().map(|queued| queued.deadline);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
         let farewell = self.farewell.as_ref().map(|farewell| farewell.deadline);
         let look = (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
@@ -252,6 +261,11 @@ impl Machine {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Brings the answers to those who wait for them: many at once, but before anything is told that came later.
+    pub(super) fn deliver(&mut self) {
+        self.desk.deliver(&mut self.answers);
     }
 
     /// Time has passed.
@@ -269,9 +283,9 @@ impl Machine {
             warn!("no server answered for the session timeout");
             return self.expire_by_clock(now);
         }
-        while self.queued.front().is_some_and(|(deadline, _)| *deadline <= now) {
-            if let Some((_, submission)) = self.queued.pop_front() {
-                submission.finish(Err(Error::NotConnected));
+        while self.queued.front().is_some_and(|queued| queued.deadline <= now) {
+            if let Some(queued) = self.queued.pop_front() {
+                self.answers.push(queued.submission.reply, Err(Error::NotConnected));
             }
         }
         match self.phase {
@@ -344,51 +358,62 @@ impl Machine {
         }
     }
 
-    /// A handle asks for something.
-    pub(super) fn on_command(&mut self, command: Command, now: Instant) {
-        match command {
-            Command::Request(submission) => self.on_request(submission, now),
-            Command::AddAuth { packet, reply } => {
-                if let Some(error) = self.refusal() {
-                    // A failure means that the caller no longer waits.
-                    drop(reply.send(Err(error)));
-                    return;
+    /// Handles ask for something.
+    pub(super) fn on_batch(&mut self, batch: &mut Batch, now: Instant) {
+        for command in batch.commands.drain(..) {
+            match command {
+                Command::Request { submission, body, hurried } => {
+                    let body = batch.bodies.as_slice().get(body).unwrap_or_default();
+                    self.on_request(submission, body, hurried, now);
                 }
-                self.auth.add(packet, reply);
-                if self.phase == Phase::Connected {
-                    self.send_auth(now);
+                Command::AddAuth { packet, reply } => self.on_auth(*packet, reply, now),
+                Command::ForgetWatch { path } => {
+                    let remove = self.watches.forget(&path);
+                    self.remove_watches(&path, remove, now);
                 }
-            }
-            Command::ForgetWatch { path } => {
-                let remove = self.watches.forget(&path);
-                self.remove_watches(&path, remove, now);
-            }
-            Command::Close { done } => self.on_close(Some(done), false, now),
-            Command::Detach { done } => self.on_close(Some(done), true, now),
-            Command::ReplaceHosts { hosts } => {
-                let contact = match self.phase {
-                    Phase::Waiting { .. } | Phase::Ended(_) => Contact::None,
-                    Phase::Connected => Contact::Connection,
-                    _ => Contact::Attempt,
-                };
-                if self.hosts.replace(hosts, contact) {
-                    self.disconnect(now, "the client moves to another server");
-                } else if let Phase::Waiting { until } = self.phase {
-                    self.phase = Phase::Waiting { until: until.min(self.hosts.not_before(now)) };
-                }
+                Command::Close { done } => self.on_close(Some(done), false, now),
+                Command::Detach { done } => self.on_close(Some(done), true, now),
+                Command::ReplaceHosts { hosts } => self.on_hosts(hosts, now),
             }
         }
     }
 
-    fn on_request(&mut self, submission: Submission, now: Instant) {
+    fn on_auth(&mut self, packet: AuthPacket, reply: Reply, now: Instant) {
         if let Some(error) = self.refusal() {
-            return submission.finish(Err(error));
+            return self.answers.push(reply, Err(error));
+        }
+        self.auth.add(packet, reply, &mut self.answers);
+        if self.phase == Phase::Connected {
+            self.send_auth(now);
+        }
+    }
+
+    fn on_hosts(&mut self, hosts: Vec<HostPort>, now: Instant) {
+        let contact = match self.phase {
+            Phase::Waiting { .. } | Phase::Ended(_) => Contact::None,
+            Phase::Connected => Contact::Connection,
+            _ => Contact::Attempt,
+        };
+        if self.hosts.replace(hosts, contact) {
+            self.disconnect(now, "the client moves to another server");
+        } else if let Phase::Waiting { until } = self.phase {
+            self.phase = Phase::Waiting { until: until.min(self.hosts.not_before(now)) };
+        }
+    }
+
+    fn on_request(&mut self, submission: Submission, body: &[u8], hurried: bool, now: Instant) {
+        if let Some(error) = self.refusal() {
+            return self.answers.push(submission.reply, Err(error));
         }
         match (self.phase, self.disconnected) {
-            (Phase::Connected, _) => self.send(submission, now),
-            (_, DisconnectedPolicy::FailFast) => submission.finish(Err(Error::NotConnected)),
+            (Phase::Connected, _) if hurried => self.send_if_awaited(submission, body, now),
+            (Phase::Connected, _) => self.send(submission, body, now),
+            (_, DisconnectedPolicy::FailFast) => {
+                self.answers.push(submission.reply, Err(Error::NotConnected));
+            }
             (_, DisconnectedPolicy::Wait(patience)) => {
-                self.queued.push_back((after(now, patience), submission));
+                let deadline = after(now, patience);
+                self.queued.push_back(Queued { deadline, submission, body: body.into() });
             }
         }
     }
@@ -431,19 +456,18 @@ impl Machine {
         }
     }
 
-    fn send(&mut self, mut submission: Submission, now: Instant) {
-        let xid = self.next_xid();
-        let body = std::mem::take(&mut submission.body);
-        if let Some(sent) = &submission.sent {
-            sent.store(true, Ordering::Relaxed);
-            // Either the caller, which closes first and then looks, sees the mark, or we see that it has gone.
-            fence(Ordering::SeqCst);
-            if submission.reply.is_closed() {
-                return;
-            }
+    /// A caller that no longer waits does not want it sent, and it never was.
+    fn send_if_awaited(&mut self, submission: Submission, body: &[u8], now: Instant) {
+        let Submission { opcode, reply, watch } = submission;
+        if let Some(reply) = self.desk.begin(reply) {
+            self.send(Submission { opcode, reply, watch }, body, now);
         }
-        self.put_frame(xid, submission.opcode, &body, now);
-        if let Some(WatchEffect::Arm(_, path, _)) = &submission.watch {
+    }
+
+    fn send(&mut self, submission: Submission, body: &[u8], now: Instant) {
+        let xid = self.next_xid();
+        self.put_frame(xid, submission.opcode, body, now);
+        if let Some(WatchEffect::Arm(_, path, _)) = submission.watch.as_deref() {
             self.watches.expect(path);
         }
         self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Request(submission) });
@@ -452,7 +476,7 @@ impl Machine {
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
         let mut body = Encoder::new();
         request.encode_body(&mut body);
-        self.put_frame(xid, request.opcode(), &body.into_inner(), now);
+        self.put_frame(xid, request.opcode(), body.as_slice(), now);
     }
 
     fn put_frame(&mut self, xid: i32, opcode: OpCode, body: &[u8], now: Instant) {

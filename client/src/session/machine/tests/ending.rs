@@ -26,7 +26,7 @@ fn close_sends_what_came_before_and_ends_when_it_is_acknowledged() {
 fn two_closes_send_one_and_both_hear_of_it() {
     let mut rig = Rig::connected();
     let (first, second) = (rig.close(), rig.close());
-    rig.machine.on_close(None, false, rig.now);
+    rig.forsake();
     assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
     rig.reply_ok(1);
     assert_eq!((now(first), now(second)), (Ok(()), Ok(())));
@@ -127,7 +127,7 @@ fn close_sends_what_waits_for_the_first_connection() {
 #[test]
 fn the_last_handle_closes_the_session() {
     let mut rig = Rig::connected();
-    rig.machine.on_close(None, false, rig.now);
+    rig.forsake();
     assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
     rig.reply_ok(1);
     assert_eq!(rig.states(), [SessionState::Closed]);

@@ -8,6 +8,7 @@ mod sasl;
 mod sessions;
 mod watches;
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use super::{Effect, Machine};
 use crate::config::ZooKeeperBuilder;
 use crate::session::WatchEffect;
 use crate::session::{
-    Command, ExpiredBy, Gate, SessionState, SessionStates, StateHub, Submission, WatchPlan,
+    Batch, Command, Desk, ExpiredBy, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
 };
 use crate::watch::{Sink, WatchEnded};
 use crate::{ConnectString, DisconnectedPolicy, Error, SessionId, SessionInfo, ZooKeeper};
@@ -42,7 +43,6 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const SESSION: i64 = 0x17;
 const PASSWORD: &[u8; 16] = b"sixteen  letters";
 
-type Answer = oneshot::Receiver<Result<Response, Error>>;
 type Watch = oneshot::Receiver<Result<EventType, WatchEnded>>;
 
 /// A machine whose driver is the test.
@@ -50,7 +50,7 @@ struct Rig {
     machine: Machine,
     states: SessionStates,
     now: Instant,
-    gate: Arc<Gate>,
+    desk: Arc<Desk>,
 }
 
 /// A request as it left the machine.
@@ -74,8 +74,9 @@ impl Rig {
         let hub = Arc::new(StateHub::new());
         let states = hub.subscribe();
         let now = Instant::now();
-        let machine = Machine::new(&configure(builder), &target, hub, now);
-        let mut rig = Self { machine, states, now, gate: Arc::new(Gate::new(100_000, usize::MAX)) };
+        let desk = Arc::new(Desk::new(&target.chroot, usize::MAX, 100_000, usize::MAX));
+        let machine = Machine::new(&configure(builder), &target, hub, Arc::clone(&desk), now);
+        let mut rig = Self { machine, states, now, desk };
         assert_eq!(rig.states(), [SessionState::Connecting]);
         rig
     }
@@ -94,6 +95,7 @@ impl Rig {
         while let Some(timer) = self.machine.next_timer().filter(|timer| *timer <= end) {
             self.now = self.now.max(timer);
             self.machine.on_timer(self.now);
+            self.machine.deliver();
         }
         self.now = end;
     }
@@ -160,10 +162,12 @@ impl Rig {
     /// An attempt to connect fails.
     fn cut_attempt(&mut self) {
         self.machine.on_io_error(self.now, io::ErrorKind::ConnectionRefused.into());
+        self.machine.deliver();
     }
 
     fn cut(&mut self) {
         self.machine.on_io_error(self.now, io::ErrorKind::ConnectionReset.into());
+        self.machine.deliver();
         assert!(self.effects().contains(&Effect::Disconnect));
     }
 
@@ -195,6 +199,7 @@ impl Rig {
 
     fn receive_bytes(&mut self, mut buf: BytesMut) {
         self.machine.on_read(&mut buf, self.now);
+        self.machine.deliver();
     }
 
     fn reply(&mut self, xid: i32, zxid: i64, result: Result<Response, ErrorCode>) {
@@ -222,14 +227,30 @@ impl Rig {
     }
 
     fn submit(&mut self, request: Request, watch: Option<WatchEffect>) -> Answer {
-        let mut body = Encoder::new();
-        request.encode_body(&mut body);
-        let (reply, answer) = oneshot::channel();
-        let permit = self.gate.enter(body.len()).unwrap();
-        let (opcode, body) = (request.opcode(), body.into_inner());
-        let submission = Submission { opcode, body, reply, watch, permit, sent: None };
-        self.machine.on_command(Command::Request(submission), self.now);
-        answer
+        let watch = watch.map(Box::new);
+        let fill = |body: &mut Encoder| request.encode_body(body);
+        let ticket = self.desk.submit(request.opcode(), watch, false, fill).expect("a place");
+        self.take();
+        Answer(ticket)
+    }
+
+    fn command(&mut self, command: Command) {
+        self.desk.send(command).unwrap();
+        self.take();
+    }
+
+    /// The machine takes what was handed in.
+    fn take(&mut self) {
+        let mut batch = Batch::default();
+        assert!(self.desk.take(&mut batch));
+        self.machine.on_batch(&mut batch, self.now);
+        self.machine.deliver();
+    }
+
+    /// The last handle is gone.
+    fn forsake(&mut self) {
+        self.machine.on_close(None, false, self.now);
+        self.machine.deliver();
     }
 
     fn get(&mut self, path: &str) -> Answer {
@@ -254,14 +275,15 @@ impl Rig {
     }
 
     fn add_auth(&mut self, scheme: &str) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        self.machine.on_command(Command::AddAuth { packet: packet(scheme), reply }, self.now);
-        answer
+        let packet = Box::new(packet(scheme));
+        let ticket = self.desk.ask(|reply| Command::AddAuth { packet, reply }).unwrap();
+        self.take();
+        Answer(ticket)
     }
 
     fn close(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (done, closed) = oneshot::channel();
-        self.machine.on_command(Command::Close { done }, self.now);
+        self.command(Command::Close { done });
         closed
     }
 
@@ -286,11 +308,50 @@ fn info(timeout: Duration) -> SessionInfo {
     SessionInfo::new(SessionId::new(SESSION), timeout)
 }
 
-/// The answer that has come.
-fn now<T>(mut answer: oneshot::Receiver<T>) -> T {
-    answer.try_recv().expect("an answer")
+/// The answer to a request.
+struct Answer(Ticket);
+
+/// What may come.
+trait Awaited {
+    type Value;
+
+    /// The value, if it is there; an error, if it never will be.
+    fn look(&mut self) -> Result<Option<Self::Value>, oneshot::error::RecvError>;
 }
 
-fn is_open<T>(answer: &mut oneshot::Receiver<T>) -> bool {
-    matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+impl<T> Awaited for oneshot::Receiver<T> {
+    type Value = T;
+
+    fn look(&mut self) -> Result<Option<T>, oneshot::error::RecvError> {
+        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+}
+
+impl Awaited for Answer {
+    type Value = Result<Response, Error>;
+
+    fn look(&mut self) -> Result<Option<Self::Value>, oneshot::error::RecvError> {
+        match self.0.poll(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Ok(Some(answer)),
+            Poll::Pending => Ok(None),
+        }
+    }
+}
+
+impl Answer {
+    fn try_recv(&mut self) -> Option<Result<Response, Error>> {
+        self.look().unwrap()
+    }
+}
+
+/// The answer that has come.
+fn now<A: Awaited>(mut answer: A) -> A::Value {
+    answer.look().unwrap().expect("an answer")
+}
+
+fn is_open(answer: &mut impl Awaited) -> bool {
+    matches!(answer.look(), Ok(None))
 }

@@ -29,7 +29,7 @@ fn expired_by_clock() -> Rig {
 
 fn detach(rig: &mut Rig) -> oneshot::Receiver<Result<(), Error>> {
     let (done, left) = oneshot::channel();
-    rig.machine.on_command(Command::Detach { done }, rig.now);
+    rig.command(Command::Detach { done });
     left
 }
 
@@ -111,7 +111,7 @@ fn a_server_that_agrees_needs_no_farewell_and_none_is_tried_for_ever() {
     rig.assert_ended();
 
     let mut rig = expired_by_clock();
-    rig.machine.on_close(None, false, rig.now);
+    rig.forsake();
     rig.assert_ended();
 }
 
@@ -208,7 +208,7 @@ fn the_first_server_has_to_be_reached_before_the_deadline() {
 fn a_client_whose_server_is_no_longer_listed_moves_with_its_session() {
     let mut rig = Rig::connected();
     let hosts = "x:1,y:1".parse::<ConnectString>().unwrap().hosts;
-    rig.machine.on_command(Command::ReplaceHosts { hosts: hosts.clone() }, rig.now);
+    rig.command(Command::ReplaceHosts { hosts: hosts.clone() });
     assert_eq!(rig.states(), [SessionState::Disconnected]);
     rig.pass(Duration::ZERO);
     let effects = rig.effects();

@@ -145,8 +145,8 @@ fn a_watch_nobody_waits_for_is_not_rearmed_but_others_on_its_node_are() {
     let (kept, dropped, gone) =
         (armed(&mut rig, "/a", 1), armed(&mut rig, "/a", 1), armed(&mut rig, "/b", 1));
     drop((dropped, gone));
-    rig.machine.on_command(Command::ForgetWatch { path: "/a".into() }, rig.now);
-    rig.machine.on_command(Command::ForgetWatch { path: "/b".into() }, rig.now);
+    rig.command(Command::ForgetWatch { path: "/a".into() });
+    rig.command(Command::ForgetWatch { path: "/b".into() });
     rig.cut();
     rig.connect();
     assert_eq!(set_watches(rig.sent())[0].data_watches, ["/a"]);
@@ -158,7 +158,7 @@ fn a_watch_nobody_waits_for_is_not_rearmed_but_others_on_its_node_are() {
 fn a_watch_dropped_before_its_answer_is_not_armed() {
     let mut rig = Rig::connected();
     drop(rig.watched(WatchPlan::Data, "/a"));
-    rig.machine.on_command(Command::ForgetWatch { path: "/a".into() }, rig.now);
+    rig.command(Command::ForgetWatch { path: "/a".into() });
     rig.reply(1, 1, data());
     rig.cut();
     rig.connect();

@@ -1,0 +1,598 @@
+//! Where handles hand in requests, and find the answers.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+use zk_curator_proto::{Encoder, OpCode, Response};
+
+use super::{Command, Submission, WatchEffect};
+use crate::Error;
+
+/// The largest buffers that are kept when they are empty: bytes of bodies, and places for answers.
+const KEPT_BODIES: usize = 256 * 1024;
+const KEPT_PLACES: usize = 4096;
+
+type Answer = Result<Response, Error>;
+
+/// What handles and driver share: requests go in, in the order of the calls, and answers come out.
+///
+/// One lock guards both, so that a request costs its caller one turn of it for the call and one for the answer, and
+/// the driver one for all that it takes and one for all that it answers at once. No foreign code runs under the lock:
+/// wakers are called after it.
+pub(crate) struct Desk {
+    pub(crate) chroot: Box<str>,
+    pub(crate) max_frame: usize,
+    max_requests: usize,
+    max_bytes: usize,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    batch: Batch,
+    /// Of the driver, while it sleeps.
+    driver: Option<Waker>,
+    /// Whether there are handles, and how many answers are waited for: together they keep the session open.
+    handles: bool,
+    awaited: usize,
+    /// No commands are taken any more; nothing is answered any more.
+    closed: bool,
+    ended: bool,
+    /// What waits for answers of the server.
+    requests: usize,
+    bytes: usize,
+    places: Slab<Place>,
+}
+
+/// Where the answer to a request will be.
+enum Place {
+    /// Somebody waits for it. `cost` is what it takes of the limits in bytes, if it counts.
+    Awaited { waker: Option<Waker>, cost: Option<usize>, sent: bool },
+    /// Nobody waits for it any more.
+    Left { cost: Option<usize> },
+    /// There it is.
+    Answered(Answer),
+}
+
+/// What was handed in since the driver last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) commands: Vec<Command>,
+    /// The bodies of the requests among them.
+    pub(crate) bodies: Encoder,
+    /// Nobody will hand in more.
+    pub(crate) forsaken: bool,
+}
+
+/// The right, and the duty, to answer a request.
+#[derive(Debug)]
+pub(crate) struct Reply(usize);
+
+/// Answers on their way to those who wait, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    ready: Vec<(Reply, Answer)>,
+    wakers: Vec<Waker>,
+}
+
+impl Answers {
+    pub(crate) fn push(&mut self, reply: Reply, answer: Answer) {
+        self.ready.push((reply, answer));
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(chroot: &str, max_frame: usize, max_requests: usize, max_bytes: usize) -> Self {
+        let inner = Inner {
+            batch: Batch::default(),
+            driver: None,
+            handles: true,
+            awaited: 0,
+            closed: false,
+            ended: false,
+            requests: 0,
+            bytes: 0,
+            places: Slab::new(),
+        };
+        Self { chroot: chroot.into(), max_frame, max_requests, max_bytes, inner: Mutex::new(inner) }
+    }
+
+    /// Hands in a request whose body `fill` writes. Fails without an error when the client has ended.
+    ///
+    /// With `hurried`, the caller may give up, and then learns whether the request was sent.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        opcode: OpCode,
+        watch: Option<Box<WatchEffect>>,
+        hurried: bool,
+        fill: impl FnOnce(&mut Encoder),
+    ) -> Result<Ticket, Option<Error>> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(None);
+        }
+        let bodies = &mut inner.batch.bodies;
+        let start = bodies.len();
+        fill(bodies);
+        let body = start..bodies.len();
+        // The eight bytes of the header count too.
+        let length = body.len() + 8;
+        let (requests, bytes) = (inner.requests, inner.bytes);
+        let refusal = if length > self.max_frame {
+            Some(Error::TooLarge { length, limit: self.max_frame })
+        } else if requests >= self.max_requests || bytes.saturating_add(length) > self.max_bytes {
+            Some(Error::QueueFull { requests, bytes })
+        } else {
+            None
+        };
+        if refusal.is_some() {
+            inner.batch.bodies.truncate(start);
+            inner.batch.shrink();
+            return Err(refusal);
+        }
+        inner.requests += 1;
+        inner.bytes += length;
+        let (reply, ticket) = self.place(&mut inner, Some(length), false);
+        let submission = Submission { opcode, reply, watch };
+        inner.batch.commands.push(Command::Request { submission, body, hurried });
+        wake_driver(inner);
+        Ok(ticket)
+    }
+
+    /// Hands in something else. Returns it when the client has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(command);
+        }
+        inner.batch.commands.push(command);
+        wake_driver(inner);
+        Ok(())
+    }
+
+    /// [`Desk::send`] of something that is answered, whenever, and that cannot be taken back.
+    pub(crate) fn ask(self: &Arc<Self>, command: impl FnOnce(Reply) -> Command) -> Option<Ticket> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return None;
+        }
+        let (reply, ticket) = self.place(&mut inner, None, true);
+        inner.batch.commands.push(command(reply));
+        wake_driver(inner);
+        Some(ticket)
+    }
+
+    fn place(self: &Arc<Self>, inner: &mut Inner, cost: Option<usize>, sent: bool) -> (Reply, Ticket) {
+        let key = inner.places.insert(Place::Awaited { waker: None, cost, sent });
+        inner.awaited += 1;
+        (Reply(key), Ticket { desk: Arc::clone(self), key: Some(key) })
+    }
+
+    /// The last handle is gone.
+    pub(crate) fn forsake(&self) {
+        let mut inner = self.lock();
+        inner.handles = false;
+        if inner.awaited == 0 {
+            wake_driver(inner);
+        }
+    }
+
+    /// Takes what was handed in, into a batch that is done with. Whether there was anything.
+    pub(crate) fn take(&self, batch: &mut Batch) -> bool {
+        batch.reset();
+        self.lock().take(batch)
+    }
+
+    /// [`Desk::take`], for a driver that otherwise sleeps, and that knows already that it is forsaken if it is.
+    pub(crate) fn poll_take(&self, batch: &mut Batch, known: bool, cx: &Context<'_>) -> Poll<()> {
+        batch.reset();
+        let mut inner = self.lock();
+        if inner.take(batch) || (batch.forsaken && !known) {
+            return Poll::Ready(());
+        }
+        inner.driver = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Takes no more commands; what is left of them is in the batch.
+    pub(crate) fn close(&self, batch: &mut Batch) {
+        batch.reset();
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.take(batch);
+    }
+
+    /// Nothing more will be answered: whoever waits still learns it.
+    pub(crate) fn end(&self) {
+        let mut left = Batch::default();
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.ended = true;
+        inner.take(&mut left);
+        let waker = |(_, place): (usize, &mut Place)| match place {
+            Place::Awaited { waker, .. } => waker.take(),
+            _ => None,
+        };
+        let wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
+        drop(inner);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    /// Marks a request as sent, unless nobody waits for the answer: then there is nothing left to answer.
+    pub(crate) fn begin(&self, reply: Reply) -> Option<Reply> {
+        let mut inner = self.lock();
+        match inner.places.get_mut(reply.0) {
+            Some(Place::Awaited { sent, .. }) => {
+                *sent = true;
+                Some(reply)
+            }
+            _ => {
+                inner.remove(reply.0);
+                None
+            }
+        }
+    }
+
+    /// Whether nobody waits for the answer.
+    pub(crate) fn is_left(&self, reply: &Reply) -> bool {
+        matches!(self.lock().places.get(reply.0), Some(Place::Left { .. }))
+    }
+
+    /// Brings answers to those who wait.
+    pub(crate) fn deliver(&self, answers: &mut Answers) {
+        if answers.ready.is_empty() {
+            return;
+        }
+        let mut inner = self.lock();
+        for (Reply(key), answer) in answers.ready.drain(..) {
+            match inner.places.get_mut(key) {
+                Some(place @ Place::Awaited { .. }) => {
+                    let before = std::mem::replace(place, Place::Answered(answer));
+                    let cost = before.cost();
+                    inner.release(cost);
+                    if let Place::Awaited { waker: Some(waker), .. } = before {
+                        answers.wakers.push(waker);
+                    }
+                }
+                _ => drop(inner.remove(key)),
+            }
+        }
+        drop(inner);
+        for waker in answers.wakers.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// How many requests wait for an answer, and their bytes.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.requests, inner.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing panics half-way while the lock is held.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("chroot", &self.chroot).finish_non_exhaustive()
+    }
+}
+
+fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
+    let driver = inner.driver.take();
+    drop(inner);
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+impl Inner {
+    fn take(&mut self, batch: &mut Batch) -> bool {
+        batch.forsaken = !self.handles && self.awaited == 0;
+        if self.batch.commands.is_empty() {
+            return false;
+        }
+        let forsaken = batch.forsaken;
+        std::mem::swap(&mut self.batch, batch);
+        batch.forsaken = forsaken;
+        true
+    }
+
+    /// What waited no longer does.
+    fn release(&mut self, cost: Option<usize>) {
+        if let Some(cost) = cost {
+            self.requests -= 1;
+            self.bytes -= cost;
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Place> {
+        let place = self.places.try_remove(key)?;
+        self.release(place.cost());
+        if self.places.is_empty() && self.places.capacity() > KEPT_PLACES {
+            self.places = Slab::new();
+        }
+        Some(place)
+    }
+}
+
+impl Place {
+    const fn cost(&self) -> Option<usize> {
+        match self {
+            Self::Awaited { cost, .. } | Self::Left { cost } => *cost,
+            Self::Answered(_) => None,
+        }
+    }
+}
+
+impl Batch {
+    fn reset(&mut self) {
+        self.commands.clear();
+        self.bodies.truncate(0);
+        self.shrink();
+    }
+
+    /// Lets go of memory that was needed once for something large.
+    fn shrink(&mut self) {
+        if self.bodies.is_empty() && self.bodies.capacity() > KEPT_BODIES {
+            self.bodies = Encoder::new();
+        }
+    }
+}
+
+/// The right to an answer. It keeps the session open; dropping it gives the answer up.
+pub(crate) struct Ticket {
+    desk: Arc<Desk>,
+    /// `None` once it is redeemed.
+    key: Option<usize>,
+}
+
+impl Ticket {
+    pub(crate) fn chroot(&self) -> &str {
+        &self.desk.chroot
+    }
+
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Answer> {
+        let Some(key) = self.key else {
+            return Poll::Ready(Err(Error::Closed { sent: false }));
+        };
+        let mut inner = self.desk.lock();
+        let ended = inner.ended;
+        if let Some(Place::Awaited { waker, .. }) = inner.places.get_mut(key)
+            && !ended
+        {
+            let known = waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+            let before = if known { None } else { waker.replace(cx.waker().clone()) };
+            drop(inner);
+            drop(before);
+            return Poll::Pending;
+        }
+        self.key = None;
+        Poll::Ready(redeem(inner, key))
+    }
+
+    /// Waits no longer. The answer, should it be there after all; else whether the request was sent.
+    pub(crate) fn give_up(&mut self) -> Result<Answer, bool> {
+        let Some(key) = self.key.take() else {
+            return Err(false);
+        };
+        let mut inner = self.desk.lock();
+        let Some(place @ Place::Awaited { .. }) = inner.places.get_mut(key) else {
+            return Ok(redeem(inner, key));
+        };
+        let before = std::mem::replace(place, Place::Left { cost: place.cost() });
+        settle(inner);
+        Err(matches!(before, Place::Awaited { sent: true, .. }))
+    }
+}
+
+/// The answer, or that there will be none.
+fn redeem(mut inner: MutexGuard<'_, Inner>, key: usize) -> Answer {
+    let place = inner.remove(key);
+    settle(inner);
+    match place {
+        Some(Place::Answered(answer)) => answer,
+        // The client's task is gone, with its runtime: nobody knows whether the request was sent.
+        _ => Err(Error::Closed { sent: true }),
+    }
+}
+
+/// One answer less is waited for.
+fn settle(mut inner: MutexGuard<'_, Inner>) {
+    inner.awaited -= 1;
+    if inner.awaited == 0 && !inner.handles {
+        wake_driver(inner);
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticket").field(&self.key).finish()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            drop(self.give_up());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Bell {
+        fn rings(&self) -> usize {
+            self.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    /// Room for two requests of a hundred bytes together.
+    fn desk() -> Arc<Desk> {
+        Arc::new(Desk::new("", 80, 2, 100))
+    }
+
+    /// Hands in a request of so many bytes, header included.
+    fn submit(desk: &Arc<Desk>, length: usize, hurried: bool) -> Result<Ticket, Option<Error>> {
+        desk.submit(OpCode::Sync, None, hurried, |body| (8..length).for_each(|_| body.bool(true)))
+    }
+
+    fn requests(batch: &mut Batch) -> Vec<(Reply, usize)> {
+        let request = |command| match command {
+            Command::Request { submission, body, .. } => (submission.reply, body.len()),
+            other => panic!("{other:?}"),
+        };
+        batch.commands.drain(..).map(request).collect()
+    }
+
+    fn poll(ticket: &mut Ticket) -> Poll<Answer> {
+        ticket.poll(&Context::from_waker(Waker::noop()))
+    }
+
+    fn answer(desk: &Desk, reply: Reply) {
+        let mut answers = Answers::default();
+        answers.push(reply, Ok(Response::Empty));
+        desk.deliver(&mut answers);
+    }
+
+    #[test]
+    fn too_much_is_refused_and_leaves_nothing() {
+        let (desk, mut batch) = (desk(), Batch::default());
+        assert_eq!(submit(&desk, 81, false).err(), Some(Some(Error::TooLarge { length: 81, limit: 80 })));
+        let _first = submit(&desk, 60, false).ok().unwrap();
+        let full = |requests, bytes| Some(Some(Error::QueueFull { requests, bytes }));
+        assert_eq!(submit(&desk, 60, false).err(), full(1, 60));
+        let second = submit(&desk, 40, false).ok().unwrap();
+        assert_eq!(submit(&desk, 8, false).err(), full(2, 100));
+        // Nobody waits for it, but the server has yet to answer it.
+        drop(second);
+        assert_eq!(desk.waiting(), (2, 100));
+        assert!(desk.take(&mut batch));
+        let mut taken = requests(&mut batch);
+        assert_eq!(taken.iter().map(|(_, body)| *body).collect::<Vec<_>>(), [52, 32]);
+        answer(&desk, taken.remove(1).0);
+        assert_eq!(desk.waiting(), (1, 60));
+        // An answer that is not picked up is no request that waits.
+        answer(&desk, taken.remove(0).0);
+        assert_eq!(desk.waiting(), (0, 0));
+    }
+
+    #[test]
+    fn answers_find_those_who_wait_and_wake_them_once() {
+        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut tickets = [8, 9].map(|length| submit(&desk, length, false).ok().unwrap());
+        desk.take(&mut batch);
+        for ticket in &mut tickets {
+            assert!(ticket.poll(&Context::from_waker(&waker)).is_pending());
+            assert!(ticket.poll(&Context::from_waker(&waker)).is_pending());
+        }
+        let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
+        answer(&desk, replies.next().unwrap());
+        assert_eq!(bell.rings(), 1);
+        assert_eq!(poll(&mut tickets[0]), Poll::Ready(Ok(Response::Empty)));
+        assert!(poll(&mut tickets[1]).is_pending());
+        assert_eq!(desk.lock().places.len(), 1);
+    }
+
+    #[test]
+    fn the_driver_is_woken_when_it_sleeps_and_only_then() {
+        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let waker = Waker::from(Arc::clone(&bell));
+        let context = Context::from_waker(&waker);
+        let first = submit(&desk, 8, false).ok().unwrap();
+        assert!(desk.poll_take(&mut batch, false, &context).is_ready());
+        assert!(desk.poll_take(&mut batch, false, &context).is_pending());
+        let second = submit(&desk, 8, false).ok().unwrap();
+        assert_eq!(bell.rings(), 1);
+        assert!(submit(&desk, 8, false).is_err());
+        assert_eq!(bell.rings(), 0);
+        assert!(desk.take(&mut batch));
+        // The last handle goes, then the last that waits.
+        assert!(desk.poll_take(&mut batch, false, &context).is_pending());
+        desk.forsake();
+        drop(first);
+        assert_eq!((bell.rings(), batch.forsaken), (0, false));
+        drop(second);
+        assert_eq!(bell.rings(), 1);
+        assert!(desk.poll_take(&mut batch, false, &context).is_ready());
+        assert!(batch.forsaken);
+        assert!(desk.poll_take(&mut batch, true, &context).is_pending());
+    }
+
+    #[test]
+    fn who_gives_up_knows_whether_it_was_sent() {
+        let (desk, mut batch) = (desk(), Batch::default());
+        let mut tickets = [8, 9].map(|length| submit(&desk, length, true).ok().unwrap());
+        desk.take(&mut batch);
+        let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
+        assert_eq!(tickets[0].give_up(), Err(false));
+        let left = replies.next().unwrap();
+        assert!(desk.is_left(&left));
+        assert!(desk.begin(left).is_none());
+        let sent = desk.begin(replies.next().unwrap()).unwrap();
+        assert_eq!(tickets[1].give_up(), Err(true));
+        assert_eq!(desk.waiting(), (1, 9));
+        answer(&desk, sent);
+        assert_eq!(desk.waiting(), (0, 0));
+        assert!(desk.lock().places.is_empty());
+
+        // It was there already.
+        let mut ticket = submit(&desk, 8, true).ok().unwrap();
+        desk.take(&mut batch);
+        answer(&desk, requests(&mut batch).remove(0).0);
+        assert_eq!(ticket.give_up(), Ok(Ok(Response::Empty)));
+    }
+
+    #[test]
+    fn the_end_reaches_everybody() {
+        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let mut ticket = submit(&desk, 8, false).ok().unwrap();
+        assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(&bell)))).is_pending());
+        let mut late = submit(&desk, 8, false).ok().unwrap();
+        desk.close(&mut batch);
+        assert_eq!(submit(&desk, 8, false).err(), Some(None));
+        assert!(desk.ask(|_| Command::ForgetWatch { path: "/".into() }).is_none());
+        assert!(desk.send(Command::ForgetWatch { path: "/".into() }).is_err());
+        answer(&desk, requests(&mut batch).remove(1).0);
+        desk.end();
+        assert_eq!(bell.rings(), 1);
+        assert_eq!(poll(&mut ticket), Poll::Ready(Err(Error::Closed { sent: true })));
+        assert_eq!(poll(&mut late), Poll::Ready(Ok(Response::Empty)));
+    }
+
+    #[test]
+    fn memory_that_was_needed_once_is_let_go() {
+        let desk = Arc::new(Desk::new("", usize::MAX, usize::MAX, usize::MAX));
+        let mut batch = Batch::default();
+        let tickets: Vec<_> = (0..2 * KEPT_PLACES).map(|_| submit(&desk, 8, false).ok().unwrap()).collect();
+        let large = submit(&desk, 2 * KEPT_BODIES, false).ok().unwrap();
+        desk.take(&mut batch);
+        requests(&mut batch).into_iter().for_each(|(reply, _)| answer(&desk, reply));
+        drop((tickets, large));
+        desk.take(&mut batch);
+        assert!(batch.bodies.capacity() < KEPT_BODIES);
+        assert_eq!(desk.lock().places.capacity(), 0);
+    }
+}
