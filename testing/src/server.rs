@@ -140,6 +140,12 @@ impl TestServer {
         MemoryConnector::new([self.shared()])
     }
 
+    /// Whether the server runs: it was not stopped.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.shared().look(|state| state.members[self.shared().member()].up)
+    }
+
     /// Stops the server: every connection is cut, new ones are refused. Tree and sessions are kept; sessions
     /// do not expire. Does nothing to a stopped server.
     ///

@@ -25,13 +25,25 @@ impl Server {
     /// Starts the program on a free port.
     async fn start(options: &[&str]) -> Self {
         let mut command = command(&[&["--port", "0"], options].concat());
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let line = tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
         let line = line.expect("a line before the end");
         let Some(address) = line.strip_prefix("listening on ") else { panic!("{line}") };
         let address = address.to_owned();
         Self { process, lines, address }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(LONG, self.lines.next_line()).await.expect("a line in time").unwrap();
+        line.expect("a line before the end")
+    }
+
+    async fn tell(&mut self, line: &str) -> String {
+        let input = self.process.stdin.as_mut().expect("standard input");
+        input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.line().await
     }
 
     async fn client(&self) -> RawClient {
@@ -263,6 +275,58 @@ async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
     let (status, errors) = server.signal("TERM").await;
     assert_eq!((status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
     assert!(errors.contains("cannot write") && errors.contains("snapshot.new: No such file"), "{errors}");
+}
+
+#[tokio::test]
+async fn members_of_an_ensemble_are_stopped_and_started() {
+    let directory = TempDir::new("ensemble");
+    let options = ["--ensemble", "3", "--data-dir", directory.0.to_str().unwrap()];
+    let mut servers = Server::start(&options).await;
+    let mut addresses = vec![servers.address.clone()];
+    for _ in 1..3 {
+        addresses.push(servers.line().await.strip_prefix("listening on ").unwrap().to_owned());
+    }
+    let mut first = servers.client().await;
+    first.create("/a", CreateMode::Persistent).await.unwrap();
+    assert_eq!(servers.tell("stop 2").await, "stopped 2");
+    assert!(TcpStream::connect(&addresses[1]).await.is_err());
+    first.create("/b", CreateMode::Persistent).await.unwrap();
+    assert_eq!(servers.tell("stop 2").await, "stopped 2", "it is");
+    assert_eq!(servers.tell("start 2").await, "started 2");
+    let mut second = RawClient::over_tcp(&addresses[1], 10_000).await;
+    assert!(second.exists("/b", false).await.is_ok());
+    assert_eq!(servers.tell("nonsense\nstop 0\nstart 4\nstart 2").await, "started 2");
+    second.ping().await;
+    assert_eq!(servers.tell("stop 1").await, "stopped 1");
+    assert_eq!(servers.tell("stop 3").await, "stopped 3");
+    second.closed().await;
+
+    let (status, errors) = servers.signal("TERM").await;
+    assert_eq!((status.code(), errors.lines().count()), (Some(0), 3), "{errors}");
+    assert!(errors.contains("'stop 0'"), "{errors}");
+    let again = Server::start(&options[2..]).await;
+    assert!(again.client().await.exists("/b", false).await.is_ok(), "one server has what the three had");
+    again.end("TERM").await;
+}
+
+#[tokio::test]
+async fn members_listen_at_the_ports_they_are_given() {
+    let mut servers = Server::start(&["--ensemble", "2", "--ports", "0, 0"]).await;
+    servers.line().await;
+    let taken = servers.address.rsplit_once(':').unwrap().1;
+    let refused = refusal(&["--ensemble", "2", "--ports", &format!("0,{taken}")]).await;
+    assert!(refused.contains(&format!("cannot listen on 127.0.0.1:{taken}: ")), "{refused}");
+    servers.end("INT").await;
+    for (options, expected) in [
+        (&["--ports", "1,2"][..], "'--ports' is for '--ensemble'"),
+        (&["--ensemble", "3", "--ports", "1,2"], "2 ports for 3 servers"),
+        (&["--ensemble", "2", "--ports", "1,x"], "'1,x'"),
+        (&["--ensemble", "0"], "'0'"),
+        (&["--ensemble", "3", "--port", "65534"], "ports above 65535"),
+    ] {
+        let text = refusal(options).await;
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[tokio::test]

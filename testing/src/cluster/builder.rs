@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::TestCluster;
@@ -71,7 +72,10 @@ impl TestClusterBuilder {
         for member in 0..members {
             let given = ports.get(member).copied();
             config.port = given.unwrap_or(if member == 0 { config.port } else { 0 });
-            listeners.push(TestServer::listen(&config).await?);
+            listeners.push(TestServer::listen(&config).await.map_err(|error| {
+                let text = format!("cannot listen on {}: {error}", SocketAddr::new(config.host, config.port));
+                io::Error::new(error.kind(), text)
+            })?);
         }
         let ensemble = Arc::new(Ensemble::new(config, members, snapshot));
         let of_member = |(member, listener)| TestServer::of_ensemble(&ensemble, member, listener);

@@ -19,6 +19,7 @@ use crate::network::MemoryConnector;
 use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
 use crate::server::TestServer;
 use crate::shared::Ensemble;
+use crate::snapshot::Snapshot;
 use crate::state::State;
 
 /// An ensemble of ZooKeeper servers inside this process.
@@ -277,6 +278,12 @@ impl TestCluster {
     #[must_use]
     pub fn journal(&self) -> Journal {
         self.ensemble.look(|state| state.journal.clone())
+    }
+
+    /// As [`TestServer::snapshot`]: what the members have agreed on, to start other servers or clusters with.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.ensemble.look(State::snapshot)
     }
 
     /// What the members know now. Costs time in the size of their trees.

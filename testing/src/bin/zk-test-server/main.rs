@@ -3,16 +3,17 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod control;
 mod options;
 mod store;
 
 use std::error::Error;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use options::{Options, Task};
 use store::Store;
+use zk_curator_testing::{TestCluster, TestServer};
 
 /// The exit code of wrong options, and of a server that cannot start.
 const CANNOT_START: u8 = 2;
@@ -43,8 +44,12 @@ fn complain(error: &dyn Error, code: u8) -> ExitCode {
         line += &format!(": {error}");
         cause = error.source();
     }
-    eprintln!("zk-test-server: {line}");
+    complain_of(&line);
     ExitCode::from(code)
+}
+
+fn complain_of(line: &str) {
+    eprintln!("zk-test-server: {line}");
 }
 
 fn print(line: &str) -> Result<(), Box<dyn Error>> {
@@ -58,22 +63,30 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Before anybody can know that the server runs, and so send it one.
     let stopped = common::stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
     let store = options.data_dir.map(Store::open).transpose()?;
-    let mut builder = options.builder.host(options.host).port(options.port);
+    let mut builder = options.builder.host(options.host);
     if let Some(snapshot) = store.as_ref().map(Store::load).transpose()?.flatten() {
         builder = builder.snapshot(snapshot);
     }
-    let asked = SocketAddr::new(options.host, options.port);
-    let server = builder.start().await;
-    let server = server.map_err(|error| format!("cannot listen on {asked}: {error}"))?;
+    let members = options.ports.len();
+    let servers = TestCluster::builder(members).settings(builder).ports(options.ports).start().await?;
     if let Some(store) = &store {
         // That it cannot be done is to be known now, not when all is to be kept.
-        store.save(&server)?;
+        store.save(&servers)?;
     }
-    if let Some(addr) = server.addr() {
+    for addr in servers.members().iter().filter_map(TestServer::addr) {
         print(&format!("listening on {addr}"))?;
     }
-    stopped.await;
-    server.stop().await;
-    let saved = store.map_or(Ok(()), |store| store.save(&server));
+    if members == 1 {
+        stopped.await;
+    } else {
+        tokio::select! {
+            () = stopped => {}
+            error = control::obey(&servers) => return Err(error),
+        }
+    }
+    for server in servers.members() {
+        server.stop().await;
+    }
+    let saved = store.map_or(Ok(()), |store| store.save(&servers));
     Ok(saved.map_or_else(|error| complain(&error, CANNOT_SAVE), |()| ExitCode::SUCCESS))
 }

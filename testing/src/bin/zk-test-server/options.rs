@@ -15,12 +15,15 @@ A ZooKeeper in memory, for tests: every operation and four-letter word, containe
 
 usage: zk-test-server [OPTION…]
 
-Prints one line `listening on HOST:PORT` when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0;
+Prints one line `listening on HOST:PORT` per server when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0;
 a wrong option, a port that is taken or a damaged data directory are exit code 2, data that cannot
 be saved are 1.
 
   --host ADDRESS              where to listen: an address, or a name of this machine [127.0.0.1]
   --port N                    the TCP port; 0 is any free one [2181]
+  --ensemble N                so many servers that agree on what is written; a line `stop 2` or `start 2` on standard
+                              input stops or starts the second one, answered by `stopped 2` or `started 2` [1]
+  --ports A,B,C               their ports; without it those from --port on
   --tick-time MS              the granularity of session expiry, in milliseconds [2000]
   --min-session-timeout MS    the shortest timeout of a session [2 ticks]
   --max-session-timeout MS    the longest timeout of a session [20 ticks]
@@ -32,7 +35,8 @@ be saved are 1.
   --container-interval MS     how often empty containers and outlived nodes are removed [1000]
   --zookeeper-version V       behave like 3.8 or 3.9, where they differ [3.9]
   --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
-  --read-only                 serve as a server without quorum does: read-only clients only, no writes
+  --read-only                 serve as a server without quorum does: read-only clients only, no writes; those of an
+                              ensemble do so while they have no quorum
   -h, --help                  print this
   -V, --version               print the version";
 
@@ -41,6 +45,8 @@ const VERSION: &str = concat!("zk-test-server ", env!("CARGO_PKG_VERSION"));
 /// The tick of Apache ZooKeeper's sample configuration.
 const TICK: Duration = Duration::from_secs(2);
 const CONTAINER_INTERVAL: Duration = Duration::from_secs(1);
+/// How many servers an ensemble has at most.
+const MOST_MEMBERS: u16 = 99;
 /// The longest frame whose length its header can tell.
 const MAX_FRAME: u32 = i32::MAX.cast_unsigned();
 
@@ -56,7 +62,8 @@ pub(crate) enum Task {
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) host: IpAddr,
-    pub(crate) port: u16,
+    /// Of each server.
+    pub(crate) ports: Vec<u16>,
     pub(crate) data_dir: Option<PathBuf>,
     /// Everything else.
     pub(crate) builder: TestServerBuilder,
@@ -68,6 +75,7 @@ pub(crate) struct Options {
 /// One line that tells what is wrong.
 pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
+    let (mut ensemble, mut ports) = (None, None);
     let mut data_dir = None;
     let (mut tick, mut shortest, mut longest) = (TICK, None, None);
     let mut builder = TestServer::builder().container_check_interval(CONTAINER_INTERVAL);
@@ -83,6 +91,8 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             "-V" | "--version" => return Ok(Task::Print(VERSION.to_owned())),
             "--host" => host = value.address()?,
             "--port" => port = value.number(0..=u16::MAX)?,
+            "--ensemble" => ensemble = Some(value.number(1..=MOST_MEMBERS)?),
+            "--ports" => ports = Some(value.ports()?),
             "--tick-time" => tick = value.millis()?,
             "--min-session-timeout" => shortest = Some(value.millis()?),
             "--max-session-timeout" => longest = Some(value.millis()?),
@@ -108,7 +118,23 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         return Err(text.into());
     }
     builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
-    Ok(Task::Serve(Box::new(Options { host, port, data_dir, builder })))
+    let ports = ports_of(port, ports, ensemble)?;
+    Ok(Task::Serve(Box::new(Options { host, ports, data_dir, builder })))
+}
+
+/// The ports of all servers: those given, or those from the first one on.
+fn ports_of(first: u16, given: Option<Vec<u16>>, ensemble: Option<u16>) -> Result<Vec<u16>, lexopt::Error> {
+    let members = ensemble.unwrap_or(1);
+    match given {
+        Some(_) if ensemble.is_none() => Err("option '--ports' is for '--ensemble'".into()),
+        Some(ports) if ports.len() == usize::from(members) => Ok(ports),
+        Some(ports) => Err(format!("{} ports for {members} servers", ports.len()).into()),
+        None if first == 0 => Ok(vec![0; members.into()]),
+        None => {
+            let port = |number: u16| first.checked_add(number).ok_or_else(|| "ports above 65535".into());
+            (0..members).map(port).collect()
+        }
+    }
 }
 
 /// The value of an option that is still to be read.
@@ -140,6 +166,12 @@ impl Value<'_> {
             .ok()
             .filter(|number| range.contains(number))
             .ok_or_else(|| self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end())))
+    }
+
+    fn ports(&mut self) -> Result<Vec<u16>, lexopt::Error> {
+        let text = self.text()?;
+        let ports: Result<_, _> = text.split(',').map(|port| port.trim().parse()).collect();
+        ports.map_err(|_| self.wrong(&text, "ports from 0 to 65535, with commas"))
     }
 
     fn millis(&mut self) -> Result<Duration, lexopt::Error> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use zk_curator_testing::{Snapshot, SnapshotError, TestServer};
+use zk_curator_testing::{Snapshot, SnapshotError, TestCluster};
 
 /// The file in the directory.
 const FILE: &str = "snapshot";
@@ -37,11 +37,11 @@ impl Store {
         }
     }
 
-    /// Saves what a server has.
+    /// Saves what the servers have.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
-    pub(crate) fn save(&self, server: &TestServer) -> Result<(), SnapshotError> {
-        server.snapshot().save(&self.file)
+    pub(crate) fn save(&self, servers: &TestCluster) -> Result<(), SnapshotError> {
+        servers.snapshot().save(&self.file)
     }
 }
