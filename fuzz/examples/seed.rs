@@ -1,14 +1,16 @@
 //! Makes the seeds of the corpus of `decode` from the frames that were captured from Apache ZooKeeper, one of each kind
-//! and opcode, and some scripts for `session`. Run it in `fuzz/`: `cargo run --example seed`.
+//! and opcode, and some scripts for `session` and `server`. Run it in `fuzz/`: `cargo run --example seed`.
 
 use std::collections::{HashMap, VecDeque};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let root = env!("CARGO_MANIFEST_DIR");
-    let (decode, session) = (format!("{root}/corpus/decode"), format!("{root}/corpus/session"));
-    fs::create_dir_all(&decode)?;
-    fs::create_dir_all(&session)?;
+    let corpus = |target: &str| format!("{root}/corpus/{target}");
+    let (decode, session, server) = (corpus("decode"), corpus("session"), corpus("server"));
+    for directory in [&decode, &session, &server] {
+        fs::create_dir_all(directory)?;
+    }
     let frames = fs::read_to_string(format!("{root}/../proto/testdata/frames-3.8.txt"))?;
     // Per connection: the opcodes of what has not been answered.
     let mut connections: HashMap<&str, VecDeque<[u8; 4]>> = HashMap::new();
@@ -61,5 +63,18 @@ fn main() -> io::Result<()> {
     // A session of weeks, with a short password, and then silence.
     let grant = [&[0xe4, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8][..], &[7; 8]];
     fs::write(format!("{session}/weeks"), [grant.concat(), vec![0xf6; 8]].concat())?;
-    fs::write(format!("{session}/garbage"), b"\xe5HTTP/1.1 400 Bad Request\r\n\r\n")
+    fs::write(format!("{session}/garbage"), b"\xe5HTTP/1.1 400 Bad Request\r\n\r\n")?;
+    // Every request of one connection while another has watches; what is no frame; sessions that come and go.
+    let mut requests = vec![0x40 | 25, 0, 1, 1, 0];
+    for kind in 0..40 {
+        requests.extend([8 + (kind + 26) % 40, 2 + kind % 4, kind, 1, 0]);
+    }
+    fs::write(format!("{server}/requests"), requests)?;
+    let garbage = [&b"\x03\x10GET / HTTP/1.1\r\n"[..], &[0x45, 0x7f, 0xff, 0xff, 0xff, 0x83, 3, 0, 0, 0]].concat();
+    fs::write(format!("{server}/garbage"), garbage)?;
+    let mut sessions = Vec::new();
+    for timeout in [40_u8, 41, 3, 255, 1] {
+        sessions.extend([6, timeout, 0x46, timeout, 36, 2, 0, 1, 0, 35, 6, 1, 0, 0, 1, timeout, 2, 9, 0, 7, 6]);
+    }
+    fs::write(format!("{server}/sessions"), sessions)
 }
