@@ -1,0 +1,43 @@
+//! Many tasks of one process and one lock: an owner that acquires it again, and tasks that pass it on among themselves.
+//!
+//! `cargo run --example local_locks`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+#![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+
+mod support;
+
+use support::{Result, Stage};
+use tokio::task::JoinSet;
+use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex, ReentrantMutex};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let stage = Stage::new("local").await;
+    let zk = stage.client().await?;
+
+    let lock = ReentrantMutex::new(&zk, format!("{}/reentrant", stage.root));
+    let outer = lock.acquire("request 7").await?;
+    let inner = lock.acquire("request 7").await?;
+    println!(
+        "{} holds it twice; request 8 has to wait: {}",
+        inner.owner(),
+        lock.try_acquire("request 8").await?.is_none()
+    );
+    inner.release().await?;
+    outer.release().await?;
+
+    let lock = HandoverMutex::new(InterProcessMutex::new(&zk, format!("{}/handover", stage.root)), 3);
+    let mut tasks = JoinSet::new();
+    for task in 1..=8 {
+        let lock = lock.clone();
+        tasks.spawn(async move {
+            let guard = lock.acquire().await?;
+            println!("task {task} holds {}", guard.path());
+            guard.release().await?;
+            Result::Ok(())
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    stage.clear(&zk).await
+}
