@@ -143,6 +143,12 @@ impl Error {
         }
     }
 
+    /// The same of a read, which applies nothing.
+    pub(crate) fn of_a_read(mut self) -> Self {
+        self.may_have_applied = false;
+        self
+    }
+
     /// Why.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -72,6 +72,8 @@ impl<R> Target<R> {
     }
 
     /// The same as part of a larger operation; `path` is the server's.
+    ///
+    /// A read that fails has applied nothing, whether it was sent or not.
     pub(crate) async fn read_within<T>(
         &self,
         budget: &mut Budget<'_>,
@@ -80,10 +82,11 @@ impl<R> Target<R> {
     ) -> Result<T> {
         loop {
             let attempt = self.attempt(budget)?;
-            match send(&*attempt.raw, path).await {
+            let error = match send(&*attempt.raw, path).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => budget.spend(self.failed(&attempt, error), attempt.session.epoch).await?,
-            }
+                Err(error) => self.failed(&attempt, error),
+            };
+            budget.spend(error, attempt.session.epoch).await.map_err(Error::of_a_read)?;
         }
     }
 

@@ -51,7 +51,7 @@ macro_rules! parent_options {
 pub(crate) use parent_options;
 
 /// Creates `parent`, a path of the server, and what is missing above it, if that is wanted or it is the
-/// namespace.
+/// namespace. An error says whether any of them may have been created unnoticed.
 pub(crate) async fn create_parents<R>(
     target: &Target<R>,
     budget: &mut Budget<'_>,
@@ -65,6 +65,7 @@ pub(crate) async fn create_parents<R>(
     let core = target.zk.core();
     // From the parent upwards until one can be created, and down again (CURATOR-715).
     let mut missing = vec![parent];
+    let mut unknown: Option<Error> = None;
     while let Some(path) = missing.last().copied() {
         if path == "/" {
             // Of the chroot, which is not ours to create, or of the server, which has one.
@@ -72,7 +73,7 @@ pub(crate) async fn create_parents<R>(
         }
         let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
         let op = Op::Create { path: path.to_owned(), data: Bytes::new(), acl, mode, ttl: None };
-        let attempt = target.attempt(budget)?;
+        let attempt = target.attempt(budget).map_err(|last| unknown.clone().unwrap_or(last))?;
         match attempt.raw.create(op).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                 missing.pop();
@@ -80,7 +81,16 @@ pub(crate) async fn create_parents<R>(
             Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
                 missing.push(split(path).0);
             }
-            Err(error) => budget.spend(target.failed(&attempt, error), attempt.session.epoch).await?,
+            Err(error) => {
+                let error = target.failed(&attempt, error);
+                if error.may_have_applied() {
+                    unknown.get_or_insert_with(|| error.clone());
+                }
+                budget
+                    .spend(error, attempt.session.epoch)
+                    .await
+                    .map_err(|last| unknown.clone().unwrap_or(last))?;
+            }
         }
     }
     Ok(())
