@@ -11,7 +11,7 @@ use common::{builder, expire, session_id, simulated, until_state};
 use tokio::time::Instant;
 use zk_curator::retry::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
-    RetryPolicy, RetryUntilElapsed,
+    RetryPolicy, RetryScope, RetryUntilElapsed, SessionFailedRetryPolicy,
 };
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -240,5 +240,140 @@ fn a_policy_is_told_the_number_of_retries_the_time_and_the_error() {
             *witness.0.lock().unwrap(),
             [(0, Duration::ZERO, kind), (1, PAUSE, kind), (2, 2 * PAUSE, kind)]
         );
+    });
+}
+
+// Budgets that are shared, overridden, or bound to a session.
+
+/// CURATOR-559: loops within loops multiplied the attempts.
+#[test]
+fn curator_559_the_operations_of_a_scope_share_one_budget() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(100, PAUSE)).await;
+        let refused = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
+        let scope = RetryScope::new(RetryNTimes::new(5, PAUSE));
+        let scoped = zk.with_retry_scope(&scope);
+        assert_eq!(scoped.get_data("/a").await.unwrap_err().kind(), ErrorKind::OperationTimeout);
+        assert_eq!((refused.hits(), scope.retries()), (6, 5));
+        // Nothing is left for the next one, through whatever handle of the scope.
+        zk.with_retry_scope(&scope.clone()).get_data("/a").await.unwrap_err();
+        assert_eq!((refused.hits(), scope.retries()), (7, 5));
+        // A policy of its own is asked within the same budget.
+        scoped.get_data("/a").retry(RetryNTimes::new(7, PAUSE)).await.unwrap_err();
+        assert_eq!((refused.hits(), scope.retries()), (10, 7));
+    });
+}
+
+#[test]
+fn the_time_of_a_scope_runs_from_its_beginning() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(0, PAUSE)).await;
+        let refused = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
+        let scope = RetryScope::new(RetryUntilElapsed::new(10 * PAUSE, PAUSE));
+        tokio::time::advance(8 * PAUSE).await;
+        zk.with_retry_scope(&scope).get_data("/a").await.unwrap_err();
+        assert_eq!((refused.hits(), scope.retries()), (3, 2));
+    });
+}
+
+#[test]
+fn a_policy_is_overridden_for_a_call_or_a_handle() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(1, PAUSE)).await;
+        let refused = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
+        let handle = zk.with_retry(RetryNTimes::new(4, PAUSE));
+        for (read, attempts) in [
+            (zk.get_data("/a"), 2),
+            (zk.get_data("/a").retry(RetryNTimes::new(2, PAUSE)), 3),
+            (handle.get_data("/a"), 5),
+            (handle.using_namespace("n").unwrap().get_data("/a"), 5),
+            (handle.get_data("/a").retry(RetryNTimes::new(0, PAUSE)), 1),
+        ] {
+            let before = refused.hits();
+            read.await.unwrap_err();
+            assert_eq!(refused.hits() - before, attempts);
+        }
+    });
+}
+
+/// Curator retries SESSIONEXPIRED unless it is told not to (defect t).
+#[test]
+fn curator_defect_t_session_failed_retry_policy_ends_with_the_session_and_leaves_the_rest_to_its_delegate() {
+    simulated(async {
+        let policy = SessionFailedRetryPolicy::new(RetryNTimes::new(3, PAUSE));
+        let (server, zk) = framework(policy).await;
+        let refused = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
+        zk.get_data("/a").await.unwrap_err();
+        assert_eq!(refused.hits(), 4);
+        drop(refused);
+        let expired = rule(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::SessionExpired));
+        assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::SessionExpired);
+        assert_eq!(expired.hits(), 1);
+    });
+}
+
+/// Curator: what belongs to one session slips into the next one (defect t).
+#[test]
+fn curator_defect_t_a_handle_that_is_bound_to_a_session_ends_with_it() {
+    simulated(async {
+        let (server, zk) = framework(RetryForever::new(PAUSE)).await;
+        let bound = zk.bound_to_session().unwrap();
+        bound.create("/a").await.unwrap();
+        let delayed = rule(&server, OpCode::GetData, Verdict::Delay(PAUSE)).times(1);
+        let read = tokio::spawn(bound.get_data("/a").into_future());
+        delayed.fired().await;
+        expire(&server, &zk).await;
+        let error = read.await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::SessionExpired, "get_data"));
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        zk.wait_connected().await.unwrap();
+        let before = server.probe().total_requests();
+        for error in [
+            bound.create("/b").await.unwrap_err(),
+            bound.create("/b").mode(CreateMode::Ephemeral).protected().await.unwrap_err(),
+            bound.transaction().create("/b", "").await.unwrap_err(),
+            bound.exists("/a").await.unwrap_err(),
+        ] {
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::SessionExpired, false));
+        }
+        assert_eq!(server.probe().total_requests(), before);
+        zk.bound_to_session().unwrap().exists("/a").await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_body_is_run_again_in_the_next_session_from_its_beginning() {
+    simulated(async {
+        let (server, zk) = framework(RetryNTimes::new(5, PAUSE)).await;
+        let runs = Arc::new(Mutex::new(0));
+        let last = zk
+            .in_one_session(|bound| {
+                let (zk, server, runs) = (&zk, &server, Arc::clone(&runs));
+                async move {
+                    *runs.lock().unwrap() += 1;
+                    let run = *runs.lock().unwrap();
+                    bound.create(format!("/{run}")).mode(CreateMode::Ephemeral).await?;
+                    if run < 3 {
+                        expire(server, zk).await;
+                    }
+                    bound.sync("/").await?;
+                    Ok(run)
+                }
+            })
+            .await
+            .unwrap();
+        assert_eq!(last, 3);
+        assert_eq!((zk.status().session_epoch, server.probe().paths()), (3, vec!["/3".to_owned()]));
+        let failed = zk.in_one_session(|bound| async move { bound.get_data("/none").await }).await;
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::NoNode);
+        let never = zk.with_retry(RetryNTimes::new(0, PAUSE));
+        let body = |bound: CuratorFramework| {
+            let (zk, server) = (&zk, &server);
+            async move {
+                expire(server, zk).await;
+                bound.sync("/").await
+            }
+        };
+        assert_eq!(never.in_one_session(body).await.unwrap_err().kind(), ErrorKind::SessionExpired);
     });
 }
