@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use interop_common::{C_CLIENT, PATIENCE, TemporaryDirectory, python_with_kazoo};
+use interop_common::{
+    C_CLIENT, PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo,
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use zk_curator_testing::real::java::{self, Program};
@@ -98,6 +100,11 @@ async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(&mut Se
     assert_eq!(found.len(), expected.len());
 }
 
+/// Starts a client that reads nothing.
+fn spawn(client: &mut Command) -> Child {
+    client.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+}
+
 /// What a client says until it ends, and how it ends when that is not as it should.
 async fn transcript(client: Child) -> String {
     let output = client.wait_with_output().await.unwrap();
@@ -116,15 +123,11 @@ async fn kazoo() {
     }
     let python = python.unwrap();
     same_at_both("kazoo", &[], async |server| {
-        let client = Command::new(&python)
-            .args(["-B", "-W", "ignore"])
-            .arg(interop("kazoo_session.py"))
-            .arg(server.address())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn();
-        transcript(client.unwrap()).await
+        let script = interop("kazoo_session.py");
+        transcript(spawn(
+            Command::new(&python).args(["-B", "-W", "ignore"]).arg(script).arg(server.address()),
+        ))
+        .await
     })
     .await;
 }
@@ -156,9 +159,22 @@ async fn java_command_line() {
 }
 
 #[tokio::test]
+async fn c_programs() {
+    let test = "c_programs";
+    if !real::runs(test, c_library()) {
+        return;
+    }
+    let directory = TemporaryDirectory::new(&format!("program-{test}"));
+    let program = compile_c(&interop("c_session.c"), directory.path()).await;
+    same_at_both(test, &[], async |server| {
+        transcript(spawn(Command::new(&program).arg(server.address()))).await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn c_command_line() {
-    let installed = Path::new(C_CLIENT).exists().then_some(()).ok_or("zookeeper-bin is not installed");
-    if !real::runs("c_command_line", installed) {
+    if !real::runs("c_command_line", c_client()) {
         return;
     }
     let script = std::fs::read_to_string(interop("c_client.script")).unwrap();

@@ -6,7 +6,7 @@ mod interop_common;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use interop_common::{C_CLIENT, PATIENCE, TemporaryDirectory, python_with_kazoo};
+use interop_common::{PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo};
 use tokio::process::Command;
 use zk_curator_testing::real::{self, java};
 
@@ -37,8 +37,7 @@ async fn run(directory: &Path, command: impl AsRef<Path>, arguments: &[&str]) ->
 #[tokio::test]
 async fn the_program_for_a_shell_keeps_its_data() {
     let test = "the_program_for_a_shell_keeps_its_data";
-    let installed = Path::new(C_CLIENT).exists().then_some(()).ok_or("zookeeper-bin is not installed");
-    if !real::runs(test, installed) {
+    if !real::runs(test, c_client()) {
         return;
     }
     let directory = TemporaryDirectory::new(test);
@@ -79,14 +78,13 @@ async fn the_program_in_java_greets() {
 #[tokio::test]
 async fn the_program_in_c_greets() {
     let test = "the_program_in_c_greets";
-    let header = Path::new("/usr/include/zookeeper/zookeeper.h");
-    let installed = header.exists().then_some(()).ok_or("libzookeeper-mt-dev is not installed");
-    if !real::runs(test, installed) {
+    if !real::runs(test, c_library()) {
         return;
     }
     let directory = TemporaryDirectory::new(test);
-    std::fs::write(directory.path().join("greeting.c"), program("c")).unwrap();
-    run(directory.path(), "cc", &["-Wall", "-Werror", "-DTHREADED", "greeting.c", "-lzookeeper_mt"]).await;
-    let output = run(directory.path(), directory.path().join("a.out"), &[]).await;
+    let source = directory.path().join("greeting.c");
+    std::fs::write(&source, program("c")).unwrap();
+    let compiled = compile_c(&source, directory.path()).await;
+    let output = run(directory.path(), compiled, &[]).await;
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "hello\n");
 }

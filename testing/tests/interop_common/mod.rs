@@ -31,6 +31,27 @@ pub(crate) async fn python_with_kazoo() -> Result<PathBuf, &'static str> {
     Err("no Python here has kazoo")
 }
 
+/// Whether programs can be compiled against the C client, of Debian's package `libzookeeper-mt-dev`.
+pub(crate) fn c_library() -> Result<(), &'static str> {
+    let header = Path::new("/usr/include/zookeeper/zookeeper.h");
+    header.exists().then_some(()).ok_or("libzookeeper-mt-dev is not installed")
+}
+
+/// Whether the command line of the C client is there.
+pub(crate) fn c_client() -> Result<(), &'static str> {
+    Path::new(C_CLIENT).exists().then_some(()).ok_or("zookeeper-bin is not installed")
+}
+
+/// Compiles a program that uses the C client.
+pub(crate) async fn compile_c(source: &Path, directory: &Path) -> PathBuf {
+    let program = directory.join("program");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-DTHREADED", "-o"]);
+    compiler.arg(&program).arg(source).args(["-lzookeeper_mt", "-lpthread"]);
+    assert!(compiler.status().await.unwrap().success(), "{compiler:?}");
+    program
+}
+
 /// An empty directory for one test of this process, removed on drop.
 pub(crate) struct TemporaryDirectory(PathBuf);
 
