@@ -1,15 +1,25 @@
-//! The conformance suite on the embedded server, as ZooKeeper 3.8 and as 3.9.
+//! The conformance suite on the embedded server, as ZooKeeper 3.8 and as 3.9, and on a cluster of three.
 
 mod common;
 mod conformance;
 
-use conformance::{Target, for_each_case, run};
-use zk_curator_testing::{TestServer, ZooKeeperVersion};
+use conformance::{Target, for_each_case, on_threads, run, run_all};
+use zk_curator_testing::{TestCluster, TestServer, ZooKeeperVersion};
+
+async fn servers(members: usize, version: ZooKeeperVersion) -> Target {
+    let settings = TestServer::builder().version(version);
+    let servers = TestCluster::builder(members).settings(settings).start().await.expect("servers");
+    Target::embedded(servers, if version == ZooKeeperVersion::V3_8 { (3, 8) } else { (3, 9) })
+}
 
 async fn embedded(name: &str, version: ZooKeeperVersion) {
-    let server = TestServer::builder().version(version).start().await.expect("a server");
-    let version = if version == ZooKeeperVersion::V3_8 { (3, 8) } else { (3, 9) };
-    run(Target::embedded(server, version), name).await;
+    run(servers(1, version).await, name).await;
+}
+
+/// All cases share the servers, as those on Apache ZooKeeper do.
+#[test]
+fn the_client_conforms_on_a_cluster_of_three() {
+    on_threads(async { run_all(servers(3, ZooKeeperVersion::V3_9).await).await });
 }
 
 macro_rules! tests {

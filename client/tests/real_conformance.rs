@@ -4,20 +4,8 @@
 mod common;
 mod conformance;
 
-use std::future::Future;
-
-use conformance::{Target, run_all, run_those};
+use conformance::{Target, on_threads, run_all, run_those};
 use zk_curator_testing::real::{self, RealEnsemble};
-
-/// Without the limit of other tests: each case has one.
-fn on_threads(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(test);
-}
 
 #[test]
 fn the_client_conforms_on_a_standalone_server() {

@@ -1,5 +1,5 @@
 //! What every ZooKeeper must do for the client, and the client on every ZooKeeper: one list of cases, which runs
-//! unchanged on the embedded server, on Apache ZooKeeper and on an ensemble of three.
+//! unchanged on the embedded server and on three of them, on Apache ZooKeeper and on an ensemble of three.
 //!
 //! Each case has a chroot of its own, and a relay where it needs a network that fails. `CONFORMANCE=name` picks cases.
 #![allow(
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::TestCluster;
 use zk_curator_testing::real::{RealEnsemble, RealZooKeeper};
 
 use crate::common::relay::Relay;
@@ -114,19 +114,20 @@ pub(crate) struct Target {
 }
 
 pub(crate) enum Servers {
-    Embedded(TestServer),
+    Embedded(TestCluster),
     Standalone(Box<RealZooKeeper>),
     Ensemble(RealEnsemble),
 }
 
 impl Target {
-    pub(crate) fn embedded(server: TestServer, version: (u32, u32)) -> Self {
+    /// One server or several, which go on read-only when they have lost the others.
+    pub(crate) fn embedded(servers: TestCluster, version: (u32, u32)) -> Self {
         Self {
-            addresses: vec![server.addr().expect("on TCP")],
+            addresses: servers.members().iter().map(|server| server.addr().expect("on TCP")).collect(),
             version,
             timeouts: (Duration::from_millis(20), Duration::from_secs(40)),
             has_read_only: true,
-            servers: Mutex::new(Servers::Embedded(server)),
+            servers: Mutex::new(Servers::Embedded(servers)),
         }
     }
 
@@ -154,12 +155,13 @@ impl Target {
     /// Kills the leader, or the only server, and starts it again after `meanwhile`.
     pub(crate) async fn kill_and_restart(&self, meanwhile: impl Future<Output = ()>) {
         match &mut *self.servers.lock().await {
-            Servers::Embedded(server) => {
-                server.stop().await;
+            Servers::Embedded(servers) => {
+                let leader = servers.leader().unwrap_or(0);
+                servers.kill(leader).await;
                 meanwhile.await;
                 // It would be back before anybody has noticed.
                 tokio::time::sleep(OUTAGE).await;
-                server.restart().await.unwrap();
+                servers.restart(leader).await.unwrap();
             }
             Servers::Standalone(server) => {
                 server.kill().await.unwrap();
@@ -178,10 +180,18 @@ impl Target {
     /// Leaves one server, read-only, for as long as `meanwhile` takes.
     pub(crate) async fn read_only<T>(&self, meanwhile: impl Future<Output = T>) -> T {
         match &mut *self.servers.lock().await {
-            Servers::Embedded(server) => {
-                server.set_read_only(true);
+            Servers::Embedded(servers) => {
+                let left = servers.leader().unwrap_or(0);
+                let others = (0..self.addresses.len()).filter(|server| *server != left);
+                for other in others.clone() {
+                    servers.kill(other).await;
+                }
+                servers.member(left).set_read_only(true);
                 let output = meanwhile.await;
-                server.set_read_only(false);
+                servers.member(left).set_read_only(false);
+                for other in others {
+                    servers.restart(other).await.unwrap();
+                }
                 output
             }
             Servers::Standalone(_) => unreachable!("it has nobody to lose"),
@@ -303,6 +313,16 @@ macro_rules! list {
     };
 }
 for_each_case!(list);
+
+/// Without the limit of other tests: each case has one.
+pub(crate) fn on_threads(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(test);
+}
 
 /// Runs one case.
 pub(crate) async fn run(target: Target, name: &str) {
