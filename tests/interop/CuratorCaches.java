@@ -7,11 +7,13 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheBridge;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.cache.NodeCache;
 import org.apache.curator.framework.recipes.cache.PathChildrenCache;
 import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.nodes.PersistentEphemeralNode;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.curator.framework.recipes.watch.PersistentWatcher;
@@ -144,6 +146,15 @@ final class CuratorCaches {
             client.create().forPath("/cache");
         }
         client.delete().forPath("/cache");
+        // It is a TreeCache for servers without persistent watches; for this one it is not.
+        client.create().forPath("/bridge");
+        try (CuratorCacheBridge bridge = CuratorCache.bridgeBuilder(client, "/bridge").build()) {
+            bridge.listenable().addListener((type, before, after) -> events.add(type + " " + text(after)));
+            bridge.start();
+            heard(1);
+            Transcript.say(bridge.isCuratorCache(), bridge.size());
+        }
+        client.delete().forPath("/bridge");
     }
 
     private void persistentNodes() throws Exception {
@@ -162,6 +173,11 @@ final class CuratorCaches {
             Transcript.tree(client, "/kept");
         }
         Transcript.say(client.checkExists().forPath("/kept"));
+        PersistentEphemeralNode old = new PersistentEphemeralNode(
+                client, PersistentEphemeralNode.Mode.PROTECTED_EPHEMERAL, "/old", Transcript.bytes("o"));
+        old.start();
+        Transcript.say(old.waitForInitialCreate(Transcript.PATIENCE, TimeUnit.MILLISECONDS), old.getActualPath());
+        old.close();
         client.create().forPath("/sequence");
         try (PersistentNode node = new PersistentNode(
                 client, CreateMode.EPHEMERAL_SEQUENTIAL, true, "/sequence/n-", Transcript.bytes("s"))) {

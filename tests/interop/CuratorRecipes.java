@@ -1,6 +1,5 @@
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
@@ -8,6 +7,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.CachedAtomicInteger;
+import org.apache.curator.framework.recipes.atomic.CachedAtomicLong;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicValue;
@@ -15,24 +16,18 @@ import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphore;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
-import org.apache.curator.framework.recipes.queue.DistributedIdQueue;
-import org.apache.curator.framework.recipes.queue.DistributedPriorityQueue;
-import org.apache.curator.framework.recipes.queue.DistributedQueue;
-import org.apache.curator.framework.recipes.queue.QueueBuilder;
-import org.apache.curator.framework.recipes.queue.QueueConsumer;
-import org.apache.curator.framework.recipes.queue.QueueSerializer;
-import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedCountListener;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
@@ -40,7 +35,8 @@ import org.apache.curator.framework.recipes.shared.SharedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
-/** The recipes of Apache Curator that hand something out: locks, leaders, barriers, counters and queues. */
+/** The recipes of Apache Curator that hand something out: locks, leaders, barriers and counters. */
+@SuppressWarnings("deprecation")
 final class CuratorRecipes {
     private final CuratorFramework client;
     private final CuratorFramework other;
@@ -58,7 +54,6 @@ final class CuratorRecipes {
         leaders();
         barriers();
         counters();
-        queues();
     }
 
     /** A node that is no container: it stays while it is empty, and goes on counting. */
@@ -73,7 +68,7 @@ final class CuratorRecipes {
     }
 
     private boolean children(String path, int count) throws Exception {
-        return client.getChildren().forPath(path).size() == count;
+        return Transcript.children(client, path) == count;
     }
 
     private void mutex() throws Exception {
@@ -191,6 +186,14 @@ final class CuratorRecipes {
         }
         drop("/permits");
 
+        keep("/old-semaphore");
+        InterProcessSemaphore old = new InterProcessSemaphore(client, "/old-semaphore", 1);
+        Lease held = old.acquire();
+        Transcript.say("old", old.acquire(50, TimeUnit.MILLISECONDS));
+        Transcript.tree(client, "/old-semaphore");
+        old.returnLease(held);
+        drop("/old-semaphore");
+
         keep("/semaphore-mutex");
         InterProcessSemaphoreMutex mutex = new InterProcessSemaphoreMutex(client, "/semaphore-mutex");
         mutex.acquire();
@@ -223,6 +226,18 @@ final class CuratorRecipes {
         keep("/latch");
         LeaderLatch first = new LeaderLatch(client, "/latch", "first");
         LeaderLatch second = new LeaderLatch(other, "/latch", "second", LeaderLatch.CloseMode.NOTIFY_LEADER);
+        BlockingQueue<String> told = new LinkedBlockingQueue<>();
+        second.addListener(new LeaderLatchListener() {
+            @Override
+            public void isLeader() {
+                told.add("leader");
+            }
+
+            @Override
+            public void notLeader() {
+                told.add("no leader");
+            }
+        });
         first.start();
         first.await();
         second.start();
@@ -234,6 +249,8 @@ final class CuratorRecipes {
         second.await();
         Transcript.say(second.getLeader(), second.getParticipants().size(), first.getState());
         second.close();
+        Transcript.say(told.poll(Transcript.PATIENCE, TimeUnit.MILLISECONDS),
+                told.poll(Transcript.PATIENCE, TimeUnit.MILLISECONDS));
         Transcript.until(() -> children("/latch", 0));
         Transcript.say(client.checkExists().forPath("/latch"));
         drop("/latch");
@@ -366,6 +383,10 @@ final class CuratorRecipes {
         DistributedAtomicValue value = new DistributedAtomicValue(client, "/atomic/value", new RetryNTimes(10, 10));
         Transcript.say(value.trySet(Transcript.bytes("v")).succeeded(), value.get().postValue(),
                 value.compareAndSet(Transcript.bytes("w"), Transcript.bytes("x")).succeeded());
+        CachedAtomicLong cached = new CachedAtomicLong(number, 10);
+        say("cached", cached.next());
+        say("cached", cached.next());
+        say("cached", new CachedAtomicInteger(small, 3).next());
         PromotedToLock promoted = PromotedToLock.builder().lockPath("/atomic/lock")
                 .retryPolicy(new RetryNTimes(100, 10)).timeout(Transcript.PATIENCE, TimeUnit.MILLISECONDS).build();
         Thread[] adders = new Thread[3];
@@ -391,105 +412,5 @@ final class CuratorRecipes {
     private static void say(String label, AtomicValue<? extends Number> value) {
         Transcript.say(label, value.succeeded(), value.preValue(), value.postValue(),
                 value.getStats().getOptimisticTries(), value.getStats().getPromotedLockTries());
-    }
-
-    private void queues() throws Exception {
-        Transcript.chapter("queues");
-        BlockingQueue<String> taken = new LinkedBlockingQueue<>();
-        try (DistributedQueue<String> queue = builder("/queue", null).buildQueue()) {
-            queue.start();
-            queue.put("one");
-            Iterator<String> more = List.of("two", "and a half").iterator();
-            queue.putMulti(() -> more.hasNext() ? more.next() : null);
-            queue.flushPuts(Transcript.PATIENCE, TimeUnit.MILLISECONDS);
-            Transcript.tree(client, "/queue");
-            try (DistributedQueue<String> consumer = builder("/queue", taken).buildQueue()) {
-                consumer.start();
-                take(taken, 3);
-                queue.put("three");
-                take(taken, 1);
-            }
-        }
-        keep("/queue-lock");
-        try (DistributedQueue<String> safe = builder("/safe", taken).lockPath("/queue-lock").buildQueue()) {
-            safe.start();
-            safe.put("safely");
-            take(taken, 1);
-            Transcript.until(() -> children("/safe", 0) && children("/queue-lock", 0));
-        }
-        try (DistributedIdQueue<String> queue = builder("/ids", null).buildIdQueue()) {
-            queue.start();
-            queue.put("a", "alpha");
-            queue.put("b", "beta");
-            queue.flushPuts(Transcript.PATIENCE, TimeUnit.MILLISECONDS);
-            Transcript.tree(client, "/ids");
-            Transcript.say(queue.remove("alpha"), queue.remove("none"));
-            try (DistributedIdQueue<String> consumer = builder("/ids", taken).buildIdQueue()) {
-                consumer.start();
-                take(taken, 1);
-            }
-        }
-        try (DistributedPriorityQueue<String> queue = builder("/priorities", null).buildPriorityQueue(10)) {
-            queue.start();
-            queue.put("late", 200);
-            queue.put("soon", 5);
-            queue.put("first", -5);
-            queue.flushPuts(Transcript.PATIENCE, TimeUnit.MILLISECONDS);
-            Transcript.tree(client, "/priorities");
-            try (DistributedPriorityQueue<String> consumer = builder("/priorities", taken).buildPriorityQueue(10)) {
-                consumer.start();
-                take(taken, 3);
-            }
-        }
-        try (DistributedDelayQueue<String> queue = builder("/delays", taken).buildDelayQueue()) {
-            queue.start();
-            queue.put("later", System.currentTimeMillis() + 300);
-            queue.put("now", System.currentTimeMillis());
-            take(taken, 2);
-        }
-        SimpleDistributedQueue simple = new SimpleDistributedQueue(client, "/simple");
-        Transcript.say(simple.offer(Transcript.bytes("1")), simple.offer(Transcript.bytes("2")),
-                simple.peek(), simple.poll(), simple.remove(), simple.poll());
-        Transcript.attempt("element of nothing", simple::element);
-        Thread taker = Transcript.spawn(() -> Transcript.say("taken", simple.take()));
-        new SimpleDistributedQueue(other, "/simple").offer(Transcript.bytes("3"));
-        Transcript.join(taker);
-        Transcript.say(simple.poll(50, TimeUnit.MILLISECONDS));
-        for (String path : List.of("/queue", "/queue-lock", "/safe", "/ids", "/priorities", "/delays", "/simple")) {
-            client.delete().quietly().deletingChildrenIfNeeded().forPath(path);
-        }
-    }
-
-    private static void take(BlockingQueue<String> taken, int count) throws Exception {
-        List<String> items = new ArrayList<>();
-        while (items.size() < count) {
-            items.add(taken.poll(Transcript.PATIENCE, TimeUnit.MILLISECONDS));
-        }
-        Transcript.say("taken", items);
-    }
-
-    /** Of a queue whose items go to {@code taken}; a producer only when there is none. */
-    private QueueBuilder<String> builder(String path, BlockingQueue<String> taken) {
-        QueueConsumer<String> consumer = taken == null ? null : new QueueConsumer<>() {
-            @Override
-            public void consumeMessage(String message) {
-                taken.add(message);
-            }
-
-            @Override
-            public void stateChanged(CuratorFramework from, ConnectionState state) {}
-        };
-        QueueSerializer<String> serializer = new QueueSerializer<>() {
-            @Override
-            public byte[] serialize(String item) {
-                return Transcript.bytes(item);
-            }
-
-            @Override
-            public String deserialize(byte[] bytes) {
-                return new String(bytes);
-            }
-        };
-        return QueueBuilder.builder(client, consumer, serializer, path);
     }
 }

@@ -31,7 +31,7 @@ import org.apache.zookeeper.data.Stat;
 
 /**
  * What a user of Apache Curator does, in one process against one server, written down: the framework, service
- * discovery and, in {@link CuratorRecipes} and {@link CuratorCaches}, every recipe.
+ * discovery and, in {@link CuratorRecipes}, {@link CuratorQueues} and {@link CuratorCaches}, every recipe.
  *
  * <p>Argument: connectString of a server with no nodes of its own, a tick of at most half a second, and TTL nodes.
  * Prints a transcript that is the same for servers that behave the same, and at last DONE.
@@ -55,8 +55,8 @@ public final class CuratorSession {
         session.watches();
         session.timeToLive();
         session.discovery();
-        CuratorRecipes recipes = new CuratorRecipes(session.client, session.other);
-        recipes.run();
+        new CuratorRecipes(session.client, session.other).run();
+        new CuratorQueues(session.client, session.other).run();
         new CuratorCaches(session.client, session.other).run();
         session.reconnects();
         Transcript.chapter("at the end");
@@ -182,12 +182,19 @@ public final class CuratorSession {
                 client.transactionOp().create().compressed().forPath("/t/z", Transcript.bytes("zip")),
                 client.transactionOp().delete().forPath("/t/e"));
         Transcript.tree(client, "/t");
+        oldTransactions();
         commit("first fails", client.transactionOp().check().withVersion(9).forPath("/t"),
                 client.transactionOp().create().forPath("/t/x"));
         commit("last fails", client.transactionOp().create().forPath("/t/x"),
                 client.transactionOp().setData().forPath("/t"), client.transactionOp().delete().forPath("/none"));
         Transcript.tree(client, "/t");
         client.delete().deletingChildrenIfNeeded().forPath("/t");
+    }
+
+    @SuppressWarnings("deprecation")
+    private void oldTransactions() throws Exception {
+        Transcript.attempt("in the old way", () -> client.inTransaction().create().forPath("/t/old").and()
+                .delete().forPath("/t/old").and().commit().size());
     }
 
     private void commit(String label, CuratorOp... operations) {

@@ -111,6 +111,10 @@ final class Transcript {
         }
     }
 
+    static int children(CuratorFramework client, String path) throws Exception {
+        return client.getChildren().forPath(path).size();
+    }
+
     /** Waits for what another thread is about to do, or the server by itself. */
     static void until(Condition condition) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE);
