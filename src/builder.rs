@@ -73,13 +73,7 @@ impl fmt::Debug for Settings {
 impl Default for CuratorFrameworkBuilder {
     fn default() -> Self {
         let settings = Settings {
-            session: SessionSettings {
-                connect_string: String::new(),
-                session_timeout: Duration::from_secs(60),
-                connection_timeout: Duration::from_secs(15),
-                close_timeout: Duration::from_secs(5),
-                read_only: false,
-            },
+            session: SessionSettings::default(),
             retry: Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 5)),
             auth: Vec::new(),
             factory: Arc::new(NativeFactory::default()),

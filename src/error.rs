@@ -208,13 +208,13 @@ impl Error {
             ErrorKind::InvalidAcl => ErrorCode::InvalidAcl,
             ErrorKind::AuthFailed => ErrorCode::AuthFailed,
             ErrorKind::ReadOnly => ErrorCode::NotReadOnly,
+            ErrorKind::Unsupported => ErrorCode::Unimplemented,
             ErrorKind::TransactionFailed { code, .. } | ErrorKind::Server(code) => code,
             ErrorKind::OwnershipLost
             | ErrorKind::InvalidPath
             | ErrorKind::InvalidArgument
             | ErrorKind::TooLarge
             | ErrorKind::SchemaViolation
-            | ErrorKind::Unsupported
             | ErrorKind::Undecodable
             | ErrorKind::Overloaded
             | ErrorKind::NotStarted
@@ -241,6 +241,7 @@ fn kind_of(error: &RawError) -> ErrorKind {
             ErrorCode::AuthFailed => ErrorKind::AuthFailed,
             ErrorCode::NotReadOnly => ErrorKind::ReadOnly,
             ErrorCode::BadArguments => ErrorKind::InvalidArgument,
+            ErrorCode::Unimplemented => ErrorKind::Unsupported,
             code => ErrorKind::Server(*code),
         },
         RawError::TransactionFailed { index, code } => {

@@ -45,6 +45,7 @@
 //! | `backoff` | any policy of the crate `backoff` as a retry policy: `retry::BackoffRetry` |
 //! | `gzip` | Curator's gzip, for [`compression`] |
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
+//! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
 //! | `serde` | values of any type, in JSON or otherwise: `CuratorFramework::typed`, the module `typed` |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in

@@ -49,7 +49,7 @@ pub use config::{ConnectError, DisconnectedPolicy, ZooKeeperBuilder};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{Connector, TcpConnector, Transport};
 pub use error::Error;
-pub use session::{ExpiredBy, SessionState, SessionStates};
+pub use session::{ExpiredBy, SessionState, SessionStates, StatePublisher};
 pub use types::{
     AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionCredentials,
     SessionId, SessionInfo,

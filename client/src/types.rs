@@ -242,6 +242,14 @@ pub struct AclOf {
     pub stat: Stat,
 }
 
+impl AclOf {
+    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(acl: Vec<Acl>, stat: Stat) -> Self {
+        Self { acl, stat }
+    }
+}
+
 /// One read of [`crate::ZooKeeper::multi_read`].
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]

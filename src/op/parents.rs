@@ -59,7 +59,7 @@ pub(crate) async fn create_parents<R>(
     parents: &Parents,
 ) -> Result<()> {
     let of_namespace = (target.zk.ns().node() == Some(parent)).then_some(CreateMode::Container);
-    let Some(mode) = parents.mode.or(of_namespace) else {
+    let Some(mut mode) = parents.mode.or(of_namespace) else {
         return Err(Error::new(ErrorKind::NoNode, target.operation, target.path.as_str()));
     };
     let core = target.zk.core();
@@ -77,6 +77,12 @@ pub(crate) async fn create_parents<R>(
         match attempt.raw.create(op).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                 missing.pop();
+            }
+            // Curator does so where the servers have none.
+            Err(RawError::Unsupported(_) | RawError::Refused(ErrorCode::Unimplemented))
+                if mode == CreateMode::Container =>
+            {
+                mode = CreateMode::Persistent;
             }
             Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
                 missing.push(split(path).0);

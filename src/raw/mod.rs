@@ -5,6 +5,8 @@
 //! [`zk_curator_client::ZooKeeper`] sessions.
 
 mod native;
+#[cfg(feature = "zookeeper-async")]
+pub mod zookeeper_async;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -16,8 +18,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_core::Stream;
 use zk_curator_client::{
-    Acl, AclOf, AddWatchMode, Children, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
-    PersistentWatch, Reconfiguration, SessionInfo, SessionState, Stat, WatcherType,
+    Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
+    Reconfiguration, SessionInfo, SessionState, Stat, WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -42,6 +44,19 @@ pub struct SessionSettings {
     pub close_timeout: Duration,
     /// Whether a server in read-only mode will do.
     pub read_only: bool,
+}
+
+/// For tests of raw clients. The timeouts are those of a [framework](crate::CuratorFrameworkBuilder); there is no server.
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            connect_string: String::new(),
+            session_timeout: Duration::from_secs(60),
+            connection_timeout: Duration::from_secs(15),
+            close_timeout: Duration::from_secs(5),
+            read_only: false,
+        }
+    }
 }
 
 /// Opens sessions.
@@ -72,8 +87,7 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
 /// order; the future it returns only waits. Calls therefore neither wait nor need a runtime: `Drop`
 /// implementations use them. Errors say whether the request may have been applied.
 ///
-/// What a client cannot do fails with [`Unimplemented`](ErrorCode::Unimplemented), as old servers say it; the methods
-/// that have a default do that.
+/// What a client cannot do fails with [`Error::Unsupported`]; the methods that have a default do that.
 #[async_trait]
 pub trait RawClient: Debug + Send + Sync + 'static {
     /// The same session, with a deadline for every request that is made through this handle: what is not answered in
@@ -113,38 +127,38 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()>;
     /// Answers the access control list of a node.
     fn get_acl(&self, _path: &str) -> RawFuture<AclOf> {
-        unimplemented()
+        unsupported("reading an ACL")
     }
     /// Replaces the access control list of a node.
     fn set_acl(&self, _path: &str, _acl: &[Acl], _version: Option<i32>) -> RawFuture<Stat> {
-        unimplemented()
+        unsupported("replacing an ACL")
     }
     /// Adds a watch that stays.
     fn add_watch(&self, _path: &str, _mode: AddWatchMode) -> RawFuture<PersistentWatch> {
-        unimplemented()
+        unsupported("a lasting watch")
     }
     /// Removes all watches of a kind on a node.
     fn remove_watches(&self, _path: &str, _watcher_type: WatcherType) -> RawFuture<()> {
-        unimplemented()
+        unsupported("removing watches")
     }
     /// Answers the configuration of the ensemble, `/zookeeper/config` whatever the chroot.
     fn get_config(&self) -> RawFuture<Data> {
-        unimplemented()
+        unsupported("the configuration of the ensemble")
     }
     /// [`RawClient::get_config`] with a watch.
     fn get_config_watched(&self) -> RawFuture<(Data, OneshotWatch)> {
-        unimplemented()
+        unsupported("the configuration of the ensemble")
     }
     /// Changes the members of the ensemble, and answers the new configuration.
     fn reconfig(&self, _change: &Reconfiguration) -> RawFuture<Data> {
-        unimplemented()
+        unsupported("changing the ensemble")
     }
     /// Replaces the servers, in the same chroot.
     ///
     /// # Errors
     /// When the connect string is not valid, or this client cannot.
     fn update_server_list(&self, _connect_string: &str) -> Result<(), Error> {
-        Err(Error::Refused(ErrorCode::Unimplemented))
+        Err(Error::Unsupported("another list of servers"))
     }
     /// Closes the session, after the requests that were queued before.
     ///
@@ -153,6 +167,6 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<(), Error>;
 }
 
-fn unimplemented<T>() -> RawFuture<T> {
-    Box::pin(async { Err(Error::Refused(ErrorCode::Unimplemented)) })
+fn unsupported<T>(what: &'static str) -> RawFuture<T> {
+    Box::pin(async move { Err(Error::Unsupported(what)) })
 }

@@ -13,4 +13,4 @@ pub(crate) use desk::{Answers, Batch, Desk, Reply, Ticket};
 pub(crate) use driver::run_driver;
 pub(crate) use machine::Machine;
 pub(crate) use state::StateHub;
-pub use state::{ExpiredBy, SessionState, SessionStates};
+pub use state::{ExpiredBy, SessionState, SessionStates, StatePublisher};

@@ -174,3 +174,52 @@ impl fmt::Debug for StateHub {
         f.debug_tuple("StateHub").field(&self.current()).finish()
     }
 }
+
+/// Publishes the states of a session, for raw clients other than [`crate::ZooKeeper`]. The first one is
+/// [`SessionState::Connecting`].
+#[derive(Debug)]
+pub struct StatePublisher(StateHub);
+
+impl Default for StatePublisher {
+    fn default() -> Self {
+        Self(StateHub::new())
+    }
+}
+
+impl StatePublisher {
+    /// Publishes a state. After a final one nobody hears anything.
+    pub fn publish(&self, state: SessionState) {
+        if self.0.current().end().is_none() {
+            self.0.publish(state);
+        }
+    }
+
+    /// Notes why a connection, or an attempt to open one, failed.
+    pub fn failed(&self, why: io::Error) {
+        self.0.failed(why);
+    }
+
+    /// The present state.
+    #[must_use]
+    pub fn current(&self) -> SessionState {
+        self.0.current()
+    }
+
+    /// The session, once there is one.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionInfo> {
+        self.0.session()
+    }
+
+    /// What was noted last.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Arc<io::Error>> {
+        self.0.failure()
+    }
+
+    /// Follows the state from now on.
+    #[must_use]
+    pub fn states(&self) -> SessionStates {
+        self.0.subscribe()
+    }
+}

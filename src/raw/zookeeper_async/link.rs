@@ -1,0 +1,365 @@
+//! The connection between the crate and the servers, which this end of it watches over.
+//!
+//! The crate tells neither the number of its session nor the timeout that was granted, it connects again in a tight
+//! loop and for ever, goes on in a new session without a word, and notices a silent server late. So it is given an
+//! address on the loopback interface; what it says there is passed on, frame by frame, to a server that was found with
+//! pauses and deadlines. Whatever the framework has to know of a session is read here.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::debug;
+use zk_curator_client::{
+    ExpiredBy, HostPort, SessionId, SessionInfo, SessionState, StatePublisher, WatchEnded,
+};
+use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader, WatcherEvent};
+use zk_curator_proto::{Decoder, Encoder, OpCode, Record, XID_NOTIFICATION, XID_PING, frame};
+
+use super::registry::Registry;
+
+/// The first pause between attempts to connect, doubled up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasted this long was a good one.
+const GOOD: Duration = Duration::from_secs(1);
+/// No answer of a server is larger; a longer one is a mistake, or an attack.
+const MAX_FRAME: usize = 64 << 20;
+
+/// Where the link stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkState {
+    Down,
+    /// On its so-manyth connection.
+    Up(u64),
+    Over,
+}
+
+/// What the link tells, and whom.
+#[derive(Debug)]
+pub(super) struct Reports {
+    pub(super) states: StatePublisher,
+    pub(super) registry: Registry,
+    pub(super) link: watch::Sender<LinkState>,
+}
+
+impl Reports {
+    /// The session is over; the first to say so is right.
+    pub(super) fn over(&self, state: SessionState) {
+        self.states.publish(state);
+        let closed = self.states.current() == SessionState::Closed;
+        self.registry.end(if closed { WatchEnded::Closed } else { WatchEnded::SessionLost });
+        self.link.send_replace(LinkState::Over);
+    }
+}
+
+/// One session's way to the servers.
+pub(super) struct Link {
+    pub(super) listener: TcpListener,
+    /// At least one.
+    pub(super) hosts: Vec<HostPort>,
+    /// What is asked for, until the server has granted one.
+    pub(super) timeout: Duration,
+    pub(super) reports: Arc<Reports>,
+    /// Of the session, once there is one.
+    session: Option<i64>,
+    /// When the last request was sent that was answered.
+    heard: Instant,
+    next_host: usize,
+    failures: u32,
+    connections: u64,
+}
+
+/// Why a connection ended.
+enum End {
+    Lost(io::Error),
+    Over(SessionState),
+}
+
+impl From<io::Error> for End {
+    fn from(why: io::Error) -> Self {
+        Self::Lost(why)
+    }
+}
+
+/// What was sent and not answered yet, in order.
+struct Sent {
+    at: Instant,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Handshake,
+    /// A ping of the crate, or our own, which it is not to see.
+    Ping {
+        ours: bool,
+    },
+    Request,
+    Close,
+}
+
+fn lost(why: &'static str) -> End {
+    End::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+}
+
+fn malformed(why: impl std::error::Error + Send + Sync + 'static) -> End {
+    End::Lost(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+impl Link {
+    pub(super) fn new(
+        listener: TcpListener,
+        hosts: Vec<HostPort>,
+        timeout: Duration,
+        reports: Arc<Reports>,
+    ) -> Self {
+        let next_host = fastrand::usize(..hosts.len());
+        Self {
+            listener,
+            hosts,
+            timeout,
+            reports,
+            session: None,
+            heard: Instant::now(),
+            next_host,
+            failures: 0,
+            connections: 0,
+        }
+    }
+
+    /// Serves the crate until the session is over.
+    pub(super) async fn run(mut self) {
+        loop {
+            let end = tokio::select! {
+                biased;
+                () = sleep_until(self.heard + self.timeout), if self.session.is_some() => {
+                    End::Over(SessionState::Expired(ExpiredBy::Clock))
+                }
+                accepted = self.listener.accept() => match accepted {
+                    Ok((client, _)) => match self.serve(client).await {
+                        Ok(never) => match never {},
+                        Err(end) => end,
+                    },
+                    Err(why) => End::Lost(why),
+                }
+            };
+            match end {
+                End::Over(state) => return self.reports.over(state),
+                End::Lost(why) => {
+                    debug!(%why, "connection lost");
+                    self.reports.states.failed(why);
+                    if self.reports.link.send_replace(LinkState::Down) != LinkState::Down {
+                        self.reports.states.publish(SessionState::Disconnected);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One connection of the crate.
+    async fn serve(&mut self, mut client: TcpStream) -> Result<std::convert::Infallible, End> {
+        client.set_nodelay(true)?;
+        let mut from_client = BytesMut::new();
+        let hello = loop {
+            if let Some(hello) = take(&mut from_client)? {
+                break hello;
+            }
+            read(&mut client, &mut from_client).await?;
+        };
+        let request = ConnectRequest::decode(&mut Decoder::new(hello.clone()), "").map_err(malformed)?;
+        if self.session.is_some_and(|session| session != request.session_id) {
+            // The crate begins another session in silence. It is ours to say so.
+            return Err(End::Over(SessionState::Expired(ExpiredBy::Clock)));
+        }
+        let expires = self.session.map(|_| self.heard + self.timeout);
+        let server = {
+            let dialled = self.dial();
+            tokio::pin!(dialled);
+            loop {
+                tokio::select! {
+                    biased;
+                    server = &mut dialled => break server,
+                    () = sleep_until(expires.unwrap_or_else(Instant::now)), if expires.is_some() => {
+                        return Err(End::Over(SessionState::Expired(ExpiredBy::Clock)));
+                    }
+                    // The crate gives up after two seconds and tries again.
+                    got = read(&mut client, &mut from_client) => got?,
+                }
+            }
+        };
+        let since = Instant::now();
+        let end = self.relay(client, from_client, server, hello).await;
+        self.failures = if since.elapsed() >= GOOD { 0 } else { self.failures.saturating_add(1) };
+        end
+    }
+
+    /// Finds a server, however long it takes.
+    async fn dial(&mut self) -> TcpStream {
+        loop {
+            if self.failures > 0 {
+                let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
+                sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            }
+            let host = self.hosts[self.next_host % self.hosts.len()].clone();
+            self.next_host = (self.next_host + 1) % self.hosts.len();
+            // Names are looked up at every attempt.
+            let connect = TcpStream::connect((host.host.as_str(), host.port));
+            let refused = match timeout(self.timeout / 3, connect).await {
+                Ok(Ok(server)) => match server.set_nodelay(true) {
+                    Ok(()) => return server,
+                    Err(why) => why,
+                },
+                Ok(Err(why)) => why,
+                Err(_) => io::Error::new(io::ErrorKind::TimedOut, format!("{host} does not answer")),
+            };
+            debug!(%host, why = %refused, "no connection");
+            self.reports.states.failed(refused);
+            self.failures = self.failures.saturating_add(1);
+        }
+    }
+
+    /// Passes frames both ways until the connection ends.
+    async fn relay(
+        &mut self,
+        mut client: TcpStream,
+        mut from_client: BytesMut,
+        mut server: TcpStream,
+        hello: Bytes,
+    ) -> Result<std::convert::Infallible, End> {
+        let mut from_server = BytesMut::new();
+        let mut sent = VecDeque::from([Sent { at: Instant::now(), what: What::Handshake }]);
+        let mut heard_of_server = Instant::now();
+        let mut said_to_server = Instant::now();
+        let mut leaving = false;
+        self.send(&mut server, &hello).await?;
+        loop {
+            while let Some(request) = take(&mut from_client)? {
+                let what = kind_of(&request)?;
+                sent.push_back(Sent { at: Instant::now(), what });
+                said_to_server = Instant::now();
+                self.send(&mut server, &request).await?;
+            }
+            while let Some(answer) = take(&mut from_server)? {
+                if self.pass(&answer, &mut sent)? {
+                    continue;
+                }
+                // It may have gone already, when it has asked for the end.
+                let told = self.send(&mut client, &answer).await;
+                if !leaving {
+                    told?;
+                }
+            }
+            tokio::select! {
+                biased;
+                got = read(&mut server, &mut from_server) => {
+                    got?;
+                    heard_of_server = Instant::now();
+                }
+                got = read(&mut client, &mut from_client), if !leaving => match got {
+                    Err(_) if sent.iter().any(|sent| sent.what == What::Close) => leaving = true,
+                    got => got?,
+                },
+                () = sleep_until(heard_of_server + self.timeout * 2 / 3) => {
+                    return Err(lost("the server is silent"));
+                }
+                () = sleep_until(said_to_server + self.timeout / 3), if !leaving => {
+                    let mut ping = Encoder::new();
+                    RequestHeader { xid: XID_PING, opcode: OpCode::Ping.code() }.encode(&mut ping);
+                    said_to_server = Instant::now();
+                    sent.push_back(Sent { at: said_to_server, what: What::Ping { ours: true } });
+                    self.send(&mut server, &ping.finish()).await?;
+                }
+            }
+        }
+    }
+
+    /// Looks at what a server sends; whether the crate is not to see it.
+    fn pass(&mut self, answer: &Bytes, sent: &mut VecDeque<Sent>) -> Result<bool, End> {
+        let mut decoder = Decoder::new(answer.clone());
+        if sent.front().is_some_and(|sent| sent.what == What::Handshake) {
+            let granted = ConnectResponse::decode(&mut decoder, "").map_err(malformed)?;
+            let Some(first) = sent.pop_front() else { return Ok(false) };
+            return self.granted(&granted, first.at).map(|()| false);
+        }
+        let xid = decoder.i32("xid").map_err(malformed)?;
+        if xid == XID_NOTIFICATION {
+            let _zxid = decoder.i64("zxid").map_err(malformed)?;
+            let _err = decoder.i32("err").map_err(malformed)?;
+            let event = WatcherEvent::decode(&mut decoder, "").map_err(malformed)?;
+            if let Ok(event_type) = event.event_type.try_into() {
+                self.reports.registry.fire(&event.path, event_type);
+            }
+            return Ok(false);
+        }
+        let Some(answered) = sent.pop_front() else {
+            return Err(lost("an answer to nothing"));
+        };
+        if (xid == XID_PING) != matches!(answered.what, What::Ping { .. }) {
+            return Err(lost("an answer to something else"));
+        }
+        self.heard = answered.at;
+        match answered.what {
+            What::Close => Err(End::Over(SessionState::Closed)),
+            What::Ping { ours } => Ok(ours),
+            What::Handshake | What::Request => {
+                self.reports.registry.arm();
+                Ok(false)
+            }
+        }
+    }
+
+    fn granted(&mut self, granted: &ConnectResponse, asked: Instant) -> Result<(), End> {
+        let millis = u64::try_from(granted.timeout).unwrap_or_default();
+        if millis == 0 {
+            return Err(End::Over(SessionState::Expired(ExpiredBy::Server)));
+        }
+        self.timeout = Duration::from_millis(millis);
+        self.session = Some(granted.session_id);
+        self.heard = asked;
+        self.connections += 1;
+        // The actor first arms watches and proves identities, so the framework may know at once.
+        self.reports.link.send_replace(LinkState::Up(self.connections));
+        let info = SessionInfo::new(SessionId::new(granted.session_id), self.timeout);
+        self.reports.states.publish(SessionState::Connected(info));
+        Ok(())
+    }
+
+    async fn send(&self, to: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> Result<(), End> {
+        let mut bytes = BytesMut::with_capacity(4 + body.len());
+        frame::put_parts(&mut bytes, &[body]);
+        match timeout(self.timeout * 2 / 3, to.write_all(&bytes)).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(lost("the other end takes nothing")),
+        }
+    }
+}
+
+fn take(buffer: &mut BytesMut) -> Result<Option<Bytes>, End> {
+    frame::take(buffer, MAX_FRAME).map_err(malformed)
+}
+
+/// Reads more; the end of the stream is an error. Cancelled, it loses nothing.
+async fn read(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), End> {
+    match from.read_buf(into).await? {
+        0 => Err(lost("closed by the other end")),
+        _ => Ok(()),
+    }
+}
+
+fn kind_of(request: &Bytes) -> Result<What, End> {
+    let mut decoder = Decoder::new(request.clone());
+    let xid = decoder.i32("xid").map_err(malformed)?;
+    let opcode = decoder.i32("opcode").map_err(malformed)?;
+    Ok(match xid {
+        XID_PING => What::Ping { ours: false },
+        _ if opcode == OpCode::CloseSession.code() => What::Close,
+        _ => What::Request,
+    })
+}

@@ -1,0 +1,473 @@
+//! The raw client over the crate `zookeeper-async` (feature `zookeeper-async`), for services that must use that crate.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), zk_curator::Error> {
+//! use std::sync::Arc;
+//! use zk_curator::{CuratorFramework, raw::zookeeper_async::ZookeeperAsyncFactory};
+//!
+//! let zk = CuratorFramework::builder()
+//!     .connect_string("zk1:2181,zk2:2181")
+//!     .raw_client(Arc::new(ZookeeperAsyncFactory::default()))
+//!     .build()?;
+//! zk.start().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # What it repairs
+//!
+//! The crate loses watches and identities with every connection, goes on in a new session without a word, connects again
+//! in a tight loop and for ever, and hangs where nobody listens. So it is not let near the network: it talks to an
+//! address on the loopback interface, and what it says there is passed on. On the way
+//!
+//! * servers are looked for with pauses, deadlines and a fresh look-up of names;
+//! * the session's number and granted timeout are read, silent servers are noticed after two thirds of it, and the
+//!   session is given up when it has passed, as by the native client;
+//! * watches are armed again after a reconnect, by reading again and comparing transaction ids, and fire for what
+//!   happened meanwhile; identities are proven before;
+//! * a session that is over stays over, and its tasks, of which the crate never ends one, end with a runtime of their own.
+//!
+//! # What it cannot
+//!
+//! * Transactions, containers, sequential nodes without a name, lasting watches, removal of watches, and the configuration of the ensemble fail with
+//!   `Unsupported`. Missing parents are then created as persistent nodes (as Curator does on servers without containers);
+//!   fenced writes need transactions.
+//! * TLS, SASL and read-only servers: [`build`](crate::CuratorFrameworkBuilder::build) fails for the latter.
+//! * One request is in flight at a time; reading children takes three.
+//! * `sync` is a delete of a node that does not exist: a write goes through the leader, and is answered after everything
+//!   that was committed before it.
+//! * A watch that is dropped stays on the server until it fires.
+//! * While it is connecting, another process of this machine could take the place of the crate at the loopback address. It
+//!   would gain a connection to the servers, which it can have without that, and break ours.
+//!
+//! Each session has a thread of its own, and works in real time only.
+
+mod actor;
+mod convert;
+mod link;
+mod registry;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+use zk_curator_client::{
+    Acl, AclOf, Children, ConnectString, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
+    SessionInfo, Stat, StatePublisher,
+};
+use zookeeper_async::ZooKeeper;
+
+use super::{NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
+use actor::{Actor, Api, Command, Identity, Progress, Request, converted};
+use link::{Link, LinkState, Reports};
+use registry::{Kind, Registry};
+
+/// How long the crate waits between attempts to reach us.
+const RETRY: Duration = Duration::from_millis(50);
+/// How often the children of a node are listed to get a stat that fits.
+const LISTINGS: usize = 5;
+
+/// Opens sessions of the crate `zookeeper-async`; see the [module](self).
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ZookeeperAsyncFactory;
+
+#[async_trait]
+impl RawClientFactory for ZookeeperAsyncFactory {
+    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        if settings.read_only {
+            return Err(Box::new(Error::Unsupported("a server in read-only mode")));
+        }
+        NativeFactory::default().validate(settings)
+    }
+
+    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
+        let servers: ConnectString =
+            settings.connect_string.parse().map_err(|_| Error::InvalidArgument("connect string"))?;
+        let failed = |_| Error::InvalidArgument("no thread or no local port can be had");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("zookeeper-async").enable_all().build();
+        let runtime = Ended(Some(runtime.map_err(failed)?));
+        let reports = Arc::new(Reports {
+            states: StatePublisher::default(),
+            registry: Registry::default(),
+            link: watch::Sender::new(LinkState::Down),
+        });
+        let (commands, queue) = mpsc::unbounded_channel();
+        let (settings, told) = (settings.clone(), Arc::clone(&reports));
+        let begin = async move {
+            let listener =
+                tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+            let here = listener.local_addr().map_err(failed)?.to_string();
+            let asked = settings.session_timeout;
+            let link = tokio::spawn(Link::new(listener, servers.hosts, asked, Arc::clone(&told)).run());
+            drop(link);
+            let zk = ZooKeeper::connect_with_retry_time(&here, asked, |_| {}, RETRY)
+                .await
+                .map_err(convert::error)?;
+            drop(tokio::spawn(Actor::new(Arc::new(Api { zk, reports: told }), queue).run()));
+            Ok::<(), Error>(())
+        };
+        runtime.spawn(begin).await.map_err(|_| Error::Closed { sent: false })??;
+        let shared = Shared {
+            commands,
+            reports,
+            chroot: servers.chroot,
+            connection_timeout: settings.connection_timeout,
+            close_timeout: settings.close_timeout,
+            _runtime: runtime,
+        };
+        Ok(Arc::new(Client { shared: Arc::new(shared), deadline: None }))
+    }
+}
+
+/// A runtime that may be dropped anywhere: it ends without being waited for.
+struct Ended(Option<Runtime>);
+
+impl std::ops::Deref for Ended {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("invariant: taken by drop only")
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A handle of a session.
+#[derive(Clone)]
+struct Client {
+    shared: Arc<Shared>,
+    /// For every request of this handle.
+    deadline: Option<Duration>,
+}
+
+struct Shared {
+    commands: mpsc::UnboundedSender<Command>,
+    reports: Arc<Reports>,
+    /// The crate knows nothing of it.
+    chroot: String,
+    connection_timeout: Duration,
+    close_timeout: Duration,
+    _runtime: Ended,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ZookeeperAsync").field(&self.shared.reports.states.current()).finish()
+    }
+}
+
+type CrateResult<T> = Result<T, zookeeper_async::ZkError>;
+
+impl Client {
+    /// Queues a request and waits for its answer.
+    fn submit<T, F>(&self, send: impl FnOnce(Arc<Api>) -> F + Send + 'static) -> RawFuture<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let progress = Arc::new(Progress::default());
+        let run = move |api: Result<Arc<Api>, Error>| -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(async move {
+                let result = match api {
+                    Ok(api) => send(api).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(result));
+            })
+        };
+        let now = Instant::now();
+        let request = Request {
+            run: Box::new(run),
+            progress: Arc::clone(&progress),
+            patience: now + self.shared.connection_timeout,
+        };
+        let queued = self.shared.commands.send(Command::Request(request));
+        let shared = Arc::clone(&self.shared);
+        let deadline = self.deadline.map(|deadline| now + deadline);
+        Box::pin(async move {
+            if queued.is_err() {
+                return Err(shared.ended(false));
+            }
+            let answered = match deadline {
+                Some(deadline) => match timeout_at(deadline, answer).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Err(Error::DeadlineExceeded { sent: !progress.give_up() }),
+                },
+                None => answer.await,
+            };
+            answered.unwrap_or_else(|_| Err(shared.ended(progress.is_sent())))
+        })
+    }
+
+    /// The same for one request about a node.
+    fn at<T, F>(&self, path: &str, send: impl FnOnce(Arc<Api>, String) -> F + Send + 'static) -> RawFuture<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = CrateResult<T>> + Send + 'static,
+    {
+        match self.absolute(path) {
+            Ok(path) => self.submit(async move |api| send(api, path).await.map_err(convert::error)),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn absolute(&self, path: &str) -> Result<String, Error> {
+        zk_curator_client::path::validate(path)?;
+        Ok(match (self.shared.chroot.as_str(), path) {
+            ("", path) => path.to_owned(),
+            (chroot, "/") => chroot.to_owned(),
+            (chroot, path) => format!("{chroot}{path}"),
+        })
+    }
+
+    /// Reads with a watch: `read` answers what it has read, the watch's kind, and the stat.
+    fn watched<T, F>(
+        &self,
+        path: &str,
+        kind: Kind,
+        read: impl FnOnce(Arc<Api>, String) -> F + Send + 'static,
+    ) -> RawFuture<(T, OneshotWatch)>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<(T, Kind, Option<Stat>), Error>> + Send + 'static,
+    {
+        let visible = path.to_owned();
+        match self.absolute(path) {
+            Ok(path) => self.submit(async move |api: Arc<Api>| {
+                let (id, watch) = api.reports.registry.insert(&path, &visible, kind);
+                let guard = Unarmed { reports: &api.reports, id: Some(id) };
+                let (value, kind, stat) = read(Arc::clone(&api), path).await?;
+                api.reports.registry.saw(id, kind, stat.as_ref());
+                guard.armed();
+                Ok((value, watch))
+            }),
+            Err(error) => failed(error),
+        }
+    }
+}
+
+/// A watch whose read has not been answered: forgotten, if it never is.
+struct Unarmed<'a> {
+    reports: &'a Reports,
+    id: Option<u64>,
+}
+
+impl Unarmed<'_> {
+    fn armed(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Unarmed<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.reports.registry.remove(id);
+        }
+    }
+}
+
+impl Shared {
+    /// Why there is no answer.
+    fn ended(&self, sent: bool) -> Error {
+        match self.reports.states.current().end() {
+            Some(Error::SessionExpired { .. }) => Error::SessionExpired { sent },
+            Some(Error::AuthFailed { .. }) => Error::AuthFailed { sent },
+            Some(Error::Closed { .. }) => Error::Closed { sent },
+            _ => Error::ConnectionLoss { sent },
+        }
+    }
+}
+
+fn failed<T>(error: Error) -> RawFuture<T> {
+    Box::pin(async { Err(error) })
+}
+
+fn converted_data((data, stat): (Vec<u8>, zookeeper_async::Stat)) -> Data {
+    Data::new(data.into(), convert::stat(&stat))
+}
+
+/// The names of the children, and the stat of the parent. The crate tells no stat with the names: it is read before and
+/// after, until nothing has changed in between; or the one before is answered, with which a watch tells too much rather
+/// than too little. The answer has that stat, too.
+async fn list(api: &Api, path: &str, watch: bool) -> Result<(Children, Stat), Error> {
+    let stat = async || {
+        let stat = api.zk.exists(path, false).await.map_err(convert::error)?;
+        converted(stat).ok_or(Error::Refused(ErrorCode::NoNode))
+    };
+    let mut before = stat().await?;
+    let mut rounds = 0;
+    loop {
+        let names = api.zk.get_children(path, watch).await.map_err(convert::error)?;
+        let after = stat().await?;
+        rounds += 1;
+        if (before.czxid, before.pzxid) == (after.czxid, after.pzxid) || rounds == LISTINGS {
+            return Ok((Children::new(names, before), before));
+        }
+        before = after;
+    }
+}
+
+#[async_trait]
+impl RawClient for Client {
+    fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient> {
+        Arc::new(Self { shared: Arc::clone(&self.shared), deadline: Some(deadline) })
+    }
+
+    fn states(&self) -> RawStates {
+        Box::pin(self.shared.reports.states.states())
+    }
+
+    fn session(&self) -> Option<SessionInfo> {
+        self.shared.reports.states.session()
+    }
+
+    fn last_failure(&self) -> Option<Arc<std::io::Error>> {
+        self.shared.reports.states.last_failure()
+    }
+
+    fn create(&self, op: Op) -> RawFuture<Created> {
+        let Op::Create { path, data, acl, mode, ttl } = op else {
+            return failed(Error::InvalidArgument("not a create operation"));
+        };
+        let Some(crate_mode) = convert::mode(mode) else {
+            return failed(Error::Unsupported("creating containers"));
+        };
+        if mode.is_ttl() != ttl.is_some() {
+            return failed(Error::InvalidArgument("time to live and kind of node do not fit"));
+        }
+        if mode.is_sequential() && path.ends_with('/') {
+            return failed(Error::Unsupported("a sequential node without a name"));
+        }
+        let (path, chroot) = match self.absolute(&path) {
+            Ok(path) => (path, self.shared.chroot.len()),
+            Err(error) => return failed(error),
+        };
+        self.submit(async move |api| {
+            let (data, acl) = (data.to_vec(), convert::acl_to_crate(&acl));
+            let created = match ttl {
+                Some(ttl) => api.zk.create2_ttl(&path, data, acl, crate_mode, ttl).await,
+                None => api.zk.create2(&path, data, acl, crate_mode).await,
+            };
+            let (path, stat) = created.map_err(convert::error)?;
+            let visible = path.get(chroot..).unwrap_or(&path).to_owned();
+            Ok(Created::new(visible, convert::stat(&stat)))
+        })
+    }
+
+    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()> {
+        self.at(path, async move |api, path| api.zk.delete(&path, version).await)
+    }
+
+    fn exists(&self, path: &str) -> RawFuture<Option<Stat>> {
+        self.at(path, async |api, path| api.zk.exists(&path, false).await.map(converted))
+    }
+
+    fn exists_watched(&self, path: &str) -> RawFuture<(Option<Stat>, OneshotWatch)> {
+        self.watched(path, Kind::Absent, async |api, path| {
+            let stat = converted(api.zk.exists(&path, true).await.map_err(convert::error)?);
+            let kind = if stat.is_some() { Kind::Data } else { Kind::Absent };
+            Ok((stat, kind, stat))
+        })
+    }
+
+    fn get_data(&self, path: &str) -> RawFuture<Data> {
+        self.at(path, async |api, path| api.zk.get_data(&path, false).await.map(converted_data))
+    }
+
+    fn get_data_watched(&self, path: &str) -> RawFuture<(Data, OneshotWatch)> {
+        self.watched(path, Kind::Data, async |api, path| {
+            let data = converted_data(api.zk.get_data(&path, true).await.map_err(convert::error)?);
+            let stat = data.stat;
+            Ok((data, Kind::Data, Some(stat)))
+        })
+    }
+
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat> {
+        let data = data.to_vec();
+        self.at(path, async move |api, path| {
+            api.zk.set_data(&path, data, version).await.map(|stat| convert::stat(&stat))
+        })
+    }
+
+    fn get_children(&self, path: &str) -> RawFuture<Children> {
+        match self.absolute(path) {
+            Ok(path) => {
+                self.submit(async move |api| list(&api, &path, false).await.map(|(children, _)| children))
+            }
+            Err(error) => failed(error),
+        }
+    }
+
+    fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)> {
+        self.watched(path, Kind::Children, async |api, path| {
+            let (children, stat) = list(&api, &path, true).await?;
+            Ok((children, Kind::Children, Some(stat)))
+        })
+    }
+
+    fn sync(&self, path: &str) -> RawFuture<()> {
+        let nothing =
+            format!("{}/_zk_curator_sync_{}", path.trim_end_matches('/'), Uuid::new_v4().as_hyphenated());
+        let refused = self.delete(&nothing, None);
+        Box::pin(async move {
+            match refused.await {
+                // Refused by the leader, which is what a sync waits for.
+                Ok(()) | Err(Error::Refused(ErrorCode::NoNode | ErrorCode::NoAuth)) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn multi(&self, _ops: &[Op]) -> RawFuture<Vec<OpResult>> {
+        failed(Error::Unsupported("a transaction"))
+    }
+
+    fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()> {
+        let (reply, answer) = oneshot::channel();
+        let identity = Identity { scheme: scheme.to_owned(), auth: auth.to_vec() };
+        let queued = self.shared.commands.send(Command::AddAuth { identity, reply });
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            if queued.is_err() {
+                return Err(shared.ended(false));
+            }
+            answer.await.unwrap_or_else(|_| Err(shared.ended(true)))
+        })
+    }
+
+    fn get_acl(&self, path: &str) -> RawFuture<AclOf> {
+        self.at(path, async |api, path| {
+            let (acl, stat) = api.zk.get_acl(&path).await?;
+            Ok(AclOf::new(convert::acl_from_crate(acl), convert::stat(&stat)))
+        })
+    }
+
+    fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> RawFuture<Stat> {
+        let acl = convert::acl_to_crate(acl);
+        self.at(path, async move |api, path| {
+            api.zk.set_acl(&path, acl, version).await.map(|stat| convert::stat(&stat))
+        })
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        let within = self.shared.close_timeout;
+        if self.shared.commands.send(Command::Close { within, reply }).is_err() {
+            return Ok(());
+        }
+        answer.await.unwrap_or(Ok(()))
+    }
+}

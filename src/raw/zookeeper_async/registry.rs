@@ -1,0 +1,231 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_curator_client::{EventType, OneshotWatch, Stat, WatchEnded, WatchNotifier};
+
+/// What a watch was armed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Data,
+    Children,
+    /// `exists` of a node that was not there.
+    Absent,
+}
+
+/// What was read when a watch was armed: the transactions that created, wrote and re-populated the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    czxid: i64,
+    mzxid: i64,
+    pzxid: i64,
+}
+
+impl From<&Stat> for Seen {
+    fn from(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, mzxid: stat.mzxid, pzxid: stat.pzxid }
+    }
+}
+
+/// What has happened between two reads, if it is something that a watch of this kind tells.
+pub(super) fn change(kind: Kind, before: Option<Seen>, now: Option<Seen>) -> Option<EventType> {
+    match (kind, before, now) {
+        (Kind::Absent, _, now) => now.map(|_| EventType::NodeCreated),
+        (_, _, None) => Some(EventType::NodeDeleted),
+        (Kind::Data, Some(before), Some(now)) => {
+            ((before.czxid, before.mzxid) != (now.czxid, now.mzxid)).then_some(EventType::NodeDataChanged)
+        }
+        (Kind::Children, Some(before), Some(now)) => {
+            ((before.czxid, before.pzxid) != (now.czxid, now.pzxid)).then_some(EventType::NodeChildrenChanged)
+        }
+        // Nothing was read before: better to tell once too often.
+        (Kind::Data, None, Some(_)) => Some(EventType::NodeDataChanged),
+        (Kind::Children, None, Some(_)) => Some(EventType::NodeChildrenChanged),
+    }
+}
+
+/// One watch that somebody waits for.
+#[derive(Debug)]
+struct Entry {
+    /// On the server.
+    path: Arc<str>,
+    kind: Kind,
+    seen: Option<Seen>,
+    /// Whether the server has answered the read that arms it: what it tells before belongs to another watch.
+    armed: bool,
+    notifier: WatchNotifier,
+}
+
+/// The watches of a session. The link fires them in the order of what the server sends.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: HashMap<u64, Entry>,
+    next: u64,
+    /// How many entries there may be before those that nobody waits for are thrown out.
+    purge_at: usize,
+}
+
+/// A watch that has to be armed again.
+#[derive(Debug)]
+pub(super) struct Stale {
+    pub(super) id: u64,
+    pub(super) path: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) seen: Option<Seen>,
+}
+
+impl Registry {
+    /// A watch whose read is about to be sent; `visible` is the path without the chroot.
+    pub(super) fn insert(&self, path: &str, visible: &str, kind: Kind) -> (u64, OneshotWatch) {
+        let (notifier, watch) = OneshotWatch::channel(visible);
+        let mut inner = self.lock();
+        if inner.entries.len() >= inner.purge_at {
+            inner.entries.retain(|_, entry| !entry.notifier.is_abandoned());
+            inner.purge_at = (2 * inner.entries.len()).max(64);
+        }
+        let id = inner.next;
+        inner.next += 1;
+        inner.entries.insert(id, Entry { path: path.into(), kind, seen: None, armed: false, notifier });
+        (id, watch)
+    }
+
+    /// The read is answered: every watch that waits for that is armed. There is one request at a time.
+    pub(super) fn arm(&self) {
+        self.lock().entries.values_mut().for_each(|entry| entry.armed = true);
+    }
+
+    /// What the read has answered.
+    pub(super) fn saw(&self, id: u64, kind: Kind, stat: Option<&Stat>) {
+        if let Some(entry) = self.lock().entries.get_mut(&id) {
+            (entry.kind, entry.seen) = (kind, stat.map(Seen::from));
+        }
+    }
+
+    /// The read has failed, or the watch has fired.
+    pub(super) fn remove(&self, id: u64) {
+        self.lock().entries.remove(&id);
+    }
+
+    /// The server has told something.
+    pub(super) fn fire(&self, path: &str, event: EventType) {
+        let fires = |entry: &Entry| {
+            &*entry.path == path
+                && entry.armed
+                && match event {
+                    EventType::NodeDeleted => true,
+                    EventType::NodeChildrenChanged => entry.kind == Kind::Children,
+                    _ => entry.kind != Kind::Children,
+                }
+        };
+        let mut inner = self.lock();
+        let ids: Vec<_> = inner.entries.iter().filter(|(_, entry)| fires(entry)).map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(entry) = inner.entries.remove(&id) {
+                entry.notifier.notify(Ok(event));
+            }
+        }
+    }
+
+    /// A watch was armed again, or has fired because of what happened meanwhile.
+    pub(super) fn rearmed(&self, stale: &Stale, now: Option<&Stat>) {
+        let now = now.map(Seen::from);
+        let mut inner = self.lock();
+        match change(stale.kind, stale.seen, now) {
+            Some(event) => {
+                if let Some(entry) = inner.entries.remove(&stale.id) {
+                    entry.notifier.notify(Ok(event));
+                }
+            }
+            None => {
+                if let Some(entry) = inner.entries.get_mut(&stale.id) {
+                    entry.seen = now;
+                }
+            }
+        }
+    }
+
+    /// The connection is another one: every watch that somebody waits for, to be armed again.
+    pub(super) fn stale(&self) -> Vec<Stale> {
+        let mut inner = self.lock();
+        inner.entries.retain(|_, entry| !entry.notifier.is_abandoned());
+        inner.entries.values_mut().for_each(|entry| entry.armed = false);
+        let entries = inner.entries.iter();
+        entries
+            .map(|(id, entry)| Stale {
+                id: *id,
+                path: Arc::clone(&entry.path),
+                kind: entry.kind,
+                seen: entry.seen,
+            })
+            .collect()
+    }
+
+    /// The session is over.
+    pub(super) fn end(&self, why: WatchEnded) {
+        for (_, entry) in self.lock().entries.drain() {
+            entry.notifier.notify(Err(why));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_tells_what_happened_since_the_one_before() {
+        use EventType as E;
+        let seen = |czxid, mzxid, pzxid| Some(Seen { czxid, mzxid, pzxid });
+        let before = seen(1, 5, 7);
+        for (kind, now, expected) in [
+            (Kind::Data, seen(1, 5, 7), None),
+            (Kind::Data, seen(1, 5, 8), None),
+            (Kind::Data, seen(1, 6, 7), Some(E::NodeDataChanged)),
+            (Kind::Data, seen(9, 9, 9), Some(E::NodeDataChanged)),
+            (Kind::Data, None, Some(E::NodeDeleted)),
+            (Kind::Children, seen(1, 6, 7), None),
+            (Kind::Children, seen(1, 5, 8), Some(E::NodeChildrenChanged)),
+            (Kind::Children, None, Some(E::NodeDeleted)),
+        ] {
+            assert_eq!(change(kind, before, now), expected, "{kind:?} {now:?}");
+        }
+        assert_eq!(change(Kind::Absent, None, None), None);
+        assert_eq!(change(Kind::Absent, None, before), Some(E::NodeCreated));
+    }
+
+    #[test]
+    fn what_is_told_before_the_answer_belongs_to_another_watch() {
+        let registry = Registry::default();
+        let (id, mut watch) = registry.insert("/app/a", "/a", Kind::Data);
+        let mut fired = || {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            std::pin::Pin::new(&mut watch).poll(&mut context).is_ready()
+        };
+        registry.fire("/app/a", EventType::NodeDataChanged);
+        assert!(!fired());
+        registry.arm();
+        registry.saw(id, Kind::Data, None);
+        registry.fire("/app/b", EventType::NodeDataChanged);
+        registry.fire("/app/a", EventType::NodeChildrenChanged);
+        assert!(!fired());
+        registry.fire("/app/a", EventType::NodeDataChanged);
+        assert!(fired());
+    }
+
+    #[test]
+    fn watches_that_were_dropped_do_not_pile_up() {
+        let registry = Registry::default();
+        for _ in 0..1000 {
+            drop(registry.insert("/a", "/a", Kind::Data));
+        }
+        assert!(registry.lock().entries.len() <= 64);
+        assert!(registry.stale().is_empty());
+    }
+}
