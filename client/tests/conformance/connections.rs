@@ -14,7 +14,7 @@ use zk_curator_proto::{Decoder, OpCode, Record, frame};
 
 use super::{Case, away, refused};
 use crate::common::relay::{Flow, Relay};
-use crate::common::{create, history, id, is_connected, nowhere, open, start, until};
+use crate::common::{LATE, create, history, id, is_connected, nowhere, open, start, until};
 
 pub(crate) async fn identities_survive_cuts(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
@@ -76,7 +76,7 @@ pub(crate) async fn requests_without_a_connection_follow_the_policy(case: Case) 
     let started = Instant::now();
     let kept = create(&sure, "/kept");
     let lost = [create(&fast, "/fast").await, create(&patient, "/patient").await];
-    assert!(started.elapsed() >= patience && started.elapsed() < patience * 3, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= patience && started.elapsed() < patience + LATE, "{:?}", started.elapsed());
     for error in lost {
         assert_eq!(error, Err(Error::NotConnected));
         assert!(!Error::NotConnected.may_have_applied());
@@ -103,7 +103,7 @@ pub(crate) async fn a_silent_network_is_connection_loss_in_time(case: Case) {
         assert_eq!(error, Error::ConnectionLoss { sent: true });
         assert!(error.may_have_applied());
         let limit = session_timeout * 2 / 3;
-        assert!(started.elapsed() < limit + Duration::from_secs(1), "{:?}", started.elapsed());
+        assert!(started.elapsed() < limit + LATE, "{:?}", started.elapsed());
         // What waits in the relay must not arrive after all.
         relay.down();
         relay.requests(Flow::Open);
@@ -121,12 +121,12 @@ pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
     let zk = builder.connect().unwrap();
     let started = Instant::now();
     assert_eq!(create(&zk, "/a").await, Err(Error::NotConnected));
-    assert!(started.elapsed() >= patience && started.elapsed() < patience * 3, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= patience && started.elapsed() < patience + LATE, "{:?}", started.elapsed());
     assert_eq!(zk.state(), SessionState::Connecting);
     assert!(zk.last_failure().is_some());
     let started = Instant::now();
     zk.close().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < LATE, "{:?}", started.elapsed());
 
     // Beside servers that do it costs little.
     let hosts = case.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -134,7 +134,7 @@ pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
         let builder = ZooKeeper::builder(format!("{},{hosts},{}", nowhere().await, nowhere().await));
         let started = Instant::now();
         let zk = start(builder).await;
-        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        assert!(started.elapsed() < LATE, "{:?}", started.elapsed());
         zk.close().await.unwrap();
     }
 }
@@ -153,7 +153,7 @@ pub(crate) async fn an_outage_costs_few_attempts_and_ends_the_session_at_its_tim
     let expired = SessionState::Expired(ExpiredBy::Clock);
     assert_eq!(states[1..], [SessionState::Disconnected, expired]);
     assert!(before.elapsed() >= session_timeout, "{:?}", before.elapsed());
-    assert!(after.elapsed() < session_timeout + Duration::from_secs(1), "{:?}", after.elapsed());
+    assert!(after.elapsed() < session_timeout + LATE, "{:?}", after.elapsed());
     let attempts = relay.counts().connections - attempts;
     assert!(attempts <= 10 * case.target.addresses.len() as u64, "{attempts} attempts");
     assert_eq!(watch.await, Err(WatchEnded::SessionLost));
@@ -167,8 +167,10 @@ pub(crate) async fn a_session_that_the_server_ended_is_expired(case: Case) {
     zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
     let (_, gone) = other.exists_watched("/e").await.unwrap();
     let (_, watch) = zk.exists_watched("/none").await.unwrap();
-    let states = zk.states();
+    let (states, mut lost) = (zk.states(), zk.states());
     relay.down();
+    // Otherwise it could still be sent.
+    until(&mut lost, |state| state == SessionState::Disconnected).await;
     end_session(&case, &relay).await;
     gone.await.unwrap();
     let waiting = create(&zk, "/never");

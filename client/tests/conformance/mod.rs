@@ -34,7 +34,7 @@ use crate::common::{is_connected, open, start, suite, until};
 /// The session timeout of most cases.
 const TIMEOUT: Duration = Duration::from_secs(12);
 /// How long a case may take.
-const LIMIT: Duration = Duration::from_secs(100);
+const LIMIT: Duration = Duration::from_secs(200);
 /// How long the embedded server is away when it is killed.
 const OUTAGE: Duration = Duration::from_millis(50);
 /// How many cases run at once where they share a server.
