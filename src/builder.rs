@@ -53,8 +53,6 @@ pub(crate) struct Settings {
     pub(crate) acl_provider: Arc<dyn AclProvider>,
     pub(crate) default_data: Bytes,
     pub(crate) error_policy: ConnectionStateErrorPolicy,
-    /// From 1 to 100.
-    pub(crate) expiration_percent: u8,
     pub(crate) ensemble_tracker: bool,
 }
 
@@ -82,7 +80,6 @@ impl Default for CuratorFrameworkBuilder {
             acl_provider: Arc::new(OpenAcl),
             default_data: Bytes::new(),
             error_policy: ConnectionStateErrorPolicy::Standard,
-            expiration_percent: 100,
             ensemble_tracker: false,
         };
         let native = NativeFactory::default();
@@ -183,7 +180,7 @@ impl CuratorFrameworkBuilder {
     ///
     /// Less leaves the holder of a lock time to stop before the server gives it to another.
     pub const fn simulated_session_expiration_percent(mut self, percent: u8) -> Self {
-        self.settings.expiration_percent = percent;
+        self.settings.session.expiration_percent = percent;
         self
     }
 
@@ -257,7 +254,7 @@ impl CuratorFrameworkBuilder {
         self.settings.factory = self.raw_client.unwrap_or_else(|| Arc::new(self.native));
         let namespace = Namespace::parse("build", &self.namespace)?;
         validate(&*self.settings.factory, &self.settings)?;
-        if !(1..=100).contains(&self.settings.expiration_percent) {
+        if !(1..=100).contains(&self.settings.session.expiration_percent) {
             let why = "a session expires after 1 to 100 percent of its timeout";
             return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));
         }

@@ -427,11 +427,6 @@ impl Core {
         self.settings.acl_provider.acl(path)
     }
 
-    /// The part of the session timeout after which a suspended session is given up, in percent.
-    pub(crate) const fn expiration_percent(&self) -> u8 {
-        self.settings.expiration_percent
-    }
-
     pub(crate) const fn tracks_ensemble(&self) -> bool {
         self.settings.ensemble_tracker
     }

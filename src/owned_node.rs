@@ -135,7 +135,7 @@ impl OwnedNode {
             let error = match session.raw.delete(&self.server_path, None).await {
                 Ok(()) => break,
                 Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() => break,
-                Err(error) => core.error(OP, self.path(), session.failure(&core, error)),
+                Err(error) => core.error(OP, self.path(), error),
             };
             if error.may_have_applied() {
                 unknown.get_or_insert_with(|| error.clone());

@@ -39,6 +39,7 @@ pub enum ConnectError {
 pub struct ZooKeeperBuilder {
     pub(crate) connect_string: String,
     pub(crate) session_timeout: Duration,
+    pub(crate) expiration_percent: u8,
     pub(crate) disconnected: DisconnectedPolicy,
     pub(crate) close_timeout: Duration,
     pub(crate) max_requests: usize,
@@ -58,6 +59,7 @@ impl ZooKeeperBuilder {
         Self {
             connect_string,
             session_timeout: Duration::from_secs(30),
+            expiration_percent: 100,
             disconnected: DisconnectedPolicy::Wait(Duration::from_secs(15)),
             close_timeout: Duration::from_secs(5),
             max_requests: 65_536,
@@ -83,6 +85,13 @@ impl ZooKeeperBuilder {
     /// these two: one that grants weeks may not be silent for weeks.
     pub const fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
+        self
+    }
+
+    /// Gives the session up, too, when there was no connection for this part of the negotiated timeout, in percent, from
+    /// 1 on: [`crate::ExpiredBy::Clock`]. Default 100, which is no earlier than the servers do.
+    pub const fn expiration_percent(mut self, percent: u8) -> Self {
+        self.expiration_percent = percent;
         self
     }
 

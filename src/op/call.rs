@@ -8,7 +8,7 @@ use zk_curator_client::Error as RawError;
 
 use super::Target;
 use crate::error::{Error, Result};
-use crate::framework::{Core, Session};
+use crate::framework::Session;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::{Budget, RetryPolicy, RetryScope};
 
@@ -60,11 +60,6 @@ impl<R> Target<R> {
         self.call.session_epoch.is_some() && session.lost.is_cancelled()
     }
 
-    /// A failure of an attempt, as the caller is to see it.
-    pub(crate) fn failed(&self, attempt: &Attempt, error: RawError) -> Error {
-        self.error(attempt.session.failure(self.zk.core(), error))
-    }
-
     /// Sends a read, and sends it again as long as the retry policy allows.
     pub(crate) async fn read<T>(&self, send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>) -> Result<T> {
         let path = self.server_path()?;
@@ -84,7 +79,7 @@ impl<R> Target<R> {
             let attempt = self.attempt(budget)?;
             let error = match send(&*attempt.raw, path).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => self.failed(&attempt, error),
+                Err(error) => self.error(error),
             };
             budget.spend(error, attempt.session.epoch).await.map_err(Error::of_a_read)?;
         }
@@ -103,7 +98,7 @@ impl<R> Target<R> {
             let attempt = self.attempt(budget).map_err(|last| unknown.clone().unwrap_or(last))?;
             let error = match send(&*attempt.raw).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => self.failed(&attempt, error),
+                Err(error) => self.error(error),
             };
             if error.may_have_applied() {
                 if !repeatable {
@@ -115,19 +110,6 @@ impl<R> Target<R> {
                 .spend(error, attempt.session.epoch)
                 .await
                 .map_err(|last| unknown.clone().unwrap_or(last))?;
-        }
-    }
-}
-
-impl Session {
-    /// The error of a request of this session. A session that the framework holds for lost is closed by it:
-    /// what fails because of that fails with the session.
-    pub(crate) fn failure(&self, core: &Core, error: RawError) -> RawError {
-        match error {
-            RawError::Closed { sent } if self.lost.is_cancelled() && !core.shutdown.is_cancelled() => {
-                RawError::SessionExpired { sent }
-            }
-            error => error,
         }
     }
 }

@@ -210,11 +210,11 @@ impl<R> CreateBuilder<R> {
                         Ok(Some(created)) => return Ok((self.node(created, &attempt), Vec::new())),
                         // It has just gone.
                         Ok(None) if rounds.next().is_some() => continue,
-                        Ok(None) => target.failed(&attempt, RawError::Refused(ErrorCode::NodeExists)),
+                        Ok(None) => target.error(RawError::Refused(ErrorCode::NodeExists)),
                         Err(error) => return Err(unknown.unwrap_or(error)),
                     }
                 }
-                Err(error) => target.failed(&attempt, error),
+                Err(error) => target.error(error),
             };
             if error.may_have_applied() && options.protected {
                 let Some(node) = self.recover(&mut claim, &mut budget, error, attempt.session.epoch).await?
@@ -297,7 +297,7 @@ impl<R> CreateBuilder<R> {
             match self.look(claim, &attempt).await {
                 Ok(node) => return Ok(node),
                 Err(failed) => {
-                    (error, epoch) = (self.target.failed(&attempt, failed), attempt.session.epoch);
+                    (error, epoch) = (self.target.error(failed), attempt.session.epoch);
                 }
             }
         }
@@ -344,7 +344,7 @@ impl<R> CreateBuilder<R> {
                 // The parent is gone, and the node with it.
                 Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(Vec::new()),
                 Err(error) => {
-                    budget.spend(self.target.failed(&attempt, error), attempt.session.epoch).await?;
+                    budget.spend(self.target.error(error), attempt.session.epoch).await?;
                 }
             }
         }

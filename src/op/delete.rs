@@ -112,13 +112,13 @@ impl DeleteBuilder {
                     Err(error) => error,
                 };
             } else if error.may_have_applied() {
-                let error = self.target.failed(&attempt, error.clone());
+                let error = self.target.error(error.clone());
                 if self.version.is_none() && !self.quietly && !self.guaranteed {
                     return self.resolve(&mut budget, &path, error).await;
                 }
                 unknown.get_or_insert(error);
             }
-            let error = self.target.failed(&attempt, error);
+            let error = self.target.error(error);
             if !error.is_retryable() && !error.is_session_lost() {
                 guarantee.session = None;
             }

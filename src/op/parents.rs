@@ -88,7 +88,7 @@ pub(crate) async fn create_parents<R>(
                 missing.push(split(path).0);
             }
             Err(error) => {
-                let error = target.failed(&attempt, error);
+                let error = target.error(error);
                 if error.may_have_applied() {
                     unknown.get_or_insert_with(|| error.clone());
                 }

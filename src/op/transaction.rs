@@ -120,7 +120,7 @@ impl Transaction {
             match attempt.raw.multi(&ops).await {
                 Ok(results) => break results,
                 Err(error) => {
-                    let error = self.error(&attempt, &ops, error);
+                    let error = self.error(&ops, error);
                     if error.may_have_applied() {
                         return Err(error);
                     }
@@ -147,9 +147,9 @@ impl Transaction {
     }
 
     /// The error as the caller is to see it, who does not know of the fences.
-    fn error(&self, attempt: &Attempt, ops: &[Op], error: RawError) -> Error {
+    fn error(&self, ops: &[Op], error: RawError) -> Error {
         let fenced = self.fences.len();
-        match attempt.session.failure(self.target.zk.core(), error) {
+        match error {
             RawError::TransactionFailed { index, code } if index < fenced => {
                 if code == ErrorCode::NoNode {
                     self.ownership_lost(&self.fences[index])

@@ -44,6 +44,8 @@ pub struct SessionSettings {
     pub close_timeout: Duration,
     /// Whether a server in read-only mode will do.
     pub read_only: bool,
+    /// After which part of the negotiated timeout without a connection the session is given up, from 1 to 100 percent.
+    pub expiration_percent: u8,
 }
 
 /// For tests of raw clients. The timeouts are those of a [framework](crate::CuratorFrameworkBuilder); there is no server.
@@ -55,6 +57,7 @@ impl Default for SessionSettings {
             connection_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(5),
             read_only: false,
+            expiration_percent: 100,
         }
     }
 }

@@ -84,6 +84,7 @@ impl RawClientFactory for NativeFactory {
             .disconnected(DisconnectedPolicy::Wait(settings.connection_timeout))
             .close_timeout(settings.close_timeout)
             .read_only(settings.read_only)
+            .expiration_percent(settings.expiration_percent)
             .connector(Arc::clone(&self.connector));
         #[cfg(feature = "sasl")]
         let builder = match &self.sasl {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
-use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
+use zk_curator_client::{Error as RawError, SessionState};
 
-use super::{ConnectionState, Input, StateMachine};
+use super::{Input, StateMachine};
 use crate::ensemble;
 use crate::error::Error;
 use crate::framework::{Core, Session};
@@ -93,20 +93,8 @@ async fn all(farewells: &mut FuturesUnordered<impl Future<Output = Result<(), Ra
 
 /// Publishes the states of a session until it is over, and answers its last one.
 async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) -> SessionState {
-    let mut patience = None;
     loop {
-        let expired = async {
-            match patience {
-                Some(until) => sleep_until(until).await,
-                None => pending().await,
-            }
-        };
-        let state = tokio::select! {
-            biased;
-            state = poll_fn(|cx| states.as_mut().poll_next(cx)) => state.unwrap_or(SessionState::Closed),
-            // Given up before the client would do so.
-            () = expired => SessionState::Expired(ExpiredBy::Clock),
-        };
+        let state = poll_fn(|cx| states.as_mut().poll_next(cx)).await.unwrap_or(SessionState::Closed);
         let changed = machine.step(Input::Raw(state));
         if state.end().is_some() {
             info!(?state, "session over");
@@ -115,19 +103,8 @@ async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) 
         if changed {
             info!(state = ?machine.status().state, "connection state");
             core.publish(machine.status());
-            patience = patience_with(core, machine);
         }
     }
-}
-
-/// Until when a session that has just been suspended is held for alive, if that is before its timeout.
-fn patience_with(core: &Core, machine: &StateMachine) -> Option<Instant> {
-    let status = machine.status();
-    let percent = core.expiration_percent();
-    if status.state != ConnectionState::Suspended || percent >= 100 {
-        return None;
-    }
-    Instant::now().checked_add(status.session?.timeout.mul_f64(f64::from(percent) / 100.0))
 }
 
 async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {

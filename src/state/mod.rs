@@ -111,7 +111,7 @@ impl Published {
 /// [`Stream`].
 ///
 /// A slow reader may miss intermediate states, but neither the latest nor a [`ConnectionState::Lost`]: if sessions
-/// were lost since it looked last, the last of these comes before the latest state.
+/// were lost since it was made or looked last, the last of these comes before the latest state.
 /// [`ConnectionStatus::epoch`] shows that it has missed some states, and [`ConnectionStatus::session_epoch`] how many
 /// sessions have begun. Ends after [`ConnectionState::Closed`].
 ///
@@ -119,14 +119,17 @@ impl Published {
 #[derive(Debug)]
 pub struct StateWatch {
     receiver: watch::Receiver<Published>,
-    /// The epoch that was told last.
-    told: Option<u64>,
+    /// The epoch since which a loss is news.
+    since: u64,
+    /// Whether that one was told.
+    told: bool,
     ended: bool,
 }
 
 impl StateWatch {
-    pub(crate) const fn new(receiver: watch::Receiver<Published>) -> Self {
-        Self { receiver, told: None, ended: false }
+    pub(crate) fn new(receiver: watch::Receiver<Published>) -> Self {
+        let since = receiver.borrow().latest.epoch;
+        Self { receiver, since, told: false, ended: false }
     }
 
     /// The present status.
@@ -144,12 +147,12 @@ impl StateWatch {
         if self.ended {
             return None;
         }
-        let told = self.told;
-        let news = |published: &Published| told != Some(published.latest.epoch);
+        let (since, told) = (self.since, self.told);
+        let news = |published: &Published| !told || published.latest.epoch != since;
         let published = *self.receiver.wait_for(news).await.ok()?;
-        let missed = |lost: &ConnectionStatus| told.is_some_and(|told| told < lost.epoch);
+        let missed = |lost: &ConnectionStatus| since < lost.epoch;
         let status = published.last_lost.filter(missed).unwrap_or(published.latest);
-        self.told = Some(status.epoch);
+        (self.since, self.told) = (status.epoch, true);
         self.ended = status.state == ConnectionState::Closed;
         Some(status)
     }
@@ -172,12 +175,8 @@ impl StateWatch {
     /// Nothing is lost.
     pub async fn until(&mut self, wanted: impl Fn(&ConnectionStatus) -> bool) -> Option<ConnectionStatus> {
         let present = self.current();
-        if self.told.is_none_or(|told| told == present.epoch) {
-            self.told = Some(present.epoch);
-            self.ended |= present.state == ConnectionState::Closed;
-            if wanted(&present) {
-                return Some(present);
-            }
+        if self.told && present.epoch == self.since && wanted(&present) {
+            return Some(present);
         }
         loop {
             let status = self.next().await?;

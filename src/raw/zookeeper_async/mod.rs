@@ -82,6 +82,9 @@ impl RawClientFactory for ZookeeperAsyncFactory {
         if settings.read_only {
             return Err(Box::new(Error::Unsupported("a server in read-only mode")));
         }
+        if settings.expiration_percent < 100 {
+            return Err(Box::new(Error::Unsupported("a session that is given up early")));
+        }
         NativeFactory::default().validate(settings)
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Machine {
     desk: Arc<Desk>,
     disconnected: DisconnectedPolicy,
     requested_timeout: Duration,
+    /// After which part of the session timeout without a connection the session is given up.
+    expiration_percent: u8,
     slow_request: Duration,
     close_timeout: Duration,
     max_request: usize,
@@ -100,6 +102,8 @@ pub(crate) struct Machine {
     /// When the last request that was answered had been sent, at the earliest: the server has seen the
     /// session at this time or later.
     seen_alive: Instant,
+    /// When the last connection was lost.
+    lost_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +197,7 @@ impl Machine {
             desk,
             disconnected: config.disconnected,
             requested_timeout: config.session_timeout,
+            expiration_percent: config.expiration_percent,
             close_timeout: config.close_timeout,
             max_request: config.max_frame,
             max_answer: config.max_frame.saturating_mul(4),
@@ -228,6 +233,7 @@ impl Machine {
             last_sent: now,
             last_answer: now,
             seen_alive: now,
+            lost_at: now,
         }
     }
 
@@ -497,7 +503,13 @@ impl Machine {
             _ if self.farewell.is_some() => None,
             // A read-only server does not tell the ensemble that we live.
             (_, Phase::Connected) if !(self.reach.read_only && self.reach.of_ensemble) => None,
-            (Some(session), _) => Some(self.seen_alive + session.info.timeout),
+            (Some(session), _) => {
+                let timeout = session.info.timeout;
+                let expires = self.seen_alive + timeout;
+                let patience = timeout.mul_f64(f64::from(self.expiration_percent) / 100.0);
+                let early = (self.expiration_percent < 100).then(|| self.lost_at + patience);
+                Some(early.map_or(expires, |early| early.min(expires)))
+            }
         }
     }
 
