@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use interop_common::{
     C_CLIENT, PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo,
 };
@@ -15,6 +16,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use zk_curator_testing::real::java::{self, Program};
 use zk_curator_testing::real::{self, RealZooKeeper};
+
+/// A member of an ensemble, for clients that do not ask who else is.
+const ENSEMBLE: &[&str] = &["--ensemble", "3"];
 
 fn interop(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(file)
@@ -46,8 +50,13 @@ impl Server {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let line = lines.next_line().await.unwrap().expect("the server says where it listens");
-        (process, line.strip_prefix("listening on ").expect("an address").to_owned())
+        let mut address = String::new();
+        // One line of each server; the last one of an ensemble does not lead it.
+        for _ in 0..if options.iter().any(|option| option == "--ensemble") { 3 } else { 1 } {
+            let line = lines.next_line().await.unwrap().expect("the server says where it listens");
+            line.strip_prefix("listening on ").expect("an address").clone_into(&mut address);
+        }
+        (process, address)
     }
 
     fn address(&self) -> String {
@@ -72,32 +81,38 @@ impl Server {
     }
 }
 
-/// The transcripts of a client at Apache ZooKeeper and at `zk-test-server` are the same.
+/// The transcripts of a client at Apache ZooKeeper and at `zk-test-server`, with all of these options, are the same.
 ///
 /// Where releases differ, `zk-test-server` is one of 3.9 unless told otherwise. Most clients do nothing that shows it.
-async fn same_at_both(test: &str, options: &[&str], client: impl AsyncFn(&mut Server) -> String) {
+async fn same_at_both(test: &str, options: &[&[&str]], client: impl AsyncFn(&mut Server) -> String) {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
         .jvm_property("znode.container.checkIntervalMs", 1000);
     let Some(real) = real::or_skip_with(test, builder).await else { return };
-    let (mut real, mut embedded) = (Server::Real(real), Server::embedded(test, options).await);
-    let both = async { tokio::join!(client(&mut real), client(&mut embedded)) };
-    let (expected, found) = tokio::time::timeout(PATIENCE, both).await.expect("the clients end in time");
+    let mut servers = vec![Server::Real(real)];
+    for (number, options) in options.iter().enumerate() {
+        servers.push(Server::embedded(&format!("{test}-{number}"), options).await);
+    }
+    let all = join_all(servers.iter_mut().map(|server| client(server)));
+    let transcripts = tokio::time::timeout(PATIENCE, all).await.expect("the clients end in time");
+    let (expected, found) = transcripts.split_first().expect("that of Apache ZooKeeper");
     assert!(expected.ends_with("DONE\n"), "{expected}");
+    for (options, found) in options.iter().zip(found) {
+        assert_same(expected, found, options);
+    }
+}
+
+fn assert_same(expected: &str, found: &str, options: &[&str]) {
     let (expected, found): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
-    if let Some(line) = (0..expected.len()).find(|line| expected.get(*line) != found.get(*line)) {
+    let most = expected.len().max(found.len());
+    if let Some(line) = (0..most).find(|line| expected.get(*line) != found.get(*line)) {
         let around = |lines: &[&str]| {
             let (from, to) = (line.saturating_sub(8).min(lines.len()), lines.len().min(line + 5));
             lines[from..to].join("\n")
         };
-        panic!(
-            "line {}\nApache ZooKeeper:\n{}\nzk-test-server:\n{}",
-            line + 1,
-            around(&expected),
-            around(&found)
-        );
+        let (expected, found) = (around(&expected), around(&found));
+        panic!("line {}\nApache ZooKeeper:\n{expected}\nzk-test-server {options:?}:\n{found}", line + 1);
     }
-    assert_eq!(found.len(), expected.len());
 }
 
 /// Starts a client that reads nothing.
@@ -122,7 +137,7 @@ async fn kazoo() {
         return;
     }
     let python = python.unwrap();
-    same_at_both("kazoo", &[], async |server| {
+    same_at_both("kazoo", &[&[], ENSEMBLE], async |server| {
         let script = interop("kazoo_session.py");
         transcript(spawn(
             Command::new(&python).args(["-B", "-W", "ignore"]).arg(script).arg(server.address()),
@@ -138,7 +153,7 @@ async fn java_curator() {
         return;
     }
     let program = Program::compile(interop("CuratorSession.java")).await.unwrap();
-    same_at_both("java_curator", &[], async |server| {
+    same_at_both("java_curator", &[&[]], async |server| {
         transcript(program.spawn([server.address()]).unwrap()).await
     })
     .await;
@@ -151,7 +166,7 @@ async fn java_command_line() {
     }
     let program = Program::compile(interop("ZooKeeperShell.java")).await.unwrap();
     let script = interop("zookeeper_main.script");
-    same_at_both("java_command_line", &["--zookeeper-version", "3.8"], async |server| {
+    same_at_both("java_command_line", &[&["--zookeeper-version", "3.8"]], async |server| {
         let address = server.address();
         transcript(program.spawn([address.as_ref(), script.as_os_str()]).unwrap()).await
     })
@@ -166,7 +181,7 @@ async fn c_programs() {
     }
     let directory = TemporaryDirectory::new(&format!("program-{test}"));
     let program = compile_c(&interop("c_session.c"), directory.path()).await;
-    same_at_both(test, &[], async |server| {
+    same_at_both(test, &[&[], ENSEMBLE], async |server| {
         transcript(spawn(Command::new(&program).arg(server.address()))).await
     })
     .await;
@@ -178,7 +193,7 @@ async fn c_command_line() {
         return;
     }
     let script = std::fs::read_to_string(interop("c_client.script")).unwrap();
-    same_at_both("c_command_line", &[], async |server| {
+    same_at_both("c_command_line", &[&[]], async |server| {
         let address = server.address();
         // The id and the password of the session.
         let directory = TemporaryDirectory::new(&format!("c-client-{}", address.rsplit(':').next().unwrap()));

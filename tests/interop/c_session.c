@@ -74,9 +74,10 @@ static void say(const char *label, int code) {
 static void say_stat(const char *label, int code, const struct Stat *stat) {
     say(label, code);
     if (code == ZOK) {
-        printf("   version %d cversion %d aversion %d bytes %d children %d %s czxid %ld mzxid %ld pzxid %ld\n",
+        /* The upper half of a zxid counts the leaders of an ensemble. */
+        printf("   version %d cversion %d aversion %d bytes %d children %d %s czxid %d mzxid %d pzxid %d\n",
                stat->version, stat->cversion, stat->aversion, stat->dataLength, stat->numChildren,
-               stat->ephemeralOwner ? "ephemeral" : "lasting", (long)stat->czxid, (long)stat->mzxid, (long)stat->pzxid);
+               stat->ephemeralOwner ? "ephemeral" : "lasting", (int)stat->czxid, (int)stat->mzxid, (int)stat->pzxid);
     }
 }
 
