@@ -1,0 +1,269 @@
+//! A client of several servers, which lag, part, end and lead no longer, in simulated time.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{TIMEOUT, create, id, is_connected, open, simulated, start, until};
+use tokio::time::{Instant, sleep};
+use zk_curator_client::{
+    CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper, ZooKeeperBuilder,
+};
+use zk_curator_testing::{MemoryConnector, TestCluster, TestServer, Way};
+
+/// A client of all members, on a host of its own.
+fn builder(cluster: &TestCluster) -> (ZooKeeperBuilder, MemoryConnector) {
+    let host = cluster.connector();
+    let builder = ZooKeeper::builder(cluster.connect_string()).connector(Arc::new(host.clone()));
+    (builder.session_timeout(TIMEOUT).seed(7), host)
+}
+
+async fn connected(cluster: &TestCluster) -> (ZooKeeper, MemoryConnector) {
+    let (builder, host) = builder(cluster);
+    (start(builder).await, host)
+}
+
+/// A client that knows one member alone.
+async fn connected_to(cluster: &TestCluster, member: usize) -> ZooKeeper {
+    let builder = ZooKeeper::builder(format!("zk{}:2181", member + 1));
+    start(builder.connector(Arc::new(cluster.connector())).session_timeout(TIMEOUT).seed(7)).await
+}
+
+fn at(cluster: &TestCluster, zk: &ZooKeeper) -> usize {
+    cluster.attached_to(id(zk)).expect("a connection")
+}
+
+#[test]
+fn a_stale_read_is_fresh_after_a_sync() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let (reader, writer) = (connected_to(&cluster, 0).await, connected_to(&cluster, 1).await);
+        create(&writer, "/a").await.unwrap();
+        let _lag = cluster.lag(0);
+        writer.set_data("/a", b"new", None).await.unwrap();
+        assert_eq!(reader.get_data("/a").await.unwrap().data, "data");
+        // In one flight, as recipes do.
+        let (synced, read) = (reader.sync("/a"), reader.get_data("/a"));
+        assert_eq!((synced.await, read.await.unwrap().data), (Ok(()), "new".into()));
+    });
+}
+
+#[test]
+fn a_client_leaves_a_member_that_has_lost_its_quorum_with_session_and_watches() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let (zk, _) = connected(&cluster).await;
+        let (before, session) = (at(&cluster, &zk), id(&zk));
+        create(&zk, "/a").await.unwrap();
+        let (_, watch) = zk.get_data_watched("/a").await.unwrap();
+        let mut states = zk.states();
+        cluster.partition(&[&[before]]);
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        until(&mut states, is_connected).await;
+        assert!(at(&cluster, &zk) != before && id(&zk) == session);
+        let other = connected_to(&cluster, cluster.leader().unwrap()).await;
+        other.set_data("/a", b"new", None).await.unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+    });
+}
+
+#[test]
+fn a_client_never_goes_back_in_time() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let (zk, _) = connected(&cluster).await;
+        create(&zk, "/a").await.unwrap();
+        for round in 0..20 {
+            let here = at(&cluster, &zk);
+            // Wherever it goes that is not up to date, it is refused.
+            let behind = (here + 1 + round % 2) % 3;
+            let lag = cluster.lag(behind);
+            let mut states = zk.states();
+            let version = zk.set_data("/a", b"new", None).await.unwrap().version;
+            assert!(cluster.disconnect(id(&zk)));
+            until(&mut states, |state| state == SessionState::Disconnected).await;
+            until(&mut states, is_connected).await;
+            assert_eq!(zk.get_data("/a").await.unwrap().stat.version, version);
+            if cluster.leader() != Some(behind) {
+                assert_ne!(at(&cluster, &zk), behind);
+            }
+            drop(lag);
+        }
+    });
+}
+
+#[test]
+fn a_client_leaves_a_member_that_it_does_not_hear_or_that_does_not_hear_it() {
+    for way in [Way::ToClient, Way::ToServer, Way::Both] {
+        simulated(async {
+            let cluster = TestCluster::in_memory(3).await;
+            let (zk, host) = connected(&cluster).await;
+            let (before, session) = (at(&cluster, &zk), id(&zk));
+            let mut states = zk.states();
+            host.cut(before, way);
+            let begun = Instant::now();
+            let lost = create(&zk, "/a").await;
+            assert!(lost.is_err_and(|error| error.may_have_applied()), "{way:?}");
+            assert!(begun.elapsed() <= TIMEOUT * 2 / 3 + Duration::from_millis(1), "{way:?}");
+            assert_eq!(cluster.probe().latest().exists("/a"), way == Way::ToClient, "{way:?}");
+            until(&mut states, is_connected).await;
+            assert!(at(&cluster, &zk) != before && id(&zk) == session, "{way:?}");
+        });
+    }
+}
+
+#[test]
+fn a_client_content_with_it_reads_at_a_member_without_quorum_and_comes_back() {
+    simulated(async {
+        let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
+        let (builder, host) = builder(&cluster);
+        let writer = connected_to(&cluster, 1).await;
+        create(&writer, "/a").await.unwrap();
+        cluster.partition(&[&[0]]);
+        (1..3).for_each(|member| host.cut(member, Way::Both));
+        let zk = start(builder.read_only(true)).await;
+        let mut states = zk.states();
+        assert!(matches!(zk.state(), SessionState::ConnectedReadOnly(_)));
+        assert_eq!(zk.get_data("/a").await.unwrap().data, "data");
+        assert_eq!(create(&zk, "/b").await, Err(Error::Refused(ErrorCode::NotReadOnly)));
+        cluster.heal();
+        (1..3).for_each(|member| host.mend(member));
+        until(&mut states, is_connected).await;
+        create(&zk, "/b").await.unwrap();
+    });
+}
+
+#[test]
+fn nobody_is_served_without_a_quorum_and_everybody_afterwards() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let (zk, _) = connected(&cluster).await;
+        zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        let (session, mut states) = (id(&zk), zk.states());
+        cluster.partition(&[&[0], &[1], &[2]]);
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        let waiting = zk.create("/a", b"", &open(), CreateMode::Persistent);
+        sleep(TIMEOUT / 2).await;
+        assert!(!is_connected(zk.state()));
+        cluster.heal();
+        until(&mut states, is_connected).await;
+        waiting.await.unwrap();
+        assert_eq!((id(&zk), zk.exists("/e").await.unwrap().unwrap().ephemeral_owner), (session, session));
+    });
+}
+
+/// What a writer was told about each of its nodes.
+type Outcomes = BTreeMap<String, Result<(), Error>>;
+
+async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes {
+    let mut outcomes = Outcomes::new();
+    let mut number = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let pending: Vec<_> = (0..4)
+            .map(|_| {
+                number += 1;
+                let path = format!("/{writer}-{number}");
+                (path.clone(), zk.create(&path, b"", &open(), CreateMode::Persistent))
+            })
+            .collect();
+        for (path, pending) in pending {
+            outcomes.insert(path, pending.await.map(drop));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    outcomes
+}
+
+/// Writers at a cluster whose members end, lag, part and lead at random: what was injected, and what came of it.
+async fn storm(seed: u64) -> (String, String) {
+    let clock = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let settings = TestServer::builder().tcp(false).wall_clock(clock);
+    let cluster = TestCluster::builder(5).settings(settings).start().await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let (builder, _) = builder(&cluster);
+        let policy = match writer % 2 {
+            0 => DisconnectedPolicy::FailFast,
+            _ => DisconnectedPolicy::Wait(TIMEOUT / 2),
+        };
+        let zk = start(builder.seed(seed * 10 + writer as u64).disconnected(policy)).await;
+        writers.push(tokio::spawn(write(zk, writer, Arc::clone(&stop))));
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut lags = Vec::new();
+    for _ in 0..40 {
+        sleep(Duration::from_millis(random.u64(10..400))).await;
+        let member = random.usize(0..5);
+        match random.u8(0..8) {
+            0 => cluster.kill(member).await,
+            1 | 2 => {
+                let leader = cluster.leader().unwrap_or(member);
+                cluster.kill(leader).await;
+                sleep(Duration::from_millis(random.u64(1..300))).await;
+                cluster.restart(leader).await.unwrap();
+            }
+            3 => lags.push(cluster.lag_by(member, Duration::from_millis(random.u64(1..100)))),
+            4 => lags.clear(),
+            5 => cluster.partition(&[&[member, random.usize(0..5)]]),
+            6 => {
+                cluster.change_leader();
+            }
+            _ => {
+                cluster.heal();
+                for member in 0..5 {
+                    if !cluster.member(member).is_running() {
+                        cluster.restart(member).await.unwrap();
+                    }
+                }
+            }
+        }
+    }
+    lags.clear();
+    cluster.heal();
+    for member in 0..5 {
+        cluster.restart(member).await.unwrap();
+    }
+    let (zk, _) = connected(&cluster).await;
+    stop.store(true, Ordering::SeqCst);
+    let mut outcomes = Outcomes::new();
+    for writer in writers {
+        outcomes.extend(writer.await.unwrap());
+    }
+    zk.sync("/").await.unwrap();
+    let there: BTreeSet<_> = zk.get_children("/").await.unwrap().names.into_iter().collect();
+    let mut acknowledged = 0;
+    for (path, outcome) in &outcomes {
+        match (there.contains(&path[1..]), outcome) {
+            (true, Ok(())) => acknowledged += 1,
+            (_, Err(error)) if error.may_have_applied() => {}
+            (false, Err(Error::Refused(_))) => panic!("seed {seed}: {path} was refused: {outcome:?}"),
+            (false, Err(_)) => {}
+            (exists, outcome) => panic!("seed {seed}: {path} exists: {exists}, but {outcome:?}"),
+        }
+    }
+    assert!(acknowledged > 100, "seed {seed}: {acknowledged} of {}\n{}", outcomes.len(), cluster.journal());
+    // All members have the same.
+    let probe = cluster.probe();
+    for member in 0..5 {
+        assert_eq!(probe.member(member).paths(), probe.latest().paths(), "seed {seed}, member {member}");
+    }
+    (cluster.journal().to_string(), format!("{outcomes:?}"))
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_and_a_seed_replays() {
+    for seed in 1..=4 {
+        let first = simulated(storm(seed));
+        if seed == 1 {
+            let second = simulated(storm(seed));
+            assert_eq!(first.0, second.0, "seed {seed}");
+            assert_eq!(first.1, second.1, "seed {seed}");
+        }
+    }
+}
