@@ -4,8 +4,6 @@
 #[path = "../client/tests/certificates/mod.rs"]
 mod certificates;
 mod common;
-#[path = "../client/tests/tls_front/mod.rs"]
-mod tls_front;
 
 use std::error::Error as _;
 use std::io;
@@ -13,15 +11,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use certificates::Authority;
+use certificates::{Authority, Identity};
 use common::{builder_for, real_time};
-use tls_front::{acceptor, front};
-use tokio_rustls::rustls::version::TLS13;
 use zk_curator::tls::{TlsConnector, TlsError, TlsErrorKind};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{ServerTls, TestServer};
 
 const HERE: &str = "127.0.0.1";
+
+/// A server that speaks TLS only, and where.
+async fn serve(ca: &Authority) -> (TestServer, SocketAddr) {
+    let Identity { certificate, key } = ca.server(&[HERE]);
+    let tls = ServerTls::from_pem(certificate, key).unwrap();
+    let server = TestServer::builder().tcp(false).tls(0, tls).start().await.unwrap();
+    let addr = server.tls_addr().unwrap();
+    (server, addr)
+}
 
 fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> CuratorFramework {
     let tls = TlsConnector::builder().ca_pem(trusted.pem.clone()).build().unwrap();
@@ -32,8 +37,8 @@ fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> Curat
 #[test]
 fn a_framework_lives_over_tls() {
     real_time(async {
-        let (server, ca) = (TestServer::start().await, Authority::new("ca"));
-        let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS13])).await;
+        let ca = Authority::new("ca");
+        let (server, addr) = serve(&ca).await;
         let zk = framework(addr, &ca, Duration::from_secs(30));
         zk.start().await.unwrap();
         zk.create("/a/b").creating_parents().data("over TLS").await.unwrap();
@@ -50,8 +55,8 @@ fn a_framework_lives_over_tls() {
 #[test]
 fn what_is_wrong_with_a_certificate_is_the_source_of_every_error() {
     real_time(async {
-        let (server, ca) = (TestServer::start().await, Authority::new("ca"));
-        let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS13])).await;
+        let ca = Authority::new("ca");
+        let (_server, addr) = serve(&ca).await;
         let zk = framework(addr, &Authority::new("other"), Duration::from_secs(2));
         assert!(zk.last_failure().is_none());
         let started = zk.start().await.unwrap_err();

@@ -1,20 +1,21 @@
-//! TLS in front of the embedded server.
+//! TLS with the embedded server.
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 mod certificates;
-mod tls_front;
+mod tls_peers;
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use certificates::{Authority, Identity};
-use tls_front::{acceptor, front, front_with, listen};
+use tls_peers::{config, listen, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_curator_client::tls::{TlsConnector, TlsConnectorBuilder, TlsError, TlsErrorKind};
 use zk_curator_client::{
@@ -55,8 +56,7 @@ async fn a_session_lives_over_every_version() {
     within(async {
         let ca = Authority::new("ca");
         for version in [&TLS12, &TLS13] {
-            let server = TestServer::start().await;
-            let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[version])).await;
+            let (server, addr) = serve(config(&ca.server(&[HERE]), None, &[version])).await;
             let zk = client(addr, trusting(&ca));
             let session = zk.connected().await.unwrap();
             let large = vec![7; 900_000];
@@ -82,10 +82,8 @@ async fn a_session_lives_over_every_version() {
 async fn certificates_that_do_not_fit_are_told_apart() {
     within(async {
         let ca = Authority::new("ca");
-        let server = TestServer::start().await;
-        let front = async |identity: Identity| front(&server, acceptor(&identity, None, &[&TLS13])).await;
-
-        let addr = front(ca.server(&["zk.example"])).await;
+        let (server, addr) = serve(config(&ca.server(&["zk.example"]), None, &[&TLS13])).await;
+        let present = |identity: Identity| server.set_tls(config(&identity, None, &[&TLS13]).into());
         match refusal(addr, trusting(&ca)).await {
             TlsErrorKind::WrongHost { presented } => {
                 assert!(presented.iter().any(|name| name.contains("zk.example")), "{presented:?}");
@@ -95,13 +93,13 @@ async fn certificates_that_do_not_fit_are_told_apart() {
         connect(addr, trusting(&ca).server_name("zk.example")).await.unwrap();
         connect(addr, trusting(&ca).danger_accept_any_host_name()).await.unwrap();
 
-        let addr = front(ca.expired(&[HERE])).await;
+        present(ca.expired(&[HERE]));
         assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::Expired);
         assert_eq!(refusal(addr, trusting(&ca).danger_accept_any_host_name()).await, TlsErrorKind::Expired);
-        let addr = front(ca.early(&[HERE])).await;
+        present(ca.early(&[HERE]));
         assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::NotYetValid);
 
-        let addr = front(ca.server(&[HERE])).await;
+        present(ca.server(&[HERE]));
         let other = Authority::new("other");
         assert_eq!(refusal(addr, trusting(&other)).await, TlsErrorKind::UnknownCa);
         let dangerous = trusting(&other).danger_accept_any_host_name();
@@ -117,9 +115,8 @@ async fn certificates_that_do_not_fit_are_told_apart() {
 async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
     within(async {
         let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
-        let server = TestServer::start().await;
         for version in [&TLS12, &TLS13] {
-            let addr = front(&server, acceptor(&ca.server(&[HERE]), Some(&clients), &[version])).await;
+            let (_server, addr) = serve(config(&ca.server(&[HERE]), Some(&clients), &[version])).await;
             let worker = clients.client("worker");
             let zk = client(addr, trusting(&ca).client_certificate_pem(worker.certificate, worker.key));
             zk.connected().await.unwrap();
@@ -154,19 +151,17 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str| directory.join(name);
         let write = |name: &str, text: &str| std::fs::write(file(name), text).unwrap();
-        let server = TestServer::start().await;
         // Everything changes: the CA of the server and that of the clients.
         let generation = || {
             let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
-            let acceptor = acceptor(&ca.server(&[HERE]), Some(&clients), &[&TLS13]);
-            (ca, clients.client("worker"), acceptor)
+            let config = config(&ca.server(&[HERE]), Some(&clients), &[&TLS13]);
+            (ca, clients.client("worker"), config)
         };
         let (ca, worker, old) = generation();
         write("ca.pem", &ca.pem);
         write("worker.pem", &worker.certificate);
         write("worker.key", &worker.key);
-        let serving = Arc::new(Mutex::new(old));
-        let addr = front_with(&server, Arc::clone(&serving)).await;
+        let (server, addr) = serve(old).await;
         let tls = TlsConnector::builder()
             .ca_file(file("ca.pem"))
             .client_certificate_file(file("worker.pem"), file("worker.key"));
@@ -174,7 +169,7 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
         let session = zk.connected().await.unwrap();
 
         let (ca, worker, new) = generation();
-        *serving.lock().unwrap() = new;
+        server.set_tls(new.into());
         write("ca.pem", &ca.pem);
         write("worker.pem", &worker.certificate);
         // Half of a change is none: the old ones are of no use at this server.
@@ -237,8 +232,7 @@ async fn servers_that_do_not_speak_tls_are_told_apart() {
 async fn a_client_without_tls_is_told_that_the_server_has_it() {
     within(async {
         let ca = Authority::new("ca");
-        let server = TestServer::start().await;
-        let addr = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS12, &TLS13])).await;
+        let (_server, addr) = serve(config(&ca.server(&[HERE]), None, &[&TLS12, &TLS13])).await;
         let zk = ZooKeeper::builder(addr.to_string())
             .disconnected(DisconnectedPolicy::Wait(Duration::from_millis(300)))
             .connect()
@@ -258,8 +252,7 @@ async fn a_server_that_never_answers_costs_one_attempt() {
             drop(stream);
         })
         .await;
-        let server = TestServer::start().await;
-        let good = front(&server, acceptor(&ca.server(&[HERE]), None, &[&TLS13])).await;
+        let (_server, good) = serve(config(&ca.server(&[HERE]), None, &[&TLS13])).await;
         // Whichever of the two is tried first: both have a second.
         for seed in 0..4 {
             let zk = ZooKeeper::builder(format!("{silent},{good}"))
@@ -282,7 +275,7 @@ async fn a_server_that_never_answers_costs_one_attempt() {
 async fn the_end_is_announced() {
     within(async {
         let ca = Authority::new("ca");
-        let acceptor = acceptor(&ca.server(&[HERE]), None, &[&TLS13]);
+        let acceptor = TlsAcceptor::from(config(&ca.server(&[HERE]), None, &[&TLS13]));
         let (ends, mut ended) = mpsc::unbounded_channel();
         let addr = listen(move |stream| {
             let (acceptor, ends) = (acceptor.clone(), ends.clone());

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
+use crate::tls::ServerTls;
 use crate::{SequenceOverflow, Snapshot, TestServer, ZooKeeperVersion};
 
 /// The longest session timeout unless set: that of Apache ZooKeeper's default configuration.
@@ -16,6 +17,8 @@ pub(crate) struct Config {
     pub(crate) tcp: bool,
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
+    /// The port with TLS, and who the server is there.
+    pub(crate) tls: Option<(u16, ServerTls)>,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
@@ -38,6 +41,7 @@ impl Config {
         tcp: true,
         host: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 0,
+        tls: None,
         tick_time: Duration::from_millis(10),
         min_session_timeout: None,
         max_session_timeout: None,
@@ -206,6 +210,16 @@ impl TestServerBuilder {
 
     pub(crate) fn into_parts(self) -> (Config, Option<Snapshot>) {
         (self.config, self.snapshot)
+    }
+
+    /// Listens with TLS, too, on a TCP port of its own as Apache ZooKeeper does (`secureClientPort`); 0 is any free one.
+    /// With [`TestServerBuilder::tcp`] off there is no port without TLS. Needs the feature `tls`. Default: no TLS.
+    ///
+    /// Certificates of clients are checked, but not known to ACLs: there is no scheme `x509`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, port: u16, tls: ServerTls) -> Self {
+        self.config.tls = Some((port, tls));
+        self
     }
 
     /// Starts the server on the current tokio runtime, which needs its time driver, and its I/O driver for TCP.

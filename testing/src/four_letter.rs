@@ -342,9 +342,8 @@ impl Report<'_> {
         let Config { tick_time, max_client_connections, .. } = &*self.member.config;
         let (shortest, longest) = self.member.config.session_timeouts();
         writeln!(out, "clientPort={}", self.member.port.map_or(-1, i32::from))?;
-        out.write_str(
-            "secureClientPort=-1\ndataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n",
-        )?;
+        writeln!(out, "secureClientPort={}", self.member.tls_port.map_or(-1, i32::from))?;
+        out.write_str("dataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n")?;
         writeln!(out, "tickTime={}", millis(*tick_time))?;
         writeln!(out, "maxClientCnxns={}", max_client_connections.unwrap_or(0))?;
         writeln!(out, "minSessionTimeout={}", millis(shortest))?;

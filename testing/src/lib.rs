@@ -57,6 +57,7 @@ mod cluster;
 mod collections;
 mod connection;
 mod dispatch;
+mod door;
 mod four_letter;
 mod glob;
 mod journal;
@@ -75,6 +76,8 @@ mod shared;
 mod signal;
 mod snapshot;
 mod state;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod tree;
 mod version;
 mod watch;
@@ -88,5 +91,7 @@ pub use probe::{Probe, ProbeSession, ProbeWatch};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;
 pub use snapshot::{Snapshot, SnapshotError};
+#[cfg(feature = "tls")]
+pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;

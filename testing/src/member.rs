@@ -146,6 +146,8 @@ pub(crate) struct Member {
     pub(super) read_only: bool,
     /// The TCP port, if there is one.
     pub(super) port: Option<u16>,
+    /// The TCP port with TLS, if there is one.
+    pub(super) tls_port: Option<u16>,
     next_connection: ConnectionId,
 }
 
@@ -168,6 +170,7 @@ impl Member {
             lags: Vec::new(),
             read_only: alone && config.read_only,
             port: None,
+            tls_port: None,
             next_connection: 1,
             config: Arc::clone(config),
             clock: Arc::clone(clock),

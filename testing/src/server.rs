@@ -1,17 +1,15 @@
 //! [`TestServer`]: the handle to an embedded server.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use zk_curator_proto::ErrorCode;
 
 use crate::SequenceOverflow;
 use crate::builder::{Config, TestServerBuilder};
-use crate::connection;
+use crate::door::{Door, OpenDoor};
 use crate::journal::{Fault, Journal};
 use crate::member::MemberId;
 use crate::network::MemoryConnector;
@@ -20,9 +18,6 @@ use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
 use crate::shared::{Ensemble, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::State;
-
-/// How long the listener waits after a failure to accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A ZooKeeper server inside this process.
 ///
@@ -39,7 +34,8 @@ pub struct TestServer {
 #[derive(Debug)]
 struct Running {
     shared: Arc<Shared>,
-    addr: Option<SocketAddr>,
+    /// Where it listens on TCP.
+    doors: Vec<Arc<Door>>,
 }
 
 impl Drop for Running {
@@ -85,42 +81,47 @@ impl TestServer {
     }
 
     pub(crate) async fn with_config(config: Config, snapshot: Option<Snapshot>) -> io::Result<Self> {
-        let listener = Self::listen(&config).await?;
+        let open = Self::listen(&config).await?;
         let ensemble = Arc::new(Ensemble::new(config, 1, snapshot));
-        let (server, listener) = Self::of_ensemble(&ensemble, 0, listener);
-        server.run(listener);
+        let server = Self::of_ensemble(&ensemble, 0, &open);
+        server.run(open);
         Ok(server)
     }
 
-    pub(crate) async fn listen(config: &Config) -> io::Result<Option<TcpListener>> {
-        let asked = SocketAddr::new(config.host, config.port);
-        let Config { tcp: true, .. } = config else { return Ok(None) };
-        TcpListener::bind(asked).await.map(Some)
+    pub(crate) async fn listen(config: &Config) -> io::Result<Vec<OpenDoor>> {
+        let mut open = Vec::new();
+        if config.tcp {
+            open.push(Door::open(SocketAddr::new(config.host, config.port), None).await?);
+        }
+        if let Some((port, tls)) = config.tls.clone() {
+            open.push(Door::open(SocketAddr::new(config.host, port), Some(tls)).await?);
+        }
+        Ok(open)
     }
 
-    /// A member that does not run yet. Gives the listener back.
-    pub(crate) fn of_ensemble(
-        ensemble: &Arc<Ensemble>,
-        member: MemberId,
-        listener: Option<TcpListener>,
-    ) -> (Self, Option<TcpListener>) {
-        let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        ensemble.update(|state| state.members[member].port = addr.map(|addr| addr.port()));
+    /// A member that does not run yet.
+    pub(crate) fn of_ensemble(ensemble: &Arc<Ensemble>, member: MemberId, open: &[OpenDoor]) -> Self {
+        let doors = open.iter().map(|(door, _)| Arc::clone(door)).collect();
         let shared = Arc::new(Shared::new(Arc::clone(ensemble), member));
-        (Self { running: Arc::new(Running { shared, addr }) }, listener)
+        let server = Self { running: Arc::new(Running { shared, doors }) };
+        server.update(|state, at| {
+            let port = |tls| server.door(tls).map(|door| door.addr.port());
+            (state.members[at].port, state.members[at].tls_port) = (port(false), port(true));
+        });
+        server
     }
 
     /// The TCP address; `None` of a server in memory only. It stays the same across restarts.
     #[must_use]
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.running.addr
+        self.door(false).map(|door| door.addr)
     }
 
     /// The connect string of this server for clients on this machine, such as `127.0.0.1:port`; or `memory:2181` of
     /// a server in memory only, whose connector ignores it, and `zk1:2181` and so on of a member of an ensemble.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        let Some(mut addr) = self.addr() else {
+        let Some(door) = self.door(false) else {
             let is_one = self.shared().ensemble().is_one();
             return if is_one {
                 "memory:2181".to_owned()
@@ -128,10 +129,30 @@ impl TestServer {
                 format!("zk{}:2181", self.shared().member() + 1)
             };
         };
-        if addr.ip().is_unspecified() {
-            addr.set_ip(if addr.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        door.connect_string()
+    }
+
+    /// The TCP address at which the server speaks TLS; `None` without [`TestServerBuilder::tls`].
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.door(true).map(|door| door.addr)
+    }
+
+    /// The connect string of this server for clients on this machine that speak TLS; `None` without
+    /// [`TestServerBuilder::tls`].
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_connect_string(&self) -> Option<String> {
+        self.door(true).map(|door| door.connect_string())
+    }
+
+    /// Replaces the certificates, from the next connection on. Does nothing without [`TestServerBuilder::tls`].
+    #[cfg(feature = "tls")]
+    pub fn set_tls(&self, tls: crate::ServerTls) {
+        if let Some(door) = self.door(true) {
+            door.set_tls(tls);
         }
-        addr.to_string()
     }
 
     /// Connects to this server through memory, whatever the connect string says.
@@ -169,15 +190,15 @@ impl TestServer {
     /// Dropping the future may leave the server stopped.
     pub async fn restart(&self) -> io::Result<()> {
         self.end().await;
-        let listener = match self.addr() {
-            Some(addr) => Some(TcpListener::bind(addr).await?),
-            None => None,
-        };
+        let mut open = Vec::new();
+        for door in &self.running.doors {
+            open.push(door.reopen().await?);
+        }
         self.update(|state, at| {
             state.record(Some(at), Fault::Restart);
             state.stopped(at);
         });
-        self.run(listener);
+        self.run(open);
         Ok(())
     }
 
@@ -333,35 +354,16 @@ impl TestServer {
         self.shared().update(|state| update(state, self.shared().member()))
     }
 
-    pub(crate) fn run(&self, listener: Option<TcpListener>) {
+    /// The door with TLS, or the one without.
+    fn door(&self, tls: bool) -> Option<&Arc<Door>> {
+        self.running.doors.iter().find(|door| door.has_tls() == tls)
+    }
+
+    pub(crate) fn run(&self, open: Vec<OpenDoor>) {
         self.update(State::started);
         let run = self.shared().begin();
-        if let Some(listener) = listener {
-            self.shared().spawn(accept(Arc::clone(self.shared()), listener, run));
+        for (door, listener) in open {
+            self.shared().spawn(door.serve(Arc::clone(self.shared()), listener, run.clone()));
         }
     }
-}
-
-/// Serves the connections of a listener until the run ends.
-async fn accept(shared: Arc<Shared>, listener: TcpListener, run: CancellationToken) {
-    let accept = async {
-        loop {
-            let (stream, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of file descriptors, or the client is gone already. Others may still come.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "cannot set TCP_NODELAY");
-            }
-            let (reader, writer) = stream.into_split();
-            let token = run.child_token();
-            shared.spawn(connection::serve(Arc::clone(&shared), token, peer, None, reader, writer));
-        }
-    };
-    run.run_until_cancelled(accept).await;
 }

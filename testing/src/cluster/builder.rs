@@ -1,5 +1,4 @@
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::TestCluster;
@@ -68,21 +67,21 @@ impl TestClusterBuilder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let (mut config, snapshot) = settings.into_parts();
-        let mut listeners = Vec::new();
+        let mut open = Vec::new();
         for member in 0..members {
             let given = ports.get(member).copied();
             config.port = given.unwrap_or(if member == 0 { config.port } else { 0 });
-            listeners.push(TestServer::listen(&config).await.map_err(|error| {
-                let text = format!("cannot listen on {}: {error}", SocketAddr::new(config.host, config.port));
-                io::Error::new(error.kind(), text)
-            })?);
+            if let (1.., Some((port, _))) = (member, &mut config.tls) {
+                *port = 0;
+            }
+            open.push(TestServer::listen(&config).await?);
         }
         let ensemble = Arc::new(Ensemble::new(config, members, snapshot));
-        let of_member = |(member, listener)| TestServer::of_ensemble(&ensemble, member, listener);
-        let (servers, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().enumerate().map(of_member).unzip();
+        let of_member = |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);
+        let servers: Vec<_> = open.iter().enumerate().map(of_member).collect();
         ensemble.update(|state| state.assemble());
-        for (server, listener) in servers.iter().zip(listeners) {
-            server.run(listener);
+        for (server, open) in servers.iter().zip(open) {
+            server.run(open);
         }
         Ok(TestCluster { ensemble, members: servers.into() })
     }

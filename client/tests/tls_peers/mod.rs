@@ -1,4 +1,4 @@
-//! TLS in front of a server that has none. Beside `certificates`, in the test that uses it.
+//! Servers that speak TLS, and others. Beside `certificates`, in the test that uses it.
 
 #![allow(
     dead_code,
@@ -9,11 +9,9 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -39,11 +37,12 @@ where
     addr
 }
 
-pub(crate) fn acceptor(
+/// How a server speaks TLS as `identity`, and wants clients to have certificates of `client_ca`.
+pub(crate) fn config(
     identity: &Identity,
     client_ca: Option<&Authority>,
     versions: &[&'static SupportedProtocolVersion],
-) -> TlsAcceptor {
+) -> Arc<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
     let config =
         ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions).unwrap();
@@ -59,25 +58,12 @@ pub(crate) fn acceptor(
     };
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
-    Arc::new(config.with_single_cert(vec![certificate], key).unwrap()).into()
+    Arc::new(config.with_single_cert(vec![certificate], key).unwrap())
 }
 
-/// TLS in front of `server`.
-pub(crate) async fn front(server: &TestServer, acceptor: TlsAcceptor) -> SocketAddr {
-    front_with(server, Arc::new(Mutex::new(acceptor))).await
-}
-
-/// The same with what can be replaced.
-pub(crate) async fn front_with(server: &TestServer, acceptor: Arc<Mutex<TlsAcceptor>>) -> SocketAddr {
-    let behind = server.addr().unwrap();
-    listen(move |stream| {
-        let acceptor = acceptor.lock().unwrap().clone();
-        async move {
-            // A client that refuses the certificate is none of our business, nor is how the connection ends.
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            let mut plain = TcpStream::connect(behind).await.unwrap();
-            drop(copy_bidirectional(&mut stream, &mut plain).await);
-        }
-    })
-    .await
+/// A server that speaks TLS only, and where.
+pub(crate) async fn serve(config: Arc<ServerConfig>) -> (TestServer, SocketAddr) {
+    let server = TestServer::builder().tcp(false).tls(0, config.into()).start().await.unwrap();
+    let addr = server.tls_addr().unwrap();
+    (server, addr)
 }
