@@ -1,0 +1,183 @@
+//! How often a lock waits for the network: the servers are 1 ms away, in simulated time, so that 2 ms are one flight.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use common::{builder, simulated, until};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+use zk_curator::CuratorFramework;
+use zk_curator_client::{Connector, Transport};
+use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
+use zk_curator_testing::{MemoryConnector, TestServer};
+
+const ONE_WAY: Duration = Duration::from_millis(1);
+const LOCK: &str = "/locks/orders";
+
+/// A network in which everything takes its time.
+#[derive(Debug)]
+struct Distant(MemoryConnector);
+
+#[async_trait]
+impl Connector for Distant {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+        let (near, far) = duplex(1 << 20);
+        let (far_read, far_write) = split(far);
+        let (server_read, server_write) = split(self.0.connect(host, port).await?);
+        tokio::spawn(carry(far_read, server_write));
+        tokio::spawn(carry(server_read, far_write));
+        Ok(Box::new(near))
+    }
+}
+
+/// Carries bytes from one end to the other; each is on its way for the same time.
+async fn carry(
+    mut from: impl AsyncRead + Send + Unpin + 'static,
+    mut to: impl AsyncWrite + Send + Unpin + 'static,
+) {
+    let (sender, mut under_way) = mpsc::unbounded_channel::<(Instant, BytesMut)>();
+    tokio::spawn(async move {
+        while let Some((arrives, bytes)) = under_way.recv().await {
+            sleep_until(arrives).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        drop(to.shutdown().await);
+    });
+    loop {
+        let mut bytes = BytesMut::with_capacity(1 << 16);
+        match from.read_buf(&mut bytes).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) if sender.send((Instant::now() + ONE_WAY, bytes)).is_err() => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+async fn distant(server: &TestServer) -> CuratorFramework {
+    let zk = builder(server).connector(Arc::new(Distant(server.connector()))).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// How many flights a future takes.
+async fn flights<T>(future: impl Future<Output = T>) -> (u128, T) {
+    let began = Instant::now();
+    let output = future.await;
+    (began.elapsed().as_micros().div_ceil(2 * ONE_WAY.as_micros()), output)
+}
+
+#[test]
+fn a_free_lock_takes_one_flight_and_its_release_one_or_none() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = distant(&server).await;
+        let mutex = InterProcessMutex::new(&zk, LOCK);
+        // The first time the parents are made.
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let (count, guard) = flights(mutex.acquire()).await;
+        assert_eq!(count, 1);
+        assert_eq!(flights(guard.unwrap().release()).await.0, 1);
+        // Left to the drop, it costs no time: the next acquire comes right behind it.
+        drop(mutex.acquire().await.unwrap());
+        assert_eq!(flights(mutex.try_acquire()).await.0, 1);
+
+        let lock = InterProcessReadWriteLock::new(&zk, "/locks/shared");
+        drop(lock.read_lock().acquire().await.unwrap());
+        let (count, _one) = flights(lock.read_lock().acquire()).await;
+        assert_eq!(count, 1);
+        let (count, two) = flights(lock.read_lock().acquire()).await;
+        assert_eq!(count, 1, "among readers");
+        drop(two.unwrap());
+        sleep(ONE_WAY * 2).await;
+    });
+}
+
+#[test]
+fn a_free_lease_takes_two_flights() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = distant(&server).await;
+        let semaphore = InterProcessSemaphore::new(&zk, LOCK, 2);
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        let (count, lease) = flights(semaphore.acquire()).await;
+        assert_eq!(count, 2);
+        assert_eq!(flights(lease.unwrap().release()).await.0, 1);
+    });
+}
+
+/// From the release to the next holder there is one flight, whoever is next: Curator takes two.
+#[test]
+fn a_hand_over_among_many_takes_one_flight() {
+    const CLIENTS: usize = 5;
+    const TASKS: usize = 20;
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            clients.push(distant(&server).await);
+        }
+        let gate = InterProcessMutex::new(&clients[0], LOCK).acquire().await.unwrap();
+        let (sender, mut holders) = mpsc::unbounded_channel();
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..TASKS {
+            let (lock, sender) = (InterProcessMutex::new(&clients[task % CLIENTS], LOCK), sender.clone());
+            tasks.spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                let acquired = Instant::now();
+                // Long enough for the others to look ahead.
+                sleep(ONE_WAY * 10).await;
+                sender.send((acquired, Instant::now())).unwrap();
+                drop(guard);
+            });
+        }
+        until(&server, |probe| probe.children(LOCK).len() == TASKS + 1).await;
+        sleep(ONE_WAY * 10).await;
+        let mut released = Instant::now();
+        drop(gate);
+        for _ in 0..TASKS {
+            let (acquired, next) = holders.recv().await.unwrap();
+            assert_eq!(acquired - released, ONE_WAY * 2);
+            released = next;
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    });
+}
+
+/// The next in line has its lease, one flight to look, and one to give the turn on: grants are serial, as Curator's are,
+/// with three flights instead of five.
+#[test]
+fn a_contended_lease_takes_three_flights_at_most() {
+    const CLIENTS: usize = 5;
+    const TASKS: usize = 20;
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            clients.push(distant(&server).await);
+        }
+        // There is always a lease to be had, so that only the order of grants is waited for.
+        let semaphore = |task| InterProcessSemaphore::new(&clients[task % CLIENTS], LOCK, 1000);
+        semaphore(0).acquire().await.unwrap().release().await.unwrap();
+        let mut leases = tokio::task::JoinSet::new();
+        let began = Instant::now();
+        for task in 0..TASKS {
+            let semaphore = semaphore(task);
+            leases.spawn(async move { semaphore.acquire().await.unwrap() });
+        }
+        let leases = leases.join_all().await;
+        let flights = began.elapsed().as_micros() as f64 / (2 * ONE_WAY).as_micros() as f64 / TASKS as f64;
+        assert!(flights <= 3.0, "{flights} flights for a grant");
+        drop(leases);
+    });
+}
