@@ -65,11 +65,14 @@ fn checked_length(prefix: [u8; 4], limit: usize) -> Result<usize, DecodeError> {
     }
 }
 
+/// How long most frames are at most, in bytes: room for them is made at once.
+const USUAL: usize = 256;
+
 /// Appends one frame that `fill` writes.
 pub fn put(out: &mut BytesMut, fill: impl FnOnce(&mut Encoder)) {
-    let mut body = Encoder::new();
+    let mut body = Encoder::with_capacity(USUAL);
     fill(&mut body);
-    put_parts(out, &[&body.finish()]);
+    put_parts(out, &[body.as_slice()]);
 }
 
 /// Appends one frame whose contents are `parts`, one after the other.
