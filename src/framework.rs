@@ -241,8 +241,8 @@ impl CuratorFramework {
         self.handle.core.schemas()
     }
 
-    /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible, sessions
-    /// that cannot be opened, credentials that are refused, an ensemble that cannot be followed.
+    /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible (with the path
+    /// on the server), sessions that cannot be opened, credentials that are refused, an ensemble that cannot be followed.
     #[must_use]
     pub fn background_errors(&self) -> BackgroundErrors {
         BackgroundErrors::new(self.handle.core.errors.subscribe(), self.handle.core.shutdown.clone())

@@ -4,14 +4,48 @@
 //! be spawned. **Nothing is sent until it is awaited.** Bad arguments come out of the `await`, as errors that
 //! name the operation and the path.
 //!
-//! What is tried again after a failure, within the retry policy:
+//! Every builder takes a `retry` policy and a `deadline` of its own; handles can have both for all their operations
+//! ([`with_retry`](CuratorFramework::with_retry), [`with_deadline`](CuratorFramework::with_deadline)).
 //!
-//! * reads and `sync`: always, in the next session too;
+//! What is tried again after a failure, within the retry policy and the deadline:
+//!
+//! * reads and `sync`: always, in the next session too, unless the handle is
+//!   [bound to one](CuratorFramework::bound_to_session);
 //! * a request that was certainly not applied: always;
-//! * a write whose outcome is unknown: a protected create finds out; a `guaranteed` or `quietly` delete is
-//!   repeated; a write with a version is repeated, for it cannot be applied twice, and fails with the first
-//!   error if the repetition is refused; anything else fails, with
+//! * a write whose outcome is unknown: a protected create finds out; an `idempotent` write and a `guaranteed` or
+//!   `quietly` delete is repeated; a write with a version is repeated, for it cannot be applied twice, and fails with
+//!   the first error if the repetition is refused; anything else fails, with
 //!   [`may_have_applied`](crate::Error::may_have_applied).
+//!
+//! # In the background
+//!
+//! There is no `inBackground`: a future is run where the caller wants it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use std::time::Duration;
+//! use zk_curator::op::fan_out;
+//!
+//! // Beside everything else; the result is waited for later, or never.
+//! let created = tokio::spawn(zk.create("/a").into_future());
+//! created.await??;
+//! // Two at once.
+//! let (data, children) = tokio::try_join!(zk.get_data("/a").into_future(), zk.children("/").into_future())?;
+//! // No longer than this; dropping the future instead is as good, but says nothing of `may_have_applied`.
+//! zk.set_data("/a", "x").deadline(Duration::from_secs(3)).await?;
+//! // Many, but no more than 64 at a time.
+//! let writes = (0..200).map(|n| zk.create(format!("/n{n}")));
+//! assert!(fan_out(64, writes).await.iter().all(Result::is_ok));
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! What a dropped future may leave behind is under "Cancel safety" of each builder. What `Drop` and guaranteed
+//! deletes owe is done by the framework itself; its failures are in
+//! [`background_errors`](CuratorFramework::background_errors).
 
 mod acl;
 mod call;
