@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{assert_clean_after_close, connected, expire, in_memory, simulated, until};
+use common::{assert_clean_after_close, connected, expire, in_memory, once, session_id, simulated, until};
 use tokio::time::timeout;
-use zk_curator::{CreateMode, ErrorKind};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{
     Error, HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, ReentrantMutex,
 };
-use zk_curator_testing::Verdict;
+use zk_curator_testing::{Probe, Verdict};
 
 const LOCK: &str = "/locks/orders";
 
@@ -324,5 +324,34 @@ fn nodes_of_other_names_count_when_they_are_said_to() {
         let guard = lock.clone().lock_name("turn-").acquire().await.unwrap();
         assert!(guard.path().contains("-turn-00000"), "{}", guard.path());
         guard.release().await.unwrap();
+    });
+}
+
+/// kazoo #732: an acquire that does not wait left its node behind when the connection broke, and the lock was stuck.
+/// kazoo #429: the same of semaphores.
+#[test]
+fn kazoo_732_a_try_that_is_interrupted_leaves_no_node() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let locks: [fn(&CuratorFramework) -> Arc<dyn InterProcessLock>; 3] = [
+            |zk| Arc::new(InterProcessMutex::new(zk, LOCK)),
+            |zk| Arc::new(InterProcessReadWriteLock::new(zk, "/locks/shared").write_lock()),
+            |zk| Arc::new(InterProcessSemaphoreMutex::new(zk, "/locks/one")),
+        ];
+        for make in locks {
+            let holder = make(&other).acquire().await.unwrap();
+            for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::Delete] {
+                for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+                    let lost = once(&server, opcode, verdict);
+                    assert!(make(&zk).try_acquire().await.unwrap().is_none());
+                    let owned =
+                        |probe: &Probe| probe.session(session_id(&zk).get()).unwrap().ephemerals.len();
+                    until(&server, |probe| lost.hits() == 1 && owned(probe) == 0).await;
+                }
+            }
+            holder.release().await.unwrap();
+            assert!(make(&zk).try_acquire().await.unwrap().is_some());
+        }
     });
 }
