@@ -334,7 +334,8 @@ fn kazoo_732_a_try_that_is_interrupted_leaves_no_node() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let locks: [fn(&CuratorFramework) -> Arc<dyn InterProcessLock>; 3] = [
+        type Make = fn(&CuratorFramework) -> Arc<dyn InterProcessLock>;
+        let locks: [Make; 3] = [
             |zk| Arc::new(InterProcessMutex::new(zk, LOCK)),
             |zk| Arc::new(InterProcessReadWriteLock::new(zk, "/locks/shared").write_lock()),
             |zk| Arc::new(InterProcessSemaphoreMutex::new(zk, "/locks/one")),
