@@ -196,7 +196,7 @@ impl Report<'_> {
         writeln!(out, "Mode: {}", self.mode())?;
         writeln!(out, "Node count: {}", self.node_count())?;
         if self.leads() {
-            out.write_str("Proposal sizes last/min/max: -1/-1/-1\n")?;
+            out.write_str("Proposal sizes last/min/max: 0/0/0\n")?;
         }
         Ok(())
     }
@@ -278,16 +278,8 @@ impl Report<'_> {
     }
 
     fn write_dump(&self, out: &mut String) -> fmt::Result {
-        let deadlines: Vec<_> = self.state.sessions.by_deadline().collect();
-        let sessions = self.state.sessions.ids(false).len();
         out.write_str("SessionTracker dump:\n")?;
-        writeln!(out, "Session Sets ({})/({sessions}):", deadlines.len())?;
-        for (deadline, ids) in deadlines {
-            writeln!(out, "{} expire at {}:", ids.len(), Date(self.state.clock.time_at(deadline)))?;
-            for id in ids {
-                writeln!(out, "\t{id:#x}")?;
-            }
-        }
+        self.write_sessions(out)?;
         out.write_str("ephemeral nodes dump:\n")?;
         let owners: Vec<_> = self.member.tree.owners().collect();
         writeln!(out, "Sessions with Ephemerals ({}):", owners.len())?;
@@ -307,6 +299,27 @@ impl Report<'_> {
         )?;
         for Connection { peer, session, .. } in self.member.connections.values() {
             writeln!(out, "\tip: /{} sessionId: {:#x}", java_peer(*peer), session.unwrap_or(0))?;
+        }
+        Ok(())
+    }
+
+    /// A follower does not know when sessions expire.
+    fn write_sessions(&self, out: &mut String) -> fmt::Result {
+        if self.member.role == Role::Follower {
+            writeln!(out, "Global Sessions({}):", self.state.sessions.ids(false).len())?;
+            for (id, session) in self.state.sessions.iter() {
+                writeln!(out, "{id:#x}\t{}ms", session.timeout)?;
+            }
+            return Ok(());
+        }
+        let deadlines: Vec<_> = self.state.sessions.by_deadline().collect();
+        let sessions = self.state.sessions.ids(false).len();
+        writeln!(out, "Session Sets ({})/({sessions}):", deadlines.len())?;
+        for (deadline, ids) in deadlines {
+            writeln!(out, "{} expire at {}:", ids.len(), Date(self.state.clock.time_at(deadline)))?;
+            for id in ids {
+                writeln!(out, "\t{id:#x}")?;
+            }
         }
         Ok(())
     }
