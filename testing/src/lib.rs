@@ -95,3 +95,8 @@ pub use snapshot::{Snapshot, SnapshotError};
 pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
