@@ -100,7 +100,7 @@ fn an_error_that_no_retry_mends_is_returned_at_once() {
             (ErrorCode::NoAuth, ErrorKind::NoAuth),
             (ErrorCode::InvalidAcl, ErrorKind::InvalidAcl),
             (ErrorCode::NotReadOnly, ErrorKind::ReadOnly),
-            (ErrorCode::Unimplemented, ErrorKind::Server(ErrorCode::Unimplemented)),
+            (ErrorCode::Unimplemented, ErrorKind::Unsupported),
             (ErrorCode::NoChildrenForEphemerals, ErrorKind::NoChildrenForEphemerals),
         ] {
             let refused = server.rule(move |request| match request.opcode() {
