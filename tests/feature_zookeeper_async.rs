@@ -1,6 +1,9 @@
-//! The conformance suite of raw clients: the adapter for `zookeeper-async` on the embedded server.
+//! The adapter for `zookeeper-async` on the embedded server: the conformance suite of raw clients, and what happens to the
+//! mutex when something breaks.
 
 mod common;
+#[path = "faults_mutex.rs"]
+mod faults_mutex;
 mod raw_suite;
 
 use std::sync::Arc;

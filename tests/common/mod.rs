@@ -21,14 +21,32 @@ const LONG: Duration = Duration::from_secs(60);
 /// The same in simulated time, in which nothing takes long.
 const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
 
+/// Whether these are the tests of the adapter for `zookeeper-async`, which include those of the recipes: they then run
+/// through it, in real time and over TCP.
+pub(crate) const ADAPTED: bool = begins_with(module_path!().as_bytes(), b"feature_zookeeper_async::");
+
+const fn begins_with(text: &[u8], with: &[u8]) -> bool {
+    let mut at = 0;
+    while at < with.len() {
+        if at == text.len() || text[at] != with[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
 /// What frameworks of these tests ask for.
-pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(if ADAPTED { 6 } else { 10 });
 /// What frameworks of these tests have.
-pub(crate) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(if ADAPTED { 3 } else { 5 });
 
 /// Runs a test in simulated time: one thread, the clock runs ahead whenever everybody waits. Servers must be
 /// in memory.
 pub(crate) fn simulated<F: Future>(test: F) -> F::Output {
+    if ADAPTED {
+        return real_time(test);
+    }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs")
@@ -53,6 +71,11 @@ pub(crate) fn builder_for(connect_string: &str) -> CuratorFrameworkBuilder {
 /// Settings for a framework on this server, over TCP if it has an address and else through memory.
 pub(crate) fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
     let builder = builder_for(&server.connect_string());
+    #[cfg(feature = "zookeeper-async")]
+    if ADAPTED {
+        let factory = zk_curator::raw::zookeeper_async::ZookeeperAsyncFactory::default();
+        return builder.raw_client(std::sync::Arc::new(factory));
+    }
     match server.addr() {
         Some(_) => builder,
         None => builder.connector(std::sync::Arc::new(server.connector())),
@@ -66,9 +89,14 @@ pub(crate) async fn connected(server: &TestServer) -> CuratorFramework {
     zk
 }
 
+/// A server in memory, unless the client cannot reach one there.
+pub(crate) async fn server() -> TestServer {
+    if ADAPTED { TestServer::start().await } else { TestServer::in_memory().await }
+}
+
 /// A server in memory and a framework that is connected to it.
 pub(crate) async fn in_memory() -> (TestServer, CuratorFramework) {
-    let server = TestServer::in_memory().await;
+    let server = server().await;
     let zk = connected(&server).await;
     (server, zk)
 }
@@ -125,10 +153,14 @@ pub(crate) async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<
 }
 
 /// Nothing of any client is left: no session, no watch, no node. Containers do not count, for the server
-/// removes them.
+/// removes them; nor do the parents that stand for them where a client cannot make any.
 pub(crate) fn assert_clean_after_close(server: &TestServer) {
     let probe = server.probe();
-    let nodes: Vec<_> = probe.paths().into_iter().filter(|path| !probe.is_container(path)).collect();
+    let is_parent = |path: &str| {
+        let stat = probe.stat(path).unwrap();
+        probe.is_container(path) || (ADAPTED && stat.ephemeral_owner == 0 && stat.cversion > 0)
+    };
+    let nodes: Vec<_> = probe.paths().into_iter().filter(|path| !is_parent(path)).collect();
     assert!(nodes.is_empty(), "nodes are left: {nodes:?}\n{probe}");
     assert!(probe.sessions().is_empty(), "sessions are left\n{probe}");
     assert!(probe.watches().is_empty(), "watches are left\n{probe}");

@@ -1,0 +1,51 @@
+//! The conformance suite of raw clients on Apache ZooKeeper.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+mod raw_suite;
+
+use std::sync::Arc;
+
+use common::real_time;
+use raw_suite::{Case, for_each_case};
+use zk_curator::raw::{NativeFactory, RawClientFactory};
+use zk_curator_testing::real;
+
+/// All cases at once, each in a chroot of its own.
+fn conforms(name: &str, factory: Arc<dyn RawClientFactory>, limited: bool) {
+    real_time(async {
+        let Some(zookeeper) = real::or_skip(name).await else { return };
+        let server = zookeeper.addr();
+        let mut running = Vec::new();
+        macro_rules! run {
+            ($($case:ident)*) => {
+                $({
+                    let factory = Arc::clone(&factory);
+                    running.push((stringify!($case), tokio::spawn(async move {
+                        raw_suite::$case(Case::new(server, factory, limited, stringify!($case)).await).await;
+                    })));
+                })*
+            };
+        }
+        for_each_case!(run);
+        let mut failed = Vec::new();
+        for (case, task) in running {
+            if task.await.is_err() {
+                failed.push(case);
+            }
+        }
+        assert!(failed.is_empty(), "failed: {failed:?}");
+    });
+}
+
+#[test]
+fn the_native_client_conforms() {
+    conforms("the_native_client_conforms", Arc::new(NativeFactory::default()), false);
+}
+
+#[cfg(feature = "zookeeper-async")]
+#[test]
+fn the_adapter_for_zookeeper_async_conforms() {
+    let factory = zk_curator::raw::zookeeper_async::ZookeeperAsyncFactory::default();
+    conforms("the_adapter_for_zookeeper_async_conforms", Arc::new(factory), true);
+}
