@@ -14,6 +14,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
+use crate::observe::{Held, Ticket, metrics};
 use crate::op::{self, Call};
 use crate::raw::{RawClient, RawClientFactory};
 use crate::retry::{Budget, RetryPolicy};
@@ -73,9 +74,11 @@ pub(crate) struct Core {
     session: watch::Sender<Option<Arc<Session>>>,
     status: watch::Sender<Published>,
     errors: broadcast::Sender<Error>,
-    chores: mpsc::UnboundedSender<Chore>,
+    chores: mpsc::UnboundedSender<(Chore, Ticket)>,
+    /// Who holds what.
+    pub(crate) held: Held,
     /// Taken by the janitor.
-    pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<Chore>>>,
+    pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<(Chore, Ticket)>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
     /// The end of the shutdown, with the result of closing the session.
@@ -105,6 +108,7 @@ impl CuratorFramework {
             status: watch::Sender::new(Published::new(StateMachine::new().status())),
             errors: broadcast::Sender::new(BackgroundErrors::CAPACITY),
             chores,
+            held: Held::default(),
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
             end: watch::Sender::new(None),
@@ -522,6 +526,7 @@ impl Core {
     }
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {
+        metrics::state_changed(status.state);
         self.status.send_modify(|published| published.push(status));
     }
 
@@ -535,7 +540,8 @@ impl Core {
     /// Hands cleanup to the janitor. Never blocks and needs no runtime.
     pub(crate) fn owe(&self, chore: Chore) {
         // A failure means that the framework is closed, and the session with it.
-        drop(self.chores.send(chore));
+        let ticket = self.held.chore(chore.path(), chore.is_bound());
+        drop(self.chores.send((chore, ticket)));
     }
 
     fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {

@@ -11,6 +11,7 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode};
 use crate::error::Error;
 use crate::framework::{Core, Session};
 use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children, protected};
+use crate::path::join;
 use crate::raw::RawFuture;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -30,6 +31,26 @@ pub(crate) enum Chore {
     },
     /// A create has an unknown outcome: the node, if there is one, must go.
     FindAndDelete { session: Arc<Session>, protection: Protection, bound: bool },
+}
+
+impl Chore {
+    /// The node, or its parent and how its name begins.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Delete(deletion) => deletion.path.clone(),
+            Self::AbandonedCreate { protection: Some(protection), .. }
+            | Self::FindAndDelete { protection, .. } => join(&protection.parent, &protection.prefix),
+            Self::AbandonedCreate { .. } => String::new(),
+        }
+    }
+
+    /// Whether it ends with its session.
+    pub(crate) const fn is_bound(&self) -> bool {
+        match self {
+            Self::Delete(deletion) => deletion.bound,
+            Self::AbandonedCreate { bound, .. } | Self::FindAndDelete { bound, .. } => *bound,
+        }
+    }
 }
 
 pub(crate) struct Deletion {
@@ -74,7 +95,10 @@ pub(crate) async fn run(core: &Core) {
                 queue.close();
             }
             chore = queue.recv(), if open => match chore {
-                Some(chore) => running.push(perform(core, chore)),
+                Some((chore, ticket)) => running.push(async move {
+                    perform(core, chore).await;
+                    drop(ticket);
+                }),
                 None => open = false,
             },
             Some(()) = running.next(), if !running.is_empty() => {}

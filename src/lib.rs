@@ -46,6 +46,7 @@
 //! | `gzip` | Curator's gzip, for [`compression`] |
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
 //! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
+//! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
 //! | `serde` | values of any type, in JSON or otherwise: `CuratorFramework::typed`, the module `typed` |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
@@ -60,6 +61,7 @@ mod facade;
 mod framework;
 mod janitor;
 mod namespace;
+pub mod observe;
 pub mod op;
 mod owned_node;
 pub mod path;

@@ -8,6 +8,7 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, Sessio
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::janitor::{Chore, Deletion};
+use crate::observe::Ticket;
 use crate::op::{Call, Transaction};
 use crate::retry::Budget;
 
@@ -54,6 +55,7 @@ pub struct OwnedNode {
     stat: zk_curator_client::Stat,
     ephemeral: bool,
     armed: bool,
+    _ticket: Ticket,
 }
 
 impl OwnedNode {
@@ -72,7 +74,15 @@ impl OwnedNode {
             term: session.lost.child_token(),
             session,
         };
-        Self { ownership, server_path: created.path, stat: created.stat, ephemeral, armed: true }
+        let ticket = zk.core().held.node(&created.path, ownership.token, ownership.session.epoch);
+        Self {
+            ownership,
+            server_path: created.path,
+            stat: created.stat,
+            ephemeral,
+            armed: true,
+            _ticket: ticket,
+        }
     }
 
     /// The path of the node, within the namespace.

@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use zk_curator_client::{OneshotWatch, PersistentEvent, WatchEnded, WatchedEvent};
 
+use crate::framework::CuratorFramework;
 use crate::namespace::Namespace;
+use crate::observe::{Ticket, WatchKind};
 
 /// A value that was read, and a watch for its next change.
 #[derive(Debug)]
@@ -21,8 +23,14 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    pub(crate) fn new(value: T, watch: OneshotWatch, namespace: &Namespace) -> Self {
-        Self { value, watch: Watch { inner: watch, namespace: namespace.clone() } }
+    pub(crate) fn new(value: T, watch: OneshotWatch, zk: &CuratorFramework) -> Self {
+        Self::within(value, watch, zk, zk.ns().clone())
+    }
+
+    /// The same for a path of another namespace.
+    pub(crate) fn within(value: T, watch: OneshotWatch, zk: &CuratorFramework, namespace: Namespace) -> Self {
+        let ticket = zk.core().held.watch(watch.path(), WatchKind::Oneshot);
+        Self { value, watch: Watch { inner: watch, namespace, _ticket: ticket } }
     }
 }
 
@@ -37,6 +45,7 @@ impl<T> Watched<T> {
 pub struct Watch {
     inner: OneshotWatch,
     namespace: Namespace,
+    _ticket: Ticket,
 }
 
 impl Future for Watch {
@@ -68,11 +77,13 @@ impl fmt::Debug for Watch {
 pub struct PersistentWatch {
     inner: zk_curator_client::PersistentWatch,
     namespace: Namespace,
+    _ticket: Ticket,
 }
 
 impl PersistentWatch {
-    pub(crate) fn new(inner: zk_curator_client::PersistentWatch, namespace: &Namespace) -> Self {
-        Self { inner, namespace: namespace.clone() }
+    pub(crate) fn new(inner: zk_curator_client::PersistentWatch, zk: &CuratorFramework) -> Self {
+        let ticket = zk.core().held.watch(inner.path(), WatchKind::Persistent);
+        Self { inner, namespace: zk.ns().clone(), _ticket: ticket }
     }
 
     /// The next event; `None` after [`PersistentEvent::Ended`].

@@ -44,5 +44,5 @@ awaits!(ChildrenBuilder<output::WithStat> => (Vec<String>, Stat), |this| {
 awaits!(ChildrenBuilder<output::Watched> => Watched<(Vec<String>, Stat)>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
     let (answer, watch) = this.target.read(|raw, path| raw.get_children_watched(path)).await?;
-    Ok(Watched::new((answer.names, answer.stat), watch, this.target.zk.ns()))
+    Ok(Watched::new((answer.names, answer.stat), watch, &this.target.zk))
 });

@@ -41,7 +41,7 @@ awaits!(ConfigBuilder<output::Watched> => Watched<EnsembleConfig>, |this| {
     let send = |raw: &dyn RawClient, _: &str| raw.get_config_watched();
     let (answer, watch) = this.target.read_within(&mut this.target.budget(), "", send).await?;
     // Its path is the server's, whatever the namespace.
-    Ok(Watched::new(config(&this.target, &answer)?, watch, &crate::namespace::Namespace::default()))
+    Ok(Watched::within(config(&this.target, &answer)?, watch, &this.target.zk, crate::namespace::Namespace::default()))
 });
 
 /// Changes the members of the ensemble. The servers must have `reconfigEnabled`, and this client permission to

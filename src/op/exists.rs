@@ -59,5 +59,5 @@ awaits!(ExistsBuilder<output::Watched> => Watched<Option<Stat>>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
     let missing = |answer: &(Option<Stat>, OneshotWatch)| answer.0.is_none();
     let (stat, watch) = this.run(|raw, path| raw.exists_watched(path), missing).await?;
-    Ok(Watched::new(stat, watch, this.target.zk.ns()))
+    Ok(Watched::new(stat, watch, &this.target.zk))
 });

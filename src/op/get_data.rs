@@ -67,5 +67,5 @@ awaits!(GetDataBuilder<output::Watched> => Watched<(Bytes, Stat)>, |this| {
     this.target.admit(Intent::Read { watched: true })?;
     let (answer, watch) = this.target.read(|raw, path| raw.get_data_watched(path)).await?;
     let data = this.target.decompress(this.decompressed, answer.data)?;
-    Ok(Watched::new((data, answer.stat), watch, this.target.zk.ns()))
+    Ok(Watched::new((data, answer.stat), watch, &this.target.zk))
 });

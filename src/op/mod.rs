@@ -93,6 +93,7 @@ pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
+use crate::observe::metrics::Measured;
 use crate::schema::Intent;
 
 /// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
@@ -134,7 +135,22 @@ impl<T> OpFuture<T> {
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Self {
         let span = tracing::debug_span!("zookeeper", operation, path);
-        Self(Box::pin(future.instrument(span)))
+        let observed = async move {
+            let measured = Measured::new(operation);
+            let result = future.await;
+            measured.over(&result);
+            if let Err(error) = &result {
+                tracing::debug!(%error, "operation failed");
+            }
+            result
+        };
+        Self(Box::pin(observed.instrument(span)))
+    }
+
+    /// Of an operation that is made of others, which are observed themselves.
+    #[cfg(feature = "serde")]
+    pub(crate) fn composed(future: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        Self(Box::pin(future))
     }
 }
 

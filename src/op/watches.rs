@@ -31,7 +31,7 @@ call_options!(AddWatchBuilder);
 
 awaits!(AddWatchBuilder => PersistentWatch, |this| {
     let watch = this.target.read(|raw, path| raw.add_watch(path, this.mode)).await?;
-    Ok(PersistentWatch::new(watch, this.target.zk.ns()))
+    Ok(PersistentWatch::new(watch, &this.target.zk))
 });
 
 /// Removes all watches of a kind that this session has on a node, those of other handles included. Fails with

@@ -5,6 +5,7 @@ use tokio::time::{Instant, timeout};
 use super::{RetryPolicy, RetryScope};
 use crate::error::{Error, ErrorKind};
 use crate::framework::Core;
+use crate::observe::metrics;
 use crate::op::Call;
 
 /// What one operation has used up of its policy, and of its time.
@@ -75,6 +76,7 @@ impl<'a> Budget<'a> {
             return Err(error);
         }
         tracing::debug!(%error, ?delay, "retrying");
+        metrics::retried(error.operation());
         let passed = async {
             tokio::time::sleep(delay).await;
             let patience = self.core.connection_timeout().min(left - delay);

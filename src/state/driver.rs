@@ -15,6 +15,7 @@ use crate::ensemble;
 use crate::error::Error;
 use crate::framework::{Core, Session};
 use crate::janitor;
+use crate::observe::metrics;
 use crate::raw::RawStates;
 
 /// The pause after a session that could not be opened, or that was refused and not merely expired.
@@ -46,6 +47,7 @@ pub(crate) async fn supervise(core: Arc<Core>) {
         };
         // Guards learn of it no later than listeners.
         session.lost.cancel();
+        metrics::session_lost();
         pause = !matches!(over, SessionState::Expired(_));
         if let (true, Some(why)) = (pause, over.end()) {
             core.report(Error::raw("session", "", why));

@@ -97,18 +97,18 @@ impl<T, C> Typed<T, C> {
 impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
     /// Reads a node. **Awaiting returns** a [`ZNode`]. Fails with `NoNode`, `Undecodable`.
     pub fn get(&self, path: impl Into<String>) -> OpFuture<ZNode<T>> {
-        self.run("typed_get", path, async |this, path| this.read(path).await)
+        self.run(path, async |this, path| this.read(path).await)
     }
 
     /// Reads a node that may not exist. **Awaiting returns** `None` if it does not. Fails with `Undecodable`.
     pub fn find(&self, path: impl Into<String>) -> OpFuture<Option<ZNode<T>>> {
-        self.run("typed_find", path, async |this, path| found(this.read(path).await))
+        self.run(path, async |this, path| found(this.read(path).await))
     }
 
     /// Reads a node and watches it. **Awaiting returns** a [`Watched`] [`ZNode`]: the watch fires when the data change or
     /// the node is deleted. Fails with `NoNode`, `Undecodable`.
     pub fn watched(&self, path: impl Into<String>) -> OpFuture<Watched<ZNode<T>>> {
-        self.run("typed_watched", path, async |this, path| {
+        self.run(path, async |this, path| {
             let Watched { value: (data, stat), watch } = this.zk.get_data(&path).watched().await?;
             Ok(Watched { value: this.node(path, data, stat)?, watch })
         })
@@ -118,7 +118,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
     /// are deleted meanwhile are left out. Fails with `NoNode`, and with `Undecodable` if one of them is: the error names
     /// it.
     pub fn children(&self, path: impl Into<String>) -> OpFuture<Vec<ZNode<T>>> {
-        self.run("typed_children", path, async |this, path| {
+        self.run(path, async |this, path| {
             let mut names = this.zk.children(&path).await?;
             names.sort_unstable();
             let this = &this;
@@ -132,7 +132,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
     /// after an unknown outcome with [`may_have_applied`](Error::may_have_applied).
     pub fn create(&self, path: impl Into<String>, value: &T) -> OpFuture<Created> {
         let data = self.codec.encode(value);
-        self.run("typed_create", path, async |this, path| {
+        self.run(path, async |this, path| {
             let data = encoded("typed_create", &path, data)?;
             this.create_node(&path, data).await
         })
@@ -143,7 +143,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
     pub fn put(&self, path: impl Into<String>, value: &T) -> OpFuture<Stat> {
         const OP: &str = "typed_put";
         let data = self.codec.encode(value);
-        self.run(OP, path, async |this, path| {
+        self.run(path, async |this, path| {
             let data = encoded(OP, &path, data)?;
             for _ in 0..RACE_ROUNDS {
                 match this.zk.set_data(&path, data.clone()).await {
@@ -163,7 +163,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
     /// stat. Fails with `NoNode`, `BadVersion`.
     pub fn replace(&self, path: impl Into<String>, value: &T, version: i32) -> OpFuture<Stat> {
         let data = self.codec.encode(value);
-        self.run("typed_replace", path, async move |this, path| {
+        self.run(path, async move |this, path| {
             let data = encoded("typed_replace", &path, data)?;
             this.zk.set_data(&path, data).version(version).await
         })
@@ -182,7 +182,7 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
         const OP: &str = "typed_modify";
         let this = self.clone();
         let path = path.into();
-        OpFuture::new(OP, &path.clone(), async move {
+        OpFuture::composed(async move {
             let mut rounds = 0;
             loop {
                 let node = this.read(path.clone()).await?;
@@ -220,17 +220,11 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
         }
     }
 
-    fn run<O, F>(
-        &self,
-        operation: &'static str,
-        path: impl Into<String>,
-        work: impl FnOnce(Self, String) -> F,
-    ) -> OpFuture<O>
+    fn run<O, F>(&self, path: impl Into<String>, work: impl FnOnce(Self, String) -> F) -> OpFuture<O>
     where
         F: Future<Output = Result<O>> + Send + 'static,
     {
-        let path = path.into();
-        OpFuture::new(operation, &path.clone(), work(self.clone(), path))
+        OpFuture::composed(work(self.clone(), path.into()))
     }
 }
 

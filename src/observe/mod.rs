@@ -1,0 +1,130 @@
+//! What a framework tells about itself: spans and events, metrics, and who holds what. The vocabulary is part of the
+//! interface: names change only with a line in the changelog.
+//!
+//! # Spans and events
+//!
+//! Through the crate `tracing`. Nothing is emitted at `info` or above per operation.
+//!
+//! | span | level | fields | is |
+//! |---|---|---|---|
+//! | `zookeeper` | debug | `operation`, `path` | one operation of a builder, with its retries; `path` within the namespace |
+//!
+//! | event | level | fields | says |
+//! |---|---|---|---|
+//! | `connection state` | info | `state` | the [`ConnectionState`](crate::ConnectionState) has changed |
+//! | `session over` | info | `state` | a session has ended, and how |
+//! | `retrying` | debug | `error`, `delay` | an operation failed and is tried again after the delay; in its span |
+//! | `operation failed` | debug | `error` | an operation has failed for good; in its span |
+//! | `in the background` | warn | `error` | something failed that nobody waits for; also in [`background_errors`](crate::CuratorFramework::background_errors) |
+//! | `no session could be opened` | warn | `error` | the raw client refuses its settings; tried again after a second |
+//! | `the session could not be closed; it will expire` | warn | `error` | [`close`](crate::CuratorFramework::close) reached no server |
+//! | `closing with cleanup still owed` | warn | – | the close timeout passed before the janitor was done |
+//! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
+//! | `the server was not told of a lost session` | debug | `error` | its nodes stay until it expires there |
+//!
+//! The targets are the modules of this crate (`zk_curator::…`); those of recipes and of the raw client begin with
+//! `zk_curator_recipes` and `zk_curator_client`. Data of nodes and credentials are in no event.
+//!
+//! # Metrics
+//!
+//! Through the crate `metrics`, with the feature `metrics`. Nothing is measured without it.
+//!
+//! | name | kind | labels | counts |
+//! |---|---|---|---|
+//! | `zk_curator_operations_total` | counter | `operation`, `result` | operations that have ended. `result` is `ok`, `cancelled` if the future was dropped, or the name of the [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
+//! | `zk_curator_operation_duration_seconds` | histogram | `operation` | how long each took, retries and pauses included |
+//! | `zk_curator_retries_total` | counter | `operation` | attempts after the first |
+//! | `zk_curator_state_changes_total` | counter | `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
+//! | `zk_curator_sessions_lost_total` | counter | – | sessions that ended before the framework was closed |
+//! | `zk_curator_janitor_backlog` | gauge | – | deletions that are owed and not yet done, of all frameworks of the process |
+//!
+//! `operation` is the name that errors have, such as `create` or `get_data`: a small set, so that it is safe as a label.
+//! Paths are no labels. Operations on [typed](crate::CuratorFramework) values count as what they are made of.
+//!
+//! # Who holds what
+//!
+//! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`Inspection`]: for the engineer
+//! on call, an admin page, or the failure of a test.
+
+mod held;
+pub(crate) mod metrics;
+
+use std::fmt;
+
+pub(crate) use held::{Held, Ticket};
+pub use held::{HeldChore, HeldNode, HeldWatch, WatchKind};
+
+use crate::framework::CuratorFramework;
+use crate::state::ConnectionStatus;
+
+/// What a framework is and holds at one moment, for all its handles. Printable.
+///
+/// ```text
+/// CONNECTED, session 0x1000a3f21 (timeout 10s), 1st of this framework, epoch 1
+/// servers zk1:2181,zk2:2181
+/// owns 1 node:
+///   /locks/orders/_c_…-lock-0000000007  token 0x2f, session 1
+/// waits on 1 watch:
+///   /locks/orders/_c_…-lock-0000000006  data
+/// owes nothing
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The state of the connection, and the session.
+    pub status: ConnectionStatus,
+    /// The servers, as they are named now.
+    pub connect_string: String,
+    /// Why the last connection, or attempt to open one, failed, if it is known.
+    pub last_failure: Option<String>,
+    /// The nodes that guards answer for, in the order of their creation here: locks that are held or waited for, leases.
+    /// Paths are the server's, with the namespace.
+    pub owned: Vec<HeldNode>,
+    /// The watches that somebody waits on.
+    pub watches: Vec<HeldWatch>,
+    /// What the janitor owes.
+    pub owed: Vec<HeldChore>,
+}
+
+impl CuratorFramework {
+    /// Answers who holds what: session, owned nodes, watches, cleanup that is owed. Asks no server.
+    #[must_use]
+    pub fn inspect(&self) -> Inspection {
+        let core = self.core();
+        let (owned, watches, owed) = core.held.lists();
+        Inspection {
+            status: self.status(),
+            connect_string: core.connect_string(),
+            last_failure: self.last_failure().map(|why| why.to_string()),
+            owned,
+            watches,
+            owed,
+        }
+    }
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.status.state)?;
+        match self.status.session {
+            Some(session) => write!(f, ", session {} (timeout {:?})", session.id, session.timeout)?,
+            None => f.write_str(", no session")?,
+        }
+        writeln!(f, ", number {} of this framework, epoch {}", self.status.session_epoch, self.status.epoch)?;
+        writeln!(f, "servers {}", self.connect_string)?;
+        if let Some(why) = &self.last_failure {
+            writeln!(f, "last failure: {why}")?;
+        }
+        list(f, "owns", &self.owned)?;
+        list(f, "waits on", &self.watches)?;
+        list(f, "owes", &self.owed)
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, verb: &str, things: &[impl fmt::Display]) -> fmt::Result {
+    if things.is_empty() {
+        return writeln!(f, "{verb} nothing");
+    }
+    writeln!(f, "{verb} {}:", things.len())?;
+    things.iter().try_for_each(|thing| writeln!(f, "  {thing}"))
+}

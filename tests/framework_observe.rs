@@ -1,0 +1,160 @@
+//! What a framework tells about itself: who holds what, and the documented spans and events.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod common;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{connected, expire, in_memory, once, simulated, until, until_state};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use zk_curator::{ConnectionState, CreateMode};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::Verdict;
+
+#[test]
+fn an_inspection_shows_who_holds_and_who_waits() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let inspection = zk.using_namespace("ns").unwrap().inspect();
+        assert_eq!((inspection.owned, inspection.watches, inspection.owed), (vec![], vec![], vec![]));
+
+        let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+        let watch = zk.using_namespace("ns").unwrap().exists("/a").watched().await.unwrap();
+        let lock = InterProcessMutex::new(&other, "/lock");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        until(&server, |probe| probe.watches().len() == 2).await;
+
+        let inspection = zk.inspect();
+        assert_eq!(inspection.status, zk.status());
+        let owned = &inspection.owned[..];
+        assert_eq!(owned.len(), 1);
+        assert_eq!(
+            (owned[0].path.as_str(), owned[0].token, owned[0].session_epoch),
+            (guard.path(), guard.fencing_token(), 1)
+        );
+        assert_eq!(inspection.watches[0].path, "/ns/a");
+        let text = inspection.to_string();
+        let session = zk.session().unwrap().id.to_string();
+        for part in ["Connected", session.as_str(), guard.path(), "/ns/a  one-shot", "owes nothing"] {
+            assert!(text.contains(part), "{part} is missing\n{text}");
+        }
+        let waiter = other.inspect();
+        assert_eq!((waiter.owned.len(), waiter.watches.len()), (1, 1), "{waiter}");
+        assert!(waiter.watches[0].path.ends_with(guard.path().rsplit('/').next().unwrap()));
+
+        // Owed, as long as there is no server to do it at.
+        server.stop().await;
+        until_state(&zk, ConnectionState::Suspended).await;
+        let path = guard.path().to_owned();
+        drop((guard, watch));
+        let inspection = zk.inspect();
+        assert_eq!((inspection.owned.len(), inspection.watches.len()), (0, 0), "{inspection}");
+        assert_eq!(inspection.owed.iter().map(|chore| chore.path.as_str()).collect::<Vec<_>>(), [path]);
+        server.restart().await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+        zk.close().await.unwrap();
+        let inspection = zk.inspect();
+        assert!(inspection.owed.is_empty() && inspection.status.session.is_none(), "{inspection}");
+    });
+}
+
+/// Keeps what is told, as `span{fields}: level message fields`.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    spans: Vec<String>,
+    entered: Vec<usize>,
+    lines: Vec<String>,
+}
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.0.insert_str(0, &format!("{value:?}")),
+            name => self.0.push_str(&format!(" {name}={value:?}")),
+        }
+    }
+}
+
+impl Subscriber for Told {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("zk_curator::")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut fields = Fields(String::new());
+        span.record(&mut fields);
+        let mut inner = self.0.lock().unwrap();
+        inner.spans.push(format!("{}{{{}}}", span.metadata().name(), fields.0.trim()));
+        Id::from_u64(inner.spans.len() as u64)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let mut inner = self.0.lock().unwrap();
+        let span = inner.entered.last().map(|span| format!("{}: ", inner.spans[*span])).unwrap_or_default();
+        inner.lines.push(format!("{span}{} {}", event.metadata().level(), fields.0));
+    }
+
+    fn enter(&self, span: &Id) {
+        self.0.lock().unwrap().entered.push(span.into_u64() as usize - 1);
+    }
+
+    fn exit(&self, _span: &Id) {
+        self.0.lock().unwrap().entered.pop();
+    }
+}
+
+impl Told {
+    fn assert(&self, begins: &str, has: &str) {
+        let lines = &self.0.lock().unwrap().lines;
+        let found = lines.iter().any(|line| line.starts_with(begins) && line.contains(has));
+        assert!(found, "{begins:?} … {has:?} is missing in\n{}", lines.join("\n"));
+    }
+}
+
+#[test]
+fn spans_and_events_are_the_documented_ones() {
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        told.assert("INFO connection state", "state=Connected");
+        drop(once(&server, OpCode::GetData, Verdict::Pass));
+        let lost = once(&server, OpCode::GetData, Verdict::LoseReply);
+        assert!(zk.get_data("/none").await.is_err());
+        assert_eq!(lost.hits(), 1);
+        let span = r#"zookeeper{operation="get_data" path="/none"}: DEBUG "#;
+        told.assert(&format!("{span}retrying"), r#"error=get_data "/none": connection loss"#);
+        told.assert(&format!("{span}retrying"), "delay=");
+        told.assert(&format!("{span}operation failed"), r#"error=get_data "/none": no node"#);
+        told.assert("INFO connection state", "state=Suspended");
+        expire(&server, &zk).await;
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        told.assert("INFO session over", "state=Expired");
+        told.assert("INFO connection state", "state=Reconnected");
+
+        zk.create("/secret").data("do not tell").mode(CreateMode::Ephemeral).await.unwrap();
+        server.stop().await;
+        until_state(&zk, ConnectionState::Suspended).await;
+        assert!(tokio::time::timeout(Duration::from_secs(3600), zk.close()).await.unwrap().is_err());
+        told.assert("WARN the session could not be closed; it will expire", "error=");
+        let lines = &told.0.lock().unwrap().lines;
+        assert!(!lines.iter().any(|line| line.contains("do not tell")), "{lines:?}");
+    });
+}
