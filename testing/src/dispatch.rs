@@ -41,16 +41,14 @@ impl State {
             Request::SetAcl(body) => Action::SetAcl(body),
             Request::Reconfig(_) => Action::Fail(ErrorCode::ReconfigDisabled),
             Request::CloseSession => Action::CloseSession,
-            request => return self.read(at, id, xid, request),
-        };
-        self.write(at, id, xid, opcode, action);
-    }
-
-    fn write(&mut self, at: MemberId, id: ConnectionId, xid: i32, opcode: OpCode, action: Action) {
-        let Some(session) = self.members[at].session_of(id) else {
-            return;
+            request => return self.read(at, id, session, xid, request),
         };
         let origin = Origin { member: at, connection: id, reply: Reply::Request { xid, opcode } };
+        self.write(session, action, origin);
+    }
+
+    fn write(&mut self, session: i64, action: Action, origin: Origin) {
+        let (at, id) = (origin.member, origin.connection);
         if let Action::CloseSession = action {
             return self.end_session(session, Some(origin));
         }
@@ -75,18 +73,18 @@ impl State {
         session.connection.is_some_and(|place| place != here).then_some(ErrorCode::SessionMoved)
     }
 
-    fn read(&mut self, at: MemberId, id: ConnectionId, xid: i32, request: Request) {
-        if !self.is_alone() {
-            let session = self.members[at].session_of(id).unwrap_or_default();
-            // Only the leader knows of the move.
-            if self.leads(at) && self.objection(at, id, session) == Some(ErrorCode::SessionMoved) {
-                return self.seal(at, id);
-            }
-            if request.opcode() == OpCode::Sync {
-                self.catch_up_at_once(at);
-            }
+    fn read(&mut self, at: MemberId, id: ConnectionId, session: i64, xid: i32, request: Request) {
+        if self.is_alone() {
+            return self.members[at].answer_read(id, session, xid, request);
         }
-        self.members[at].read_in_turn(id, xid, request);
+        // Only the leader knows of the move.
+        if self.leads(at) && self.objection(at, id, session) == Some(ErrorCode::SessionMoved) {
+            return self.seal(at, id);
+        }
+        if request.opcode() == OpCode::Sync {
+            self.catch_up_at_once(at);
+        }
+        self.members[at].read_in_turn(id, session, xid, request);
     }
 
     /// Answers a request with an error, without applying it.
@@ -125,8 +123,9 @@ impl State {
             ),
             ZooKeeperVersion::V3_9 => opcode == OpCode::Multi,
         };
-        if writes {
-            self.write(at, id, xid, opcode, Action::Fail(ErrorCode::MarshallingError));
+        if let Some(session) = self.members[at].session_of(id).filter(|_| writes) {
+            let origin = Origin { member: at, connection: id, reply: Reply::Request { xid, opcode } };
+            self.write(session, Action::Fail(ErrorCode::MarshallingError), origin);
         } else {
             self.members[at].fail_in_turn(id, xid, opcode, ErrorCode::MarshallingError);
         }

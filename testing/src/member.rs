@@ -309,12 +309,12 @@ impl Member {
     }
 
     /// Answers what takes no transaction, when everything before it has been answered.
-    pub(super) fn read_in_turn(&mut self, id: ConnectionId, xid: i32, request: Request) {
+    pub(super) fn read_in_turn(&mut self, id: ConnectionId, session: i64, xid: i32, request: Request) {
         match self.connections.get_mut(&id) {
             Some(connection) if !connection.waiting.is_empty() => {
                 connection.waiting.push_back(Waiting::Read { xid, request });
             }
-            _ => self.answer_read(id, xid, request),
+            _ => self.answer_read(id, session, xid, request),
         }
     }
 
@@ -338,7 +338,10 @@ impl Member {
             is_first = false;
             match connection.waiting.pop_front() {
                 Some(Waiting::Transaction) => {}
-                Some(Waiting::Read { xid, request }) => self.answer_read(id, xid, request),
+                Some(Waiting::Read { xid, request }) => {
+                    let session = connection.session.unwrap_or_default();
+                    self.answer_read(id, session, xid, request);
+                }
                 Some(Waiting::Failure { xid, opcode, code }) => self.answer(id, xid, opcode, Err(code)),
                 None => return,
             }
@@ -346,15 +349,12 @@ impl Member {
     }
 
     /// Answers what takes no transaction.
-    fn answer_read(&mut self, id: ConnectionId, xid: i32, request: Request) {
+    pub(super) fn answer_read(&mut self, id: ConnectionId, session: i64, xid: i32, request: Request) {
         let opcode = request.opcode();
         if opcode == OpCode::Ping {
             self.answer(id, XID_PING, opcode, Ok(&Response::Empty));
             return;
         }
-        let Some(session) = self.session_of(id) else {
-            return;
-        };
         let identities = self.identities(id);
         let response = self.read(id, session, &identities, request);
         self.answer(id, xid, opcode, response.as_ref().map_err(|code| *code));

@@ -189,15 +189,13 @@ impl TestServer {
     /// # Cancel safety
     /// Dropping the future may leave the server stopped.
     pub async fn restart(&self) -> io::Result<()> {
+        self.update(State::stopped);
         self.end().await;
         let mut open = Vec::new();
         for door in &self.running.doors {
             open.push(door.reopen().await?);
         }
-        self.update(|state, at| {
-            state.record(Some(at), Fault::Restart);
-            state.stopped(at);
-        });
+        self.update(|state, at| state.record(Some(at), Fault::Restart));
         self.run(open);
         Ok(())
     }

@@ -114,10 +114,11 @@ impl Ensemble {
     pub(crate) fn expire(&self, session: i64) -> bool {
         self.update(|state| {
             let number = state.number_of(session);
-            if number != 0 {
+            let expired = state.expire(session);
+            if expired {
                 state.record(None, Fault::Expire { session: number });
             }
-            state.expire(session)
+            expired
         })
     }
 

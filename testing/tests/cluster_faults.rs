@@ -369,6 +369,13 @@ async fn members_listen_on_tcp_and_come_back_at_their_ports() {
     let config =
         String::from_utf8(third.get_data("/zookeeper/config", false).await.unwrap().unwrap().to_vec());
     assert!(config.unwrap().contains(&format!(";{}\n", addresses[0])));
+    // A member whose port is taken meanwhile stays away, and the others know.
+    cluster.kill(1).await;
+    let thief = tokio::net::TcpListener::bind(addresses[1]).await.unwrap();
+    assert!(cluster.restart(1).await.is_err());
+    assert_eq!(cluster.probe().members()[1].role, Stopped);
+    drop(thief);
+    cluster.restart(1).await.unwrap();
     let taken = TestCluster::builder(2).ports([0, addresses[0].port()]).start().await;
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
 }
