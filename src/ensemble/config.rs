@@ -16,12 +16,24 @@ pub struct EnsembleConfig {
 pub struct EnsembleServer {
     /// Its number.
     pub id: u64,
-    /// Where the other servers reach it, without the ports. One host, or several (ZooKeeper 3.6).
-    pub hosts: Vec<String>,
+    /// Where the other servers reach it: one address, or several (ZooKeeper 3.6).
+    pub peers: Vec<PeerAddress>,
     /// Whether it only observes, and has no vote.
     pub observer: bool,
     /// Where clients reach it, as it is written; `None` if that is not configured here.
     pub client: Option<ServerAddress>,
+}
+
+/// Where the other servers of an ensemble reach a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerAddress {
+    /// A name or an address; that of an IPv6 address has no brackets.
+    pub host: String,
+    /// The port on which a leader listens to followers.
+    pub quorum_port: u16,
+    /// The port of elections.
+    pub election_port: u16,
 }
 
 /// Host and port. The host of an IPv6 address has no brackets; that of a mere port is empty.
@@ -91,21 +103,20 @@ impl EnsembleServer {
             Some((servers, client)) => (servers, Some(ServerAddress::parse_client(client)?)),
             None => (value, None),
         };
-        let mut hosts = Vec::new();
+        let mut peers = Vec::new();
         let mut observer = false;
         for address in servers.split('|') {
             let (host, rest) = split_host(address)?;
             let mut rest = rest.split(':');
-            for _port in 0..2 {
-                rest.next()?.parse::<u16>().ok()?;
-            }
+            let mut port = || rest.next()?.parse().ok();
+            let (quorum_port, election_port) = (port()?, port()?);
             observer |= match rest.next() {
                 None => false,
                 Some(role) => role.eq_ignore_ascii_case("observer"),
             };
-            hosts.push(host.to_owned());
+            peers.push(PeerAddress { host: host.to_owned(), quorum_port, election_port });
         }
-        Some(Self { id, hosts, observer, client })
+        Some(Self { id, peers, observer, client })
     }
 
     /// Where clients reach it: its client address, or if that is a wildcard the host that the other servers know.
@@ -113,7 +124,7 @@ impl EnsembleServer {
     pub fn client_address(&self) -> Option<ServerAddress> {
         let client = self.client.as_ref()?;
         let wildcard = matches!(client.host.as_str(), "" | "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0");
-        let host = if wildcard { self.hosts.first()? } else { &client.host };
+        let host = if wildcard { &self.peers.first()?.host } else { &client.host };
         Some(ServerAddress { host: host.clone(), port: client.port })
     }
 }
@@ -126,10 +137,35 @@ impl ServerAddress {
     }
 }
 
+impl fmt::Display for EnsembleServer {
+    /// As a configuration file has it: for [`ReconfigBuilder::joining`](crate::op::ReconfigBuilder::joining).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server.{}=", self.id)?;
+        let role = if self.observer { "observer" } else { "participant" };
+        for (index, PeerAddress { host, quorum_port, election_port }) in self.peers.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "|" };
+            write!(f, "{separator}{}:{quorum_port}:{election_port}:{role}", Host(host))?;
+        }
+        match &self.client {
+            Some(client) if client.host.is_empty() => write!(f, ";{}", client.port),
+            Some(client) => write!(f, ";{client}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        write!(f, "{}:{}", Host(&self.host), self.port)
+    }
+}
+
+/// With brackets, if it is an IPv6 address.
+struct Host<'a>(&'a str);
+
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.contains(':') { write!(f, "[{}]", self.0) } else { f.write_str(self.0) }
     }
 }
 
@@ -157,7 +193,8 @@ mod tests {
         let config = EnsembleConfig::parse(text.as_bytes()).unwrap();
         assert_eq!(config.version, Some(0x1_0000_0003));
         let [one, two] = &config.servers[..] else { panic!("{config:?}") };
-        assert_eq!((one.id, one.hosts.as_slice(), one.observer), (1, &["zk1".to_owned()][..], false));
+        assert_eq!((one.id, one.peers[0].host.as_str(), one.peers[0].election_port), (1, "zk1", 3888));
+        assert!(!one.observer);
         assert_eq!((two.id, two.observer), (2, true));
         assert_eq!(config.connect_string().unwrap(), "10.0.0.2:2182,zk1:2181");
     }
@@ -181,6 +218,18 @@ mod tests {
             ("server.1=a:1:2;2181\nserver.2=a:3:4;2181", Some("a:2181")),
         ] {
             assert_eq!(connect_string(config).as_deref(), expected, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_written_as_it_is_read() {
+        for line in [
+            "server.1=a:1:2:participant;2181",
+            "server.2=a:1:2:participant|b:3:4:participant;0.0.0.0:2181",
+            "server.3=[2001:db8::1]:1:2:observer;[::]:2181",
+            "server.4=a:1:2:participant",
+        ] {
+            assert_eq!(EnsembleConfig::parse(line.as_bytes()).unwrap().servers[0].to_string(), line);
         }
     }
 

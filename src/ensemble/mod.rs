@@ -3,5 +3,5 @@
 mod config;
 mod tracker;
 
-pub use config::{ConfigError, EnsembleConfig, EnsembleServer, ServerAddress};
+pub use config::{ConfigError, EnsembleConfig, EnsembleServer, PeerAddress, ServerAddress};
 pub(crate) use tracker::track;
