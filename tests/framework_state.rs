@@ -453,3 +453,28 @@ fn everything_works_on_one_thread_over_tcp() {
         assert_clean_after_close(&server);
     });
 }
+
+#[test]
+fn a_read_only_server_will_do_for_those_who_say_so() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let writer = connected(&server).await;
+        writer.create("/a").data("1").await.unwrap();
+        server.set_read_only(true);
+        let strict = builder(&server).build().unwrap();
+        assert_eq!(strict.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.state(), ConnectionState::ReadOnly);
+        assert_eq!(zk.get_data("/a").await.unwrap(), "1");
+        let error = zk.create("/b").await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::ReadOnly, false));
+        let mut states = zk.states();
+        server.set_read_only(false);
+        let writable =
+            |status: &ConnectionStatus| matches!(status.state, ConnectionState::Reconnected { .. });
+        states.until(writable).await.unwrap();
+        zk.create("/b").await.unwrap();
+        strict.wait_connected().await.unwrap();
+    });
+}

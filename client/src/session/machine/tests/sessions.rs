@@ -215,3 +215,21 @@ fn a_client_whose_server_is_no_longer_listed_moves_with_its_session() {
     let Some(Effect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
     assert!(hosts.contains(host));
 }
+
+/// Counted from the loss of the connection, not from each attempt after it; never later than the timeout.
+#[test]
+fn a_session_is_given_up_after_the_part_of_its_timeout_that_was_asked_for() {
+    for (percent, expected) in [(1, TIMEOUT / 100), (30, TIMEOUT * 3 / 10), (99, TIMEOUT * 99 / 100)] {
+        let mut rig = Rig::with("h:1", |builder| builder.expiration_percent(percent));
+        rig.open();
+        rig.accept(TIMEOUT);
+        rig.cut();
+        assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]);
+        rig.pass(expected - Duration::from_millis(1));
+        assert_eq!(rig.states(), []);
+        let mut waiting = rig.get("/a");
+        rig.pass(Duration::from_millis(1));
+        assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+        assert_eq!(waiting.try_recv().unwrap(), Err(Error::SessionExpired { sent: false }));
+    }
+}
