@@ -273,3 +273,37 @@ fn tasks_that_are_aborted_leave_nothing() {
         assert_clean_after_close(&server);
     });
 }
+
+/// A tree that is being deleted is deleted altogether once the delete is guaranteed, however many requests are in
+/// flight when it is dropped; parents that a create has made may stay, here as containers.
+#[test]
+fn trees_and_parents_may_be_dropped_half_way() {
+    simulated(async {
+        for in_flight in [1, 3] {
+            cancelled_everywhere(
+                async |_, zk| {
+                    for path in ["/t", "/t/a", "/t/b", "/t/a/c"] {
+                        zk.create(path).await.expect("a node");
+                    }
+                    // Before its first poll a delete owes nothing.
+                    drop(zk.delete("/t").guaranteed().deleting_children());
+                    let delete = zk.delete("/t").guaranteed().deleting_children().into_future();
+                    assert!(poll_then_drop(delete, 2).await.is_none());
+                },
+                None,
+                |zk| zk.delete("/t").quietly().deleting_children().max_in_flight(in_flight).into_future(),
+                async |deleted| deleted.expect("a delete"),
+            )
+            .await;
+        }
+        for fault in FAULTS {
+            let fault = fault.map(|(_, verdict)| (OpCode::CreateContainer, verdict));
+            let operation = |zk: CuratorFramework| async move {
+                zk.exists("/p/q/r").creating_parents_as_containers().await?;
+                zk.create_containers("/s/t").await
+            };
+            cancelled_everywhere(async |_, _| {}, fault, operation, async |done| done.expect("containers"))
+                .await;
+        }
+    });
+}

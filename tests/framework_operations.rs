@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{connected, in_memory, real_time, session_id, simulated};
 use zk_curator::OpResult;
-use zk_curator::{Acl, CreateMode, ErrorCode, ErrorKind, Permissions};
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
 
@@ -370,6 +370,21 @@ fn futures_are_send_and_own_what_they_need() {
         spawnable(&zk.children("/a").watched().into_future());
         spawnable(&zk.set_data("/a", "").into_future());
         spawnable(&zk.sync("/a").into_future());
+        spawnable(&zk.create("/a").or_set_data().idempotent().into_future());
+        spawnable(&zk.exists("/a").creating_parents().watched().into_future());
+        spawnable(&zk.create_containers("/a").into_future());
+        spawnable(&zk.get_acl("/a").with_stat().into_future());
+        spawnable(&zk.set_acl("/a", Acl::open_unsafe()).into_future());
+        spawnable(&zk.add_watch("/a").into_future());
+        spawnable(&zk.remove_watches("/a").into_future());
+        spawnable(&zk.get_config().watched().into_future());
+        spawnable(&zk.reconfig().into_future());
+        spawnable(&zk.background_errors());
+        let (scoped, body) = (zk.clone(), |zk: CuratorFramework| async move { zk.sync("/").await });
+        spawnable(&async move { scoped.in_one_session(body).await });
+        spawnable(&zk_curator::op::fan_out(2, vec![zk.sync("/a")]));
+        let mut breaker = zk.states().circuit_breaking(zk_curator::retry::RetryOneTime::new(Duration::ZERO));
+        spawnable(&async move { breaker.next().await });
         spawnable(&zk.transaction().commit());
         spawnable(&zk.states());
         spawnable(&zk.states().into_stream());
