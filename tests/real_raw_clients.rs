@@ -1,5 +1,4 @@
 //! The conformance suite of raw clients on Apache ZooKeeper.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 mod raw_suite;
