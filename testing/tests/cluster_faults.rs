@@ -110,6 +110,21 @@ async fn without_a_majority_nobody_serves_and_no_session_expires() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_the_longest_log_is_elected_and_nobody_else() {
+    let cluster = TestCluster::in_memory(3).await;
+    let mut zk = RawClient::new(cluster.member(0)).await;
+    cluster.kill(1).await;
+    zk.create("/a", CreateMode::Persistent).await.unwrap();
+    cluster.kill(0).await;
+    cluster.kill(2).await;
+    cluster.restart(1).await.unwrap();
+    assert_eq!((cluster.leader(), cluster.probe().member(1).exists("/a")), (None, false));
+    cluster.restart(0).await.unwrap();
+    assert_eq!(cluster.leader(), Some(0), "the other one has missed a transaction");
+    assert!(cluster.probe().member(1).exists("/a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_majority_goes_on_without_a_leader_that_is_cut_off() {
     let cluster = TestCluster::in_memory(5).await;
     let mut clients = clients(&cluster).await;
