@@ -1,7 +1,7 @@
 //! [`InterProcessMutex`] when something breaks: lost answers, cut connections, lost sessions, other hands.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
+pub(crate) mod common;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

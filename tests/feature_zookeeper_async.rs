@@ -2,14 +2,13 @@
 //! mutex when something breaks.
 #![expect(clippy::duplicate_mod, reason = "the cases of the mutex are run again, and bring what they need")]
 
-mod common;
 #[path = "faults_mutex.rs"]
 mod faults_mutex;
 mod raw_suite;
 
 use std::sync::Arc;
 
-use common::real_time;
+use faults_mutex::common::real_time;
 use raw_suite::{Case, for_each_case};
 use zk_curator::raw::zookeeper_async::ZookeeperAsyncFactory;
 use zk_curator_testing::TestServer;
