@@ -83,8 +83,11 @@ fn every_rule_is_kept_by_every_operation_that_could_break_it() {
 fn validators_see_schema_path_data_and_acl_as_they_were_given() {
     struct Strict;
     impl zk_curator::schema::Validator for Strict {
-        fn is_valid(&self, schema: &Schema, path: &str, data: &[u8], acl: &[Acl]) -> bool {
-            schema.name() == "all" && path == "/a" && data == b"data" && acl == Acl::creator_all()
+        fn is_valid(&self, schema: &Schema, path: &str, data: Option<&[u8]>, acl: &[Acl]) -> bool {
+            schema.name() == "all"
+                && path == "/a"
+                && data.is_none_or(|data| data == b"data")
+                && acl == Acl::creator_all()
         }
     }
     simulated(async {
@@ -96,6 +99,8 @@ fn validators_see_schema_path_data_and_acl_as_they_were_given() {
         zk.create("/a").data("data").acl(Acl::creator_all()).await.unwrap();
         assert_eq!(violation(zk.create("/b").data("data").acl(Acl::creator_all()).await).1, Rule::Valid);
         assert_eq!(violation(zk.create("/a").data("data").await).1, Rule::Valid);
+        assert_eq!(violation(zk.set_acl("/a", Acl::open_unsafe()).await).1, Rule::Valid);
+        zk.set_acl("/a", Acl::creator_all()).await.unwrap();
     });
 }
 

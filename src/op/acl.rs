@@ -2,6 +2,7 @@ use zk_curator_client::{Acl, Stat};
 
 use super::{Target, awaits, call_options, output};
 use crate::framework::CuratorFramework;
+use crate::schema::Intent;
 
 /// Reads the access control list of a node. Fails with `NoNode`, `NoAuth`.
 ///
@@ -64,6 +65,7 @@ call_options!(SetAclBuilder);
 
 awaits!(SetAclBuilder => Stat, |this| {
     let path = this.target.server_path()?;
+    this.target.admit(Intent::Write { data: None, acl: &this.acl })?;
     let send = |raw: &dyn crate::raw::RawClient| raw.set_acl(&path, &this.acl, this.version);
     this.target.write(&mut this.target.budget(), this.version.is_some(), send).await
 });

@@ -58,7 +58,7 @@ impl SetDataBuilder {
 
     async fn run(mut self) -> Result<Stat> {
         let path = self.target.server_path()?;
-        self.target.admit(Intent::Write { data: &self.data, acl: &[] })?;
+        self.target.admit(Intent::Write { data: Some(&self.data), acl: &[] })?;
         self.data = self.target.compress(self.compressed, self.data)?;
         let write = Write { data: &self.data, version: self.version, idempotent: self.idempotent };
         write.run(&self.target, &mut self.target.budget(), &path).await

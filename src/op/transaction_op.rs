@@ -44,7 +44,7 @@ impl TransactionOp {
         }
         let intent = match &op {
             Op::Create { mode, data, acl, .. } => Some(Intent::Create { mode: *mode, data, acl }),
-            Op::SetData { data, .. } => Some(Intent::Write { data, acl: &[] }),
+            Op::SetData { data, .. } => Some(Intent::Write { data: Some(data), acl: &[] }),
             Op::Delete { .. } => Some(Intent::Delete),
             _ => None,
         };

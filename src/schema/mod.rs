@@ -86,14 +86,14 @@ impl fmt::Display for Allowance {
 
 /// Judges what is written. Closures of the data alone are validators, too.
 pub trait Validator: Send + Sync + 'static {
-    /// Whether this may be written to `path`. `data` is empty where only the ACL is replaced, `acl` where only the data
-    /// are.
-    fn is_valid(&self, schema: &Schema, path: &str, data: &[u8], acl: &[Acl]) -> bool;
+    /// Whether this may be written to `path`. `data` is `None` where only the ACL is replaced, `acl` empty where only the
+    /// data are.
+    fn is_valid(&self, schema: &Schema, path: &str, data: Option<&[u8]>, acl: &[Acl]) -> bool;
 }
 
 impl<F: Fn(&[u8]) -> bool + Send + Sync + 'static> Validator for F {
-    fn is_valid(&self, _schema: &Schema, _path: &str, data: &[u8], _acl: &[Acl]) -> bool {
-        self(data)
+    fn is_valid(&self, _schema: &Schema, _path: &str, data: Option<&[u8]>, _acl: &[Acl]) -> bool {
+        data.is_none_or(self)
     }
 }
 

@@ -13,9 +13,9 @@ pub(crate) enum Intent<'a> {
         data: &'a [u8],
         acl: &'a [Acl],
     },
-    /// Data or ACL; the other one is empty.
+    /// Data or ACL, not both.
     Write {
-        data: &'a [u8],
+        data: Option<&'a [u8]>,
         acl: &'a [Acl],
     },
     Delete,
@@ -68,7 +68,7 @@ impl SchemaSet {
 
 impl Schema {
     fn broken_by(&self, path: &str, intent: Intent<'_>) -> Option<Rule> {
-        let valid = |data: &[u8], acl: &[Acl]| {
+        let valid = |data: Option<&[u8]>, acl: &[Acl]| {
             self.validator.as_ref().is_none_or(|validator| validator.is_valid(self, path, data, acl))
         };
         let (admitted, rule) = match intent {
@@ -78,7 +78,8 @@ impl Schema {
             Intent::Create { mode, .. } if !self.sequential.admits(mode.is_sequential()) => {
                 (false, Rule::Sequential)
             }
-            Intent::Create { data, acl, .. } | Intent::Write { data, acl } => (valid(data, acl), Rule::Valid),
+            Intent::Create { data, acl, .. } => (valid(Some(data), acl), Rule::Valid),
+            Intent::Write { data, acl } => (valid(data, acl), Rule::Valid),
             Intent::Delete => (self.deletable, Rule::Deletable),
             Intent::Read { watched } => (self.watched.admits(watched), Rule::Watched),
         };
