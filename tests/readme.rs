@@ -1,5 +1,4 @@
 //! The tests that the README names exist.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::fs;
 use std::path::Path;
