@@ -1,6 +1,5 @@
 //! The adapter for `zookeeper-async` on the embedded server: the conformance suite of raw clients, and what happens to the
 //! mutex when something breaks.
-#![expect(clippy::duplicate_mod, reason = "the cases of the mutex are run again, and bring what they need")]
 
 #[path = "faults_mutex.rs"]
 mod faults_mutex;
