@@ -40,7 +40,7 @@ pub enum ErrorKind {
     // Try again.
     /// The connection was lost, or there was none for the connection timeout.
     ConnectionLoss,
-    /// The server gave up on the operation.
+    /// There was no answer before the deadline of the call, or the server gave up on the operation.
     OperationTimeout,
     /// The session has moved to another server.
     SessionMoved,

@@ -63,6 +63,8 @@ pub(crate) struct Session {
     pub(crate) epoch: u64,
     /// Cancelled when the session is over.
     pub(crate) lost: CancellationToken,
+    /// The servers that it was opened with.
+    servers: String,
 }
 
 /// What the handles, the builders' futures and the background tasks share.
@@ -518,11 +520,20 @@ impl Core {
             // The raw client replays it on every connection, and ends the session when it is refused.
             drop(raw.add_auth(scheme, auth));
         }
-        Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new() }))
+        let servers = settings.connect_string;
+        Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new(), servers }))
     }
 
     pub(crate) fn install(&self, session: &Arc<Session>) {
         self.session.send_replace(Some(Arc::clone(session)));
+        // Whoever replaces the servers from now on finds the session; what was replaced while it was opened is told
+        // here.
+        let servers = self.connect_string();
+        if servers != session.servers
+            && let Err(error) = session.raw.update_server_list(&servers)
+        {
+            self.report(Error::raw("set_connect_string", "", error));
+        }
     }
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {

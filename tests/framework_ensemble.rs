@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use common::{builder, expire, in_memory, simulated};
+use tokio::sync::Semaphore;
+use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, ErrorKind};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -212,6 +214,43 @@ fn servers_are_replaced_by_hand_within_the_same_chroot() {
             assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "set_connect_string"));
         }
         assert_eq!(zk.connect_string(), "three:3,four:4");
+        zk.close().await.unwrap();
+    });
+}
+
+/// Opens sessions only when it is let.
+#[derive(Debug)]
+struct Slow(NativeFactory, Arc<Semaphore>);
+
+#[async_trait]
+impl RawClientFactory for Slow {
+    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.0.validate(settings)
+    }
+
+    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, zk_curator_client::Error> {
+        self.1.acquire().await.unwrap().forget();
+        self.0.open(settings).await
+    }
+}
+
+#[test]
+fn servers_that_are_replaced_while_a_session_is_opened_are_not_forgotten() {
+    simulated(async {
+        let (server, names, _admin) = server().await;
+        let doors = Arc::new(Semaphore::new(0));
+        let factory = Slow(NativeFactory::new(Arc::new(names.clone())), Arc::clone(&doors));
+        let zk =
+            builder(&server).connect_string("gone.invalid:1").raw_client(Arc::new(factory)).build().unwrap();
+        let starting = tokio::spawn({
+            let zk = zk.clone();
+            async move { zk.start().await }
+        });
+        tokio::task::yield_now().await;
+        zk.set_connect_string("two:2").unwrap();
+        doors.add_permits(1);
+        starting.await.unwrap().unwrap();
+        assert!(names.asked().contains(&"two:2".to_owned()));
         zk.close().await.unwrap();
     });
 }

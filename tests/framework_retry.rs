@@ -261,7 +261,45 @@ fn curator_559_the_operations_of_a_scope_share_one_budget() {
         // A policy of its own is asked within the same budget.
         scoped.get_data("/a").retry(RetryNTimes::new(7, PAUSE)).await.unwrap_err();
         assert_eq!((refused.hits(), scope.retries()), (10, 7));
+        // Each with its own memory.
+        let remembers = Remembers::default();
+        let scope = RetryScope::new(remembers.clone());
+        let scoped = zk.with_retry_scope(&scope);
+        scoped.get_data("/a").await.unwrap_err();
+        scoped.get_data("/a").retry(RetryNTimes::new(4, PAUSE)).await.unwrap_err();
+        scoped.get_data("/a").await.unwrap_err();
+        assert_eq!((refused.hits(), scope.retries(), remembers.begun()), (10 + 4 + 2 + 1, 4, 1));
+        let zk = zk.with_retry(remembers.clone());
+        zk.get_data("/a").await.unwrap_err();
+        zk.get_data("/a").await.unwrap_err();
+        assert_eq!(remembers.begun(), 3, "one for each operation without a scope");
     });
+}
+
+/// Retries three times, by its own count.
+#[derive(Debug, Clone, Default)]
+struct Remembers {
+    begun: Arc<Mutex<u32>>,
+    left: Arc<Mutex<u32>>,
+}
+
+impl Remembers {
+    fn begun(&self) -> u32 {
+        *self.begun.lock().unwrap()
+    }
+}
+
+impl RetryPolicy for Remembers {
+    fn next_delay(&self, _: u32, _: Duration, _: &Error) -> Option<Duration> {
+        let mut left = self.left.lock().unwrap();
+        *left = left.checked_sub(1)?;
+        Some(PAUSE)
+    }
+
+    fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
+        *self.begun.lock().unwrap() += 1;
+        Some(Box::new(Self { left: Arc::new(Mutex::new(3)), ..Self::default() }))
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::{RetryPolicy, RetryScope};
+use super::RetryPolicy;
 use crate::error::{Error, ErrorKind};
 use crate::framework::Core;
 use crate::observe::metrics;
@@ -20,25 +20,39 @@ pub(crate) struct Budget<'a> {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) retries: u32,
-    pub(super) started: Instant,
-    /// The copy of a policy with a memory.
-    memory: Option<Box<dyn RetryPolicy>>,
+    started: Instant,
+    memory: Memory,
+}
+
+/// The copy of a policy with a memory, once that was asked for.
+#[derive(Debug, Default)]
+struct Memory(Option<Option<Box<dyn RetryPolicy>>>);
+
+impl Memory {
+    /// The policy to ask: `policy`, or its copy.
+    fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy) -> &'a dyn RetryPolicy {
+        self.0.get_or_insert_with(|| policy.begin()).as_deref().unwrap_or(policy)
+    }
 }
 
 impl Ledger {
-    pub(super) const fn new(started: Instant) -> Self {
-        Self { retries: 0, started, memory: None }
+    pub(super) fn new(started: Instant) -> Self {
+        Self { retries: 0, started, memory: Memory::default() }
     }
 
-    fn spend(&mut self, policy: &dyn RetryPolicy, error: &Error) -> Option<Duration> {
-        if self.retries == 0 {
-            self.memory = policy.begin();
-        }
-        let delay = self.memory.as_deref().unwrap_or(policy).next_delay(
-            self.retries,
-            self.started.elapsed(),
-            error,
-        )?;
+    /// `own` is a policy that is asked in place of `policy`, with its own memory, but within this budget.
+    fn spend(
+        &mut self,
+        policy: &dyn RetryPolicy,
+        own: Option<(&dyn RetryPolicy, &mut Memory)>,
+        error: &Error,
+    ) -> Option<Duration> {
+        let elapsed = self.started.elapsed();
+        let asked = match own {
+            Some((own, memory)) => memory.of(own),
+            None => self.memory.of(policy),
+        };
+        let delay = asked.next_delay(self.retries, elapsed, error)?;
         self.retries = self.retries.saturating_add(1);
         Some(delay)
     }
@@ -92,13 +106,13 @@ impl<'a> Budget<'a> {
     }
 
     fn next_delay(&mut self, error: &Error) -> Option<Duration> {
-        let scope = self.call.scope.as_ref();
-        let policy = self.call.retry.as_deref();
-        let policy =
-            policy.or_else(|| scope.map(RetryScope::policy)).unwrap_or_else(|| self.core.retry_policy());
-        match scope {
-            Some(scope) => scope.ledger().spend(policy, error),
-            None => self.own.spend(policy, error),
+        let own = self.call.retry.as_deref();
+        match &self.call.scope {
+            Some(scope) => {
+                let own = own.map(|own| (own, &mut self.own.memory));
+                scope.ledger().spend(scope.policy(), own, error)
+            }
+            None => self.own.spend(own.unwrap_or_else(|| self.core.retry_policy()), None, error),
         }
     }
 }
