@@ -60,12 +60,12 @@ use crate::state::ConnectionStatus;
 /// What a framework is and holds at one moment, for all its handles. Printable.
 ///
 /// ```text
-/// CONNECTED, session 0x1000a3f21 (timeout 10s), 1st of this framework, epoch 1
+/// Connected, session 0x1000a3f210000 (timeout 10s), number 1 of this framework, epoch 1
 /// servers zk1:2181,zk2:2181
-/// owns 1 node:
-///   /locks/orders/_c_…-lock-0000000007  token 0x2f, session 1
-/// waits on 1 watch:
-///   /locks/orders/_c_…-lock-0000000006  data
+/// owns 1:
+///   /locks/orders/_c_1f0c…-lock-0000000007  token 0x2f, session 1
+/// waits on 1:
+///   /locks/orders/_c_9b2e…-lock-0000000006  one-shot
 /// owes nothing
 /// ```
 #[derive(Debug, Clone)]

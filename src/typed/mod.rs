@@ -44,7 +44,8 @@ const READS_AT_ONCE: usize = 32;
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///
-/// **Nothing is sent until a future is awaited**, and every future is `Send + 'static`. Paths are those of the framework:
+/// **Nothing is sent until a future is awaited**, and every future is `Send + 'static`. Dropped, one that reads leaves
+/// nothing; one that writes may have written. Paths are those of the framework:
 /// within its namespace, subject to its schemas, compressed if it [compresses](crate::compression).
 #[must_use]
 pub struct Typed<T, C = Json> {
