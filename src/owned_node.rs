@@ -70,6 +70,7 @@ impl OwnedNode {
             zk: zk.clone(),
             session_id: session.raw.session().map(|session| session.id),
             path: zk.ns().strip(&created.path).to_owned(),
+            czxid: created.stat.czxid,
             token: FencingToken(created.stat.czxid),
             term: session.lost.child_token(),
             session,
@@ -122,6 +123,12 @@ impl OwnedNode {
     pub fn renew_ownership(&mut self) {
         let term = self.ownership.session.lost.child_token();
         std::mem::replace(&mut self.ownership.term, term).cancel();
+    }
+
+    /// Gives the node the fencing token of one that it takes the place of: whoever waits behind that one may have a
+    /// token between the two. Default: the transaction that created the node.
+    pub const fn keep_fencing_token(&mut self, token: FencingToken) {
+        self.ownership.token = token;
     }
 
     /// Deletes the node and waits for the answer.
@@ -196,8 +203,10 @@ pub struct Ownership {
     session: Arc<Session>,
     session_id: Option<SessionId>,
     path: String,
+    /// The transaction that created the node.
+    czxid: i64,
     token: FencingToken,
-    /// Cancelled when the session is over, or the node is given up.
+    /// Cancelled when the session is over, or the node is given up, or known to be gone.
     term: CancellationToken,
 }
 
@@ -208,7 +217,8 @@ impl Ownership {
         &self.path
     }
 
-    /// The fencing token: the transaction that created the node.
+    /// The fencing token: the transaction that created the node, unless it has
+    /// [kept another one](OwnedNode::keep_fencing_token).
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.token
@@ -243,10 +253,16 @@ impl Ownership {
     }
 
     /// Whether it is known here that the node is not ours any more: its session is over, or its guard has deleted it,
-    /// or begun to. What others do to the node is not known without asking the server: see [`Ownership::lost`].
+    /// or begun to. What others do to the node is not known until [`Ownership::lost`] or a
+    /// [fenced](Ownership::fenced) transaction has found it gone.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.term.is_cancelled()
+    }
+
+    /// The node is gone, whoever has deleted it.
+    pub(crate) fn give_up(&self) {
+        self.term.cancel();
     }
 
     /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
@@ -276,20 +292,25 @@ impl Ownership {
         tokio::select! {
             biased;
             () = self.term.cancelled() => {}
-            () = self.deleted_or(matches) => {}
+            gone = self.gone_or(matches) => if gone {
+                self.give_up();
+            }
         }
     }
 
-    async fn deleted_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
+    /// Waits until the node is gone, or, and then not `true`, its data match.
+    async fn gone_or(&self, matches: impl Fn(&[u8]) -> bool + Send) -> bool {
         let server_path = self.server_path();
         loop {
             match self.session.raw.get_data_watched(&server_path).await {
-                Ok((data, _)) if data.stat.czxid != self.token.0 || matches(&data.data) => return,
+                Ok((data, _)) if data.stat.czxid != self.czxid => return true,
+                Ok((data, _)) if matches(&data.data) => return false,
                 Ok((_, watch)) => match watch.await {
-                    Ok(event) if event.event_type != EventType::NodeDeleted => {}
-                    Ok(_) | Err(_) => return,
+                    Ok(event) if event.event_type == EventType::NodeDeleted => return true,
+                    // Changed, or the watch has been removed: look.
+                    Ok(_) | Err(_) => {}
                 },
-                Err(RawError::Refused(ErrorCode::NoNode)) => return,
+                Err(RawError::Refused(ErrorCode::NoNode)) => return true,
                 // However long the outage: it is the session that decides.
                 Err(error) if Error::raw("lost", "", error.clone()).is_retryable() => {
                     tokio::time::sleep(LOOK_AGAIN).await;

@@ -117,13 +117,16 @@ impl From<ZPath> for String {
 pub struct SequenceSuffix(i32);
 
 impl SequenceSuffix {
-    /// The number after the last occurrence of `tag` in `name`, if it has the server's form.
+    /// The number at the end of `name`, if it has the server's form and follows upon `tag`.
     #[must_use]
     pub fn after(name: &str, tag: &str) -> Option<Self> {
-        let digits = &name[name.rfind(tag)? + tag.len()..];
-        let number: i32 = digits.parse().ok()?;
-        // Only what the server would print: no plus sign, no missing or additional zeros.
-        (format!("{number:010}") == digits).then_some(Self(number))
+        // Negative numbers of ten digits take one more; with the sign, which a tag may end with as well.
+        [11, 10].into_iter().find_map(|length| {
+            let (before, digits) = name.split_at_checked(name.len().checked_sub(length)?)?;
+            let number: i32 = digits.parse().ok()?;
+            // Only what the server would print: no plus sign, no missing or additional zeros.
+            (before.ends_with(tag) && format!("{number:010}") == digits).then_some(Self(number))
+        })
     }
 
     /// The number.

@@ -162,3 +162,23 @@ fn owned_nodes_are_watched_fenced_and_deleted_within_the_namespace() {
         assert_eq!(node.delete().await.unwrap_err().path(), "/n-0000000001");
     });
 }
+
+/// The nodes of one framework, by whatever handle they were created.
+#[test]
+fn a_transaction_is_fenced_by_nodes_of_several_namespaces() {
+    simulated(async {
+        let (server, zk) = in_namespace("one").await;
+        let two = zk.using_namespace("two").unwrap();
+        let ephemeral = |zk: &CuratorFramework| zk.create("/me").mode(CreateMode::Ephemeral).owned();
+        let mine = ephemeral(&zk).await.unwrap();
+        let other = ephemeral(&two).await.unwrap();
+        let write = |at: &str| mine.ownership().fenced().fenced_by(other.ownership()).create(at, "").commit();
+        write("/a").await.unwrap();
+        assert!(server.probe().exists("/one/a"));
+        // The node of the same path in the namespace of the transaction does not stand for it.
+        two.delete("/me").await.unwrap();
+        let error = write("/b").await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::OwnershipLost, "/me"));
+        assert!(other.ownership().is_over() && !mine.ownership().is_over());
+    });
+}

@@ -107,8 +107,7 @@ impl Transaction {
     async fn run(mut self) -> Result<Vec<OpResult>> {
         // The first operations, which the caller does not see.
         let namespace = self.target.zk.ns().clone();
-        let checks =
-            self.fences.iter().map(|fence| Op::Check { path: namespace.apply(fence.path()), version: None });
+        let checks = self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: None });
         let mut ops: Vec<_> = checks.collect();
         for op in std::mem::take(&mut self.ops) {
             ops.push(op.resolve(&self.target)?);
@@ -152,6 +151,7 @@ impl Transaction {
         match error {
             RawError::TransactionFailed { index, code } if index < fenced => {
                 if code == ErrorCode::NoNode {
+                    self.fences[index].give_up();
                     self.ownership_lost(&self.fences[index])
                 } else {
                     self.target.error(RawError::Refused(code))
