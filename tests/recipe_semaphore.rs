@@ -9,7 +9,7 @@ use common::{assert_clean_after_close, connected, expire, in_memory, once, simul
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease};
 use zk_curator_testing::{TestServer, Verdict};
 
@@ -268,6 +268,58 @@ fn one_whose_session_is_lost_while_it_waits_begins_anew() {
         held.release().await.unwrap();
         let lease = waiting.await.unwrap().pop().unwrap();
         assert!(server.probe().exists(lease.path()));
+    });
+}
+
+/// It goes on in the next session, where it has no turn any more: two that wait at once would wait for each other.
+#[test]
+fn one_whose_session_is_lost_between_its_turn_and_its_lease_does_not_wait_beside_the_next() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (one, two) = (connected(&server).await, connected(&server).await);
+        let held = semaphore(&zk, 1).acquire().await.unwrap();
+        let late = server
+            .rule(|request| {
+                let is_lease =
+                    request.is(OpCode::Create2) && request.path().is_some_and(|path| path.contains("lease-"));
+                if is_lease { Verdict::Delay(Duration::from_secs(3)) } else { Verdict::Pass }
+            })
+            .times(1);
+        let unlucky = semaphore(&one, 1);
+        let unlucky = tokio::spawn(async move { unlucky.acquire().await.unwrap() });
+        until(&server, |_| late.hits() == 1).await;
+        expire(&server, &one).await;
+        until(&server, |probe| probe.children(LEASES).len() == 2).await;
+        let next = semaphore(&two, 1);
+        let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+        until(&server, |probe| probe.children(LOCKS).len() == 2 || probe.children(LEASES).len() == 3).await;
+        held.release().await.unwrap();
+        for waiting in [unlucky, next] {
+            let lease = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
+            lease.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn many_leases_are_created_a_few_at_a_time() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let semaphore = semaphore(&zk, 300);
+        assert_eq!(semaphore.acquire_many(300).await.unwrap().len(), 300);
+        until(&server, |probe| probe.children(LEASES).is_empty()).await;
+        let refused = server
+            .rule(|request| match request.is_create_under(LEASES) {
+                true => Verdict::Refuse(ErrorCode::NoAuth),
+                false => Verdict::Pass,
+            })
+            .times(1);
+        let before = server.probe().requests(OpCode::Create2);
+        let Err(Error::Framework(error)) = semaphore.acquire_many(300).await else { panic!("acquired") };
+        assert_eq!((error.kind(), refused.hits()), (ErrorKind::NoAuth, 1));
+        until(&server, |probe| probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()).await;
+        let sent = server.probe().requests(OpCode::Create2) - before;
+        assert!(sent < 100, "{sent} creates although the first was refused");
     });
 }
 

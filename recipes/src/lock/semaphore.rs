@@ -1,7 +1,8 @@
 use std::future::{Future, IntoFuture};
 
 use bytes::Bytes;
-use futures_util::future::{join, try_join_all};
+use futures_util::future::join;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
@@ -10,6 +11,9 @@ use super::queue_lock::participants;
 use super::{Error, Guard, Participant, tag, with_guard};
 use crate::contender::{Contender, child};
 use crate::order::Rule;
+
+/// How many leases are created at a time.
+const CREATES_AT_ONCE: usize = 64;
 
 /// A counting semaphore: at most so many leases at a time, granted in the order of arrival.
 ///
@@ -182,6 +186,10 @@ impl InterProcessSemaphore {
                 }
                 created?
             };
+            if !turn.node().is_ours() {
+                // The leases are of the next session. To wait with them without a turn would be in the way of whoever has it.
+                continue;
+            }
             if let Some(leases) = self.granted(&paths, leases, listing).await? {
                 return Ok(leases);
             }
@@ -246,7 +254,7 @@ impl InterProcessSemaphore {
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let paths = self.paths("participants", 0)?;
-        participants(&self.zk, &paths.leases, is_lease).await
+        participants(&self.zk, &paths.leases, tag::LEASE).await
     }
 
     /// Waits until the leases are granted, under our turn; `None` if they are gone.
@@ -290,9 +298,10 @@ impl InterProcessSemaphore {
                 .data(self.label.clone())
                 .owned()
         };
-        let creates = try_join_all((0..count).map(|_| create().into_future()));
+        let creates = (0..count).map(|_| create().into_future());
+        let creates = stream::iter(creates).buffered(CREATES_AT_ONCE).try_collect();
         let (leases, listing) = join(creates, self.list(paths, watched)).await;
-        let (leases, listing) = (leases?, listing?);
+        let (leases, listing): (Vec<_>, _) = (leases?, listing?);
         // Something went wrong on the way, and the listing was made before the last create.
         let listing = if listing.has(&leases) { listing } else { self.list(paths, watched).await? };
         Ok((leases, listing))
