@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ struct Ledger {
     inside: Vec<Entry>,
     /// Nodes that were taken away by force: their owners cannot know it as soon as the server does.
     forced: Vec<String>,
+    /// The nodes that somebody has entered with.
+    entered: HashSet<String>,
     writes: Vec<FencingToken>,
     granted: usize,
     turned: usize,
@@ -115,7 +118,17 @@ impl Ledger {
             Role::Reader => inside.contains(&Role::Writer),
             Role::Lease => inside.len() >= LEASES as usize,
         };
-        assert!(!excluded, "seed {seed}: {:?} together with {inside:?}", entry.role);
+        // What is passed on within a process is held on to, as by the one before: nobody there may know yet that it is
+        // lost.
+        let passed_on = !self.entered.insert(entry.held.path().to_owned());
+        let held_on = passed_on && self.forced.iter().any(|path| path == entry.held.path());
+        assert!(
+            !excluded || held_on,
+            "seed {seed}: {:?} {:?} together with {inside:?}, of {:?}",
+            entry.role,
+            entry.held,
+            self.inside.iter().map(|other| &other.held).collect::<Vec<_>>()
+        );
         self.inside.push(entry);
     }
 

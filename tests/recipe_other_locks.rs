@@ -305,6 +305,81 @@ fn a_lock_that_is_lost_is_not_passed_on() {
     });
 }
 
+/// An operator has deleted the node of a process that seems stuck, and somebody else holds the lock by now.
+#[test]
+fn a_lock_that_is_known_to_be_deleted_is_neither_passed_on_nor_entered_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let passing = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
+        let again = ReentrantMutex::new(&zk, "/locks/again");
+        for by_transaction in [false, true] {
+            let first = passing.acquire().await.unwrap();
+            let outer = again.acquire("me").await.unwrap();
+            for path in [first.path(), outer.path()] {
+                zk.delete(path).await.unwrap();
+            }
+            let foreign = InterProcessMutex::new(&other, LOCK).acquire().await.unwrap();
+            if by_transaction {
+                for fenced in [first.fenced(), outer.fenced()] {
+                    let error = fenced.create("/x", "").commit().await.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::OwnershipLost);
+                }
+            } else {
+                first.lost().await;
+                outer.lost().await;
+            }
+            let mut next = Box::pin(passing.acquire());
+            assert!(futures_util::poll!(&mut next).is_pending());
+            drop(first);
+            assert!(timeout(Duration::from_secs(5), &mut next).await.is_err(), "two hold the lock");
+            let inner = again.acquire("me").await.unwrap();
+            assert_ne!(inner.path(), outer.path());
+            drop((inner, outer));
+            foreign.release().await.unwrap();
+            next.await.unwrap().release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_reentrant_lock_runs_a_body_and_says_who_holds() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let lock = ReentrantMutex::new(&zk, LOCK).label("me");
+        let outer = lock.acquire("job").await.unwrap();
+        let body = |held: zk_curator::Ownership| async move { held.path().to_owned() };
+        assert_eq!(lock.with("job", body).await.unwrap(), outer.path());
+        assert!(server.probe().exists(outer.path()));
+        let holders = lock.participants().await.unwrap();
+        assert_eq!((holders.len(), &holders[0].label[..]), (1, &b"me"[..]));
+        outer.release().await.unwrap();
+        lock.with("job", |_| async {}).await.unwrap();
+        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+    });
+}
+
+/// By any name whatsoever a lock is granted, or refused with an error: it does not go round and round.
+#[test]
+fn a_lock_of_an_odd_name_is_granted_and_one_of_several_components_is_refused() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let lock = InterProcessMutex::new(&zk, LOCK);
+        for name in ["", "0", "lock-1", "-", "00000"] {
+            let lock = lock.clone().lock_name(name);
+            let guard = timeout(Duration::from_secs(5), lock.acquire()).await.unwrap().unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{name:?}");
+            guard.release().await.unwrap();
+        }
+        for name in ["a/b", "/", "a/"] {
+            let refused =
+                timeout(Duration::from_secs(5), lock.clone().lock_name(name).acquire()).await.unwrap();
+            assert!(matches!(refused, Err(Error::InvalidName { .. })), "{name:?}: {refused:?}");
+        }
+        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+    });
+}
+
 /// kazoo's `Lock` names its nodes `<hex>__lock__<number>`, and counts ours with `extra_lock_patterns=["-lock-"]`.
 #[test]
 fn nodes_of_other_names_count_when_they_are_said_to() {

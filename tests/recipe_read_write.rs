@@ -178,13 +178,17 @@ fn curator_621_a_downgrade_lets_readers_in_and_no_writer() {
         let token = holder.fencing_token();
         let behind = writer(&server, &other).await;
         let reading = holder.downgrade().await.unwrap();
-        assert!(reading.fencing_token() > token);
+        assert_eq!(reading.fencing_token(), token);
         // The writer is woken, looks, and waits for the reader.
         until(&server, |probe| probe.watches().iter().any(|watch| watch.path == reading.path())).await;
         assert!(!behind.is_finished());
         reading.fenced().create("/written", "").commit().await.unwrap();
+        // Nobody has deleted the node: it is not its token that tells.
+        assert!(futures_util::poll!(Box::pin(reading.lost())).is_pending());
         reading.release().await.unwrap();
-        drop(behind.await.unwrap().unwrap());
+        let behind = behind.await.unwrap().unwrap();
+        // Its node is older than that of the reader.
+        assert!(behind.fencing_token() > token);
     });
 }
 
@@ -283,6 +287,21 @@ fn curator_307_a_reader_whose_session_is_lost_enters_the_queue_anew() {
             .await;
         holder.release().await.unwrap();
         drop(waiting.await.unwrap().unwrap());
+    });
+}
+
+/// The node of a writer that has become a reader is younger than its number.
+#[test]
+fn a_reader_that_was_a_writer_comes_first_among_the_participants() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let holder = lock(&zk).write_lock().acquire().await.unwrap();
+        let _writer = writer(&server, &zk).await;
+        let _reader = reader(&server, &zk).await;
+        let reading = holder.downgrade().await.unwrap();
+        let readers = lock(&zk).read_lock().participants().await.unwrap();
+        assert_eq!(readers.len(), 2);
+        assert_eq!(readers[0].path, reading.path());
     });
 }
 

@@ -116,6 +116,63 @@ fn every_acknowledgement_gives_the_grace_time_anew() {
     });
 }
 
+/// Nobody asks twice: the work takes still longer.
+#[test]
+fn a_holder_may_acknowledge_again_and_again() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let lock = RevocableReadWriteLock::new(&zk, LOCK);
+        let guard = lock.write_lock().acquire().await.unwrap();
+        let path = guard.path().to_owned();
+        let revoker = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
+        guard.revoked().await;
+        for _ in 0..5 {
+            sleep(GRACE * 8 / 10).await;
+            guard.acknowledge().await.unwrap();
+        }
+        sleep(GRACE * 8 / 10).await;
+        guard.release().await.unwrap();
+        assert_eq!(revoker.await.unwrap().unwrap(), Revoked::Released);
+    });
+}
+
+/// What the holder has told one who gave up does not hold for the next one.
+#[test]
+fn a_later_revoker_asks_again() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let lock = RevocableReadWriteLock::new(&zk, LOCK);
+        let guard = lock.write_lock().acquire().await.unwrap();
+        let mut first = Box::pin(lock.revoke(guard.path(), GRACE));
+        assert!(timeout(GRACE / 2, &mut first).await.is_err());
+        guard.revoked().await;
+        guard.acknowledge().await.unwrap();
+        drop(first);
+        sleep(GRACE * 3).await;
+        let (lock, path) = (lock.clone(), guard.path().to_owned());
+        let second = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
+        timeout(GRACE / 2, guard.revoked()).await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(second.await.unwrap().unwrap(), Revoked::Released);
+    });
+}
+
+/// A wrong path would lose its data, and then its node.
+#[test]
+fn what_is_no_node_of_the_lock_is_not_touched() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let lock = RevocableReadWriteLock::new(&zk, LOCK);
+        for path in [LOCK, "/config", "/locks/report/notes", "/locks/report-read-0000000000"] {
+            zk.create(path).creating_parents().data("precious").await.unwrap();
+            let refused = lock.revoke(path, Duration::ZERO).await;
+            assert!(matches!(refused, Err(Error::NotOfThisLock { .. })), "{refused:?}");
+            assert_eq!(server.probe().data(path).unwrap(), "precious");
+            zk.delete(path).deleting_children().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_waiter_that_is_removed_enters_anew_and_does_not_hold_without_a_node() {
     simulated(async {

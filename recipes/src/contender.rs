@@ -148,7 +148,6 @@ impl<'a> Contender<'a> {
     async fn gone(&mut self, on: &str, ahead: Option<&str>) -> Result<Gone, Error> {
         let session_lost = self.node.ownership().session_lost();
         let own = self.rule.can_be_removed.then(|| self.node.name());
-        // Events come in the order of the changes: if our own node went first, that is seen first.
         let names: Vec<&str> = own.into_iter().chain([on]).chain(ahead).collect();
         let gone = tokio::select! {
             biased;

@@ -42,11 +42,6 @@ impl Rule {
             .iter()
             .find_map(|blocker| Some((SequenceSuffix::after(name, &blocker.tag)?, blocker, name)))
     }
-
-    /// Whether a node takes part as ours do.
-    pub(crate) fn is_peer(&self, name: &str) -> bool {
-        SequenceSuffix::after(name, &self.tag).is_some()
-    }
 }
 
 /// A contender's name, and its place: lower came first. Either all places are sequence numbers, or all are the
@@ -101,13 +96,18 @@ pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> O
         }
         placed.push((number, name));
     }
-    let given_in_order = placed.iter().all(|(number, _)| (0..i64::from(i32::MAX)).contains(number));
+    let given_in_order = placed.iter().all(|(number, _)| is_in_order(*number));
     let like_ours = placed.iter().filter(|(number, _)| Some(*number) == own).count();
     if given_in_order && like_ours <= 1 {
         Order::BySequence(placed)
     } else {
         Order::ByCreation(placed.into_iter().map(|(_, name)| name).collect())
     }
+}
+
+/// Whether a number tells who came first: those that a server gives before it runs out of them.
+pub(crate) fn is_in_order(number: i64) -> bool {
+    (0..i64::from(i32::MAX)).contains(&number)
 }
 
 /// Judges `me` among the contenders, which need not be sorted.
@@ -128,8 +128,9 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
         return Verdict::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
-    // What may be replaced has to be looked after when it is gone, whatever was known before.
-    let next = ahead.is_none() && !replaced;
+    // What may be replaced has to be looked after when it is gone, whatever was known before; and we have to look after
+    // ourselves, if others may have removed us: after a reconnect the events do not come in the order of the changes.
+    let next = ahead.is_none() && !replaced && !rule.can_be_removed;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
     Verdict::Wait { on, ahead, next }
 }

@@ -64,7 +64,7 @@ impl<K> Guard<K> {
     }
 
     /// Answers a request to let go: it was heard, and will take a while. Whoever waits in
-    /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace time anew.
+    /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace time anew, every time.
     /// Without a request nothing happens.
     ///
     /// # Errors
@@ -116,12 +116,20 @@ where
     F: FnOnce(Ownership) -> Fut,
     Fut: Future,
 {
-    let output = tokio::select! {
-        biased;
-        () = guard.lost() => return Err(Error::Lost),
-        output = body(guard.ownership().clone()) => output,
-    };
+    let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
     after_work(guard.release().await, output)
+}
+
+/// Runs `body` as long as a lock is not `lost`.
+pub(super) async fn while_held<T>(
+    lost: impl Future<Output = ()>,
+    body: impl Future<Output = T>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        () = lost => Err(Error::Lost),
+        output = body => Ok(output),
+    }
 }
 
 /// What came of work under a lock, by how the release went.

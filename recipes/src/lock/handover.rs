@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use zk_curator::op::Transaction;
 use zk_curator::{FencingToken, Ownership};
 
-use super::{Error, InterProcessMutex, MutexGuard, after_work};
+use super::{Error, InterProcessMutex, MutexGuard, after_work, while_held};
 
 /// An [`InterProcessMutex`] that many tasks of one process contend for: they pass it on among themselves, without a
 /// request, up to so many times in a row; then it is released, and others get their turn.
@@ -159,11 +159,7 @@ impl HandoverMutex {
         Fut: Future,
     {
         let guard = self.acquire().await?;
-        let output = tokio::select! {
-            biased;
-            () = guard.lost() => return Err(Error::Lost),
-            output = body(guard.ownership().clone()) => output,
-        };
+        let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
         after_work(guard.release().await, output)
     }
 

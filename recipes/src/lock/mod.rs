@@ -25,7 +25,7 @@ mod revocation;
 mod semaphore;
 
 pub use guard::{Any, Guard, Unchanged};
-use guard::{after_work, with_guard};
+use guard::{after_work, while_held, with_guard};
 pub use handover::{HandoverGuard, HandoverMutex};
 pub use interface::InterProcessLock;
 pub use multi::{InterProcessMultiLock, MultiGuard};
@@ -79,6 +79,20 @@ pub enum Error {
     NotACount {
         /// Its path.
         path: String,
+    },
+    /// The name of the nodes of a lock has a slash in it.
+    #[error("{name:?} is no name for the nodes of a lock")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// Not the path of a node that holds this lock or waits for it.
+    #[error("{node} is no node of the lock {lock}")]
+    NotOfThisLock {
+        /// The path that was given.
+        node: String,
+        /// The path of the lock.
+        lock: String,
     },
     /// A lock is given twice: it would wait for itself.
     #[error("the lock {path} is given twice")]

@@ -7,7 +7,7 @@ use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::guard::Any;
-use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work};
+use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work, while_held};
 
 /// Several locks as one: all are held, or none.
 ///
@@ -142,11 +142,7 @@ impl InterProcessMultiLock {
     {
         let guard = self.acquire().await?;
         let held = guard.guards().map(|guard| guard.ownership().clone()).collect();
-        let output = tokio::select! {
-            biased;
-            () = guard.lost() => return Err(Error::Lost),
-            output = body(held) => output,
-        };
+        let output = while_held(guard.lost(), body(held)).await?;
         after_work(guard.release().await, output)
     }
 }

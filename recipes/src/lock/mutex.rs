@@ -90,7 +90,7 @@ impl InterProcessMutex {
     }
 
     /// The part of the names of our nodes between the protection and the number: Curator's `lockName`. All that
-    /// contend for the lock must have the same. Default: `lock-`.
+    /// contend for the lock must have the same. One with a slash is refused when the lock is used. Default: `lock-`.
     #[must_use]
     pub fn lock_name(mut self, name: impl Into<String>) -> Self {
         let extra = self.rule.waits_for.split_off(1);

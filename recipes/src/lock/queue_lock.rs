@@ -2,12 +2,12 @@ use std::fmt;
 use std::future::Future;
 
 use bytes::Bytes;
-use zk_curator::path::ZPath;
+use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
 use super::{Error, Guard, with_guard};
 use crate::contender::{Contender, child};
-use crate::order::Rule;
+use crate::order::{self, Rule};
 
 /// A lock whose holders and waiters are nodes in one queue. Cheap to clone. `K` says what kind of lock it is:
 /// [`InterProcessMutex`](super::InterProcessMutex), [`ReadLock`](super::ReadLock), [`WriteLock`](super::WriteLock).
@@ -37,8 +37,9 @@ impl<K: Clone> QueueLock<K> {
     /// Acquires the lock, however long it takes. Compose with `tokio::time::timeout`.
     ///
     /// # Errors
-    /// [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy
-    /// allows. Nothing stays behind.
+    /// * [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy
+    ///   allows. Nothing stays behind.
+    /// * [`Error::InvalidName`] when the [lock name](super::InterProcessMutex::lock_name) has a slash in it.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
@@ -84,7 +85,8 @@ impl<K: Clone> QueueLock<K> {
     }
 
     /// Who holds the lock, first, and who waits, in their order; those of Java's Curator too. Of a read lock the
-    /// readers, of a write lock the writers.
+    /// readers, of a write lock the writers; of a mutex not those of
+    /// [other patterns](super::InterProcessMutex::extra_lock_patterns).
     ///
     /// # Errors
     /// As every read of the framework. A lock that nobody has used yet has no participants.
@@ -92,10 +94,13 @@ impl<K: Clone> QueueLock<K> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        participants(&self.zk, &self.parent("participants")?, |name| self.rule.is_peer(name)).await
+        participants(&self.zk, &self.parent("participants")?, &self.rule.tag).await
     }
 
     fn parent(&self, operation: &'static str) -> Result<ZPath, Error> {
+        if self.rule.tag.contains('/') {
+            return Err(Error::InvalidName { name: self.rule.tag.to_string() });
+        }
         Ok(ZPath::for_operation(operation, self.path.as_str())?)
     }
 
@@ -125,23 +130,28 @@ pub struct Participant {
     pub path: String,
     /// What it says of itself: the data of its node. Java's Curator writes its address by default.
     pub label: Bytes,
-    /// The fencing token it has, or will have when it holds the lock.
+    /// The transaction that created its node: the fencing token it has, or will have when it holds the lock. Only a
+    /// [reader that was a writer](super::WriteGuard::downgrade) has a lower one.
     pub fencing_token: FencingToken,
 }
 
-/// The children with certain names, in the order of their creation.
+/// The children with a tag, in their order.
 pub(super) async fn participants(
     zk: &CuratorFramework,
     parent: &ZPath,
-    counts: impl Fn(&str) -> bool,
+    tag: &str,
 ) -> Result<Vec<Participant>, Error> {
     let children = match zk.children(parent.as_str()).await {
         Ok(children) => children,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
+    let numbered = |name: String| Some((i64::from(SequenceSuffix::after(&name, tag)?.get()), name));
+    let mut contenders: Vec<_> = children.into_iter().filter_map(numbered).collect();
+    contenders.sort_unstable();
+    let numbers_tell = contenders.iter().all(|(number, _)| order::is_in_order(*number));
     let mut participants = Vec::new();
-    for name in children.iter().filter(|name| counts(name)) {
+    for (_, name) in &contenders {
         let path = child(parent, name);
         match zk.get_data(path.as_str()).with_stat().await {
             Ok((label, stat)) => {
@@ -153,7 +163,8 @@ pub(super) async fn participants(
             Err(error) => return Err(error.into()),
         }
     }
-    // The order of the creates, which is that of the numbers as long as those are in order.
-    participants.sort_unstable_by_key(|participant| participant.fencing_token);
+    if !numbers_tell {
+        participants.sort_unstable_by_key(|participant| participant.fencing_token);
+    }
     Ok(participants)
 }

@@ -29,7 +29,8 @@ const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
 ///
 /// # Guarantees
 /// Those of [`InterProcessMutex`](super::InterProcessMutex), for writers among each other, and between writers and
-/// readers.
+/// readers. A writer of Java's Curator before 5.5 that goes on as a reader lets the next writer in, of whatever
+/// process (CURATOR-621).
 ///
 /// # Assumptions, connection loss, cancel safety
 /// As of [`InterProcessMutex`](super::InterProcessMutex).
@@ -140,6 +141,15 @@ impl InterProcessReadWriteLock {
         self.side(self.tags.write, waits_for, Write(self.clone()))
     }
 
+    /// Whether this may be the path of a reader's or a writer's node.
+    pub(super) fn is_node(&self, node: &str) -> bool {
+        let tags = [self.tags.read, self.tags.write];
+        node.rsplit_once('/').is_some_and(|(parent, name)| {
+            parent == self.path.trim_end_matches('/')
+                && tags.iter().any(|tag| SequenceSuffix::after(name, tag).is_some())
+        })
+    }
+
     fn side<K>(&self, tag: &'static str, waits_for: Vec<Blocker>, kind: K) -> QueueLock<K> {
         QueueLock {
             zk: self.zk.clone(),
@@ -161,7 +171,8 @@ impl WriteGuard {
     /// Goes on as a reader, without letting another writer in between: a read node with the number of the write node
     /// is created, then the write node is deleted in the background (Curator's layout, CURATOR-621).
     ///
-    /// The new guard has a new, higher fencing token. One flight.
+    /// The new guard keeps the fencing token: a writer that waits already has a higher one, but perhaps not higher than
+    /// that of the new node. One flight.
     ///
     /// # Errors
     /// [`Unchanged`], with the guard, and
@@ -187,7 +198,7 @@ impl WriteGuard {
             return Err(Error::SequenceExhausted);
         };
         let name = format!("{}{number:010}", lock.tags.read);
-        let (node, siblings) = self
+        let (mut node, siblings) = self
             .zk
             .create(child(&lock.parent("downgrade")?, &name))
             .mode(CreateMode::Ephemeral)
@@ -197,6 +208,7 @@ impl WriteGuard {
             .await
             .map_err(lost_with_the_parent)?;
         self.still_held(&node, &siblings)?;
+        node.keep_fencing_token(self.fencing_token());
         Ok(node)
     }
 }

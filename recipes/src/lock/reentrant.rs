@@ -1,13 +1,14 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, Ownership};
 
-use super::{Error, InterProcessMutex, MutexGuard};
+use super::{Error, InterProcessMutex, MutexGuard, Participant, after_work, while_held};
 
 /// An [`InterProcessMutex`] that its owner can acquire again: for ports from Java, where a thread is the owner. Tasks
 /// have no identity, so the owner is a value that you choose: an id of a request, of a job, of an actor.
@@ -106,6 +107,39 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         *held = Arc::downgrade(&guard);
         drop(held);
         Ok(Some(ReentrantGuard { guard, entry }))
+    }
+
+    /// Acquires the lock for an owner, runs `body`, and releases the lock on every way out, if the owner does not hold it
+    /// besides: as [`QueueLock::with`](super::QueueLock::with).
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
+    /// * As [`acquire`](Self::acquire); then `body` did not run.
+    ///
+    /// # Panics
+    /// When `body` does; the lock is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body` and releases the lock in the background.
+    pub async fn with<F, Fut>(&self, owner: O, body: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Ownership) -> Fut,
+        Fut: Future,
+    {
+        let guard = self.acquire(owner).await?;
+        let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
+        after_work(guard.release().await, output)
+    }
+
+    /// Who holds the lock, first, and who waits: as [`QueueLock::participants`](super::QueueLock::participants).
+    ///
+    /// # Errors
+    /// As every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.lock.participants().await
     }
 
     fn entry(&self, owner: O) -> (Entry<O>, Slot) {

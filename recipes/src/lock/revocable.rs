@@ -29,7 +29,7 @@ use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
 ///
 /// # Guarantees
 /// Those of [`InterProcessReadWriteLock`]; a waiter watches its own node too (one more request in the same flight),
-/// and is not granted a lock by a node that is gone.
+/// and lists the queue again when its turn comes, so that it is not granted a lock by a node that is gone.
 ///
 /// # Assumptions
 /// Only locks and revokers write here. A holder that does not listen to [`lost()`](super::Guard::lost) goes on
@@ -73,7 +73,7 @@ pub struct RevocableReadWriteLock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revoked {
-    /// Its owner released it, or its session ended, or it was gone before.
+    /// Its owner released it, or its session ended, or it was gone before, or somebody else has removed it.
     Released,
     /// It was removed by force when the grace time was over.
     Removed,
@@ -115,12 +115,17 @@ impl RevocableReadWriteLock {
     /// its node, see [`Participant`](super::Participant). A grace time of zero removes it at once.
     ///
     /// # Errors
-    /// As a read, a write and a delete of the framework, among them `NoAuth`. The owner may have been asked.
+    /// * [`Error::NotOfThisLock`] when `node` cannot be a node of this lock; nothing is sent.
+    /// * As a read, a write and a delete of the framework, among them `NoAuth`. The owner may have been asked.
     ///
     /// # Cancel safety
     /// The owner may have been asked; nothing is removed after the future is dropped, unless the delete was sent.
     pub async fn revoke(&self, node: &str, grace: Duration) -> Result<Revoked, Error> {
+        if !self.lock.is_node(node) {
+            return Err(Error::NotOfThisLock { node: node.to_owned(), lock: self.path().to_owned() });
+        }
         let mut deadline = None;
+        let mut asked = false;
         let mut seen = None;
         let mut removing = false;
         loop {
@@ -132,14 +137,18 @@ impl RevocableReadWriteLock {
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Revoked::ended(removing)),
                 Err(error) => return Err(error.into()),
             };
-            let heard = data == revocation::UNLOCKING;
+            // What was answered to somebody else, before us, is no answer to us.
+            let heard = asked && data == revocation::UNLOCKING;
+            asked |= revocation::is_request(&data);
             if !heard && !revocation::is_request(&data) {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
-                    Ok(_) => debug!(node, "asked to let go"),
-                    // It was changed or is gone, or perhaps we have changed it: look.
-                    Err(error)
-                        if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode)
-                            || error.may_have_applied() => {}
+                    Ok(_) => {
+                        debug!(node, "asked to let go");
+                        asked = true;
+                    }
+                    Err(error) if error.may_have_applied() => asked = true,
+                    // It was changed, or is gone: look.
+                    Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
                     Err(error) => return Err(error.into()),
                 }
                 continue;

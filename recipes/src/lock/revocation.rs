@@ -34,15 +34,15 @@ pub(super) fn is_request(data: &[u8]) -> bool {
     data == REVOKE || data == UNLOCK
 }
 
-/// Answers a request, if there is one.
+/// Answers a request, if there is one, and be it once more.
 pub(super) async fn acknowledge(zk: &CuratorFramework, node: &str) -> Result<(), Error> {
     loop {
         let (data, stat) = zk.get_data(node).with_stat().await?;
-        if !is_request(&data) {
+        if !is_request(&data) && data != UNLOCKING {
             return Ok(());
         }
         match zk.set_data(node, UNLOCKING).version(stat.version).await {
-            // Asked once more in between.
+            // Asked once more in between, or our own answer was lost.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
             answer => return answer.map(drop),
         }
