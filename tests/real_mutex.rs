@@ -105,11 +105,12 @@ fn a_waiter_survives_a_crash_and_restart_of_the_server() {
 
 #[test]
 fn a_holder_whose_process_dies_is_succeeded_and_fenced_off() {
-    // The runtime of the one that dies: when it is shut down, its connection ends without a farewell.
-    let mortal = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     real_time(async {
         let name = "a_holder_whose_process_dies_is_succeeded_and_fenced_off";
         let Some(zookeeper) = real::or_skip(name).await else { return };
+        // The runtime of the one that dies: when it is shut down, its connection ends without a farewell.
+        let mortal =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let zookeeper = Arc::new(zookeeper);
         let zk = connected(&zookeeper).await;
         zk.create("/guarded").await.unwrap();
