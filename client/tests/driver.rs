@@ -334,3 +334,18 @@ fn garbage_ends_the_connection_and_the_client_tries_again() {
         assert!(is_connected(zk.state()));
     });
 }
+
+#[test]
+fn a_runtime_that_ends_before_the_client_has_begun_leaves_nobody_waiting() {
+    let (builder, _peers) = stage(1024);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let zk = runtime.block_on(async { builder.connect().unwrap() });
+    let (before, states) = (zk.exists("/a"), zk.states());
+    drop(runtime);
+    simulated(async {
+        assert_eq!(before.await, Err(Error::Closed { sent: true }));
+        assert_eq!(history(states).await.last(), Some(&SessionState::Closed));
+        assert_eq!(zk.exists("/a").await, Err(Error::Closed { sent: false }));
+        assert_eq!(zk.close().await, Ok(()));
+    });
+}

@@ -25,14 +25,20 @@ type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
 /// The only loop with I/O: feeds the machine and performs its effects until it is done.
-pub(crate) async fn run_driver(
-    mut machine: Machine,
+pub(crate) fn run_driver(
+    machine: Machine,
     connector: Arc<dyn Connector>,
     desk: Arc<Desk>,
     states: Arc<StateHub>,
-) {
+) -> impl Future<Output = ()> + Send {
+    // Here already: a runtime that is shut down drops tasks that it has never polled.
+    let ended = EndedOnDrop { states, desk: Arc::clone(&desk) };
+    drive(machine, connector, desk, ended)
+}
+
+async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<Desk>, ended: EndedOnDrop) {
     // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
-    let _ended = EndedOnDrop { states, desk: Arc::clone(&desk) };
+    let _ended = ended;
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
