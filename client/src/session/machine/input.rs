@@ -205,7 +205,7 @@ impl Machine {
         }
         let Submission { opcode, reply, watch } = match request.what {
             Sent::Request(submission) => submission,
-            Sent::Removal => return,
+            Sent::Removal => return self.detach_if_done(),
             Sent::Close => {
                 if self.farewell.is_some() {
                     return self.end_farewell(&Ok(()));
@@ -234,6 +234,8 @@ impl Machine {
                 self.remove_watches(&path, remove, now);
             }
             Some(WatchEffect::Remove(watcher_type, path)) if error.is_none() => {
+                // As with events: whoever hears of the end finds the answers that came before it.
+                self.deliver();
                 self.watches.removed(&path, watcher_type);
             }
             _ => {}

@@ -294,6 +294,7 @@ impl Machine {
                 self.answers.push(queued.submission.reply, Err(Error::NotConnected));
             }
         }
+        self.detach_if_done();
         match self.phase {
             Phase::Waiting { until } if until <= now => {
                 let host = self.hosts.attempt(now);

@@ -69,6 +69,37 @@ fn detaching_waits_for_the_answers_and_sends_no_farewell() {
 }
 
 #[test]
+fn detaching_waits_no_longer_than_for_the_last_answer_of_whatever_kind() {
+    // The removal of a watch that nobody waits for.
+    let mut rig = Rig::connected();
+    let (answer, watch) = rig.watched(WatchPlan::Data, "/w");
+    rig.reply(1, 1, Ok(Response::Data(DataResponse::default())));
+    assert!(now(answer).is_ok());
+    drop(watch);
+    rig.command(Command::ForgetWatch { path: "/w".into() });
+    let mut left = detach(&mut rig);
+    assert_eq!(rig.sent_opcodes(), [OpCode::GetData, OpCode::RemoveWatches]);
+    assert!(is_open(&mut left));
+    rig.reply_ok(2);
+    assert_eq!(now(left), Ok(()));
+    assert_eq!(rig.states(), [SessionState::Detached]);
+
+    // A request that finds no server in time.
+    let mut rig = Rig::with("h:1", |builder| builder.close_timeout(2 * PATIENCE));
+    rig.connect();
+    rig.states();
+    rig.cut();
+    let answer = rig.get("/a");
+    let mut left = detach(&mut rig);
+    assert!(is_open(&mut left));
+    rig.pass(PATIENCE);
+    assert_eq!(now(answer), Err(Error::NotConnected));
+    assert_eq!(now(left), Ok(()));
+    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Detached]);
+    rig.assert_ended();
+}
+
+#[test]
 fn detaching_without_a_connection_needs_none_and_without_answers_fails_in_time() {
     let mut rig = Rig::connected();
     rig.cut();
