@@ -10,7 +10,7 @@ use zk_curator_proto::{Encoder, OpCode, Response};
 use super::{Command, Submission, WatchEffect};
 use crate::Error;
 
-/// The largest buffers that are kept when they are empty: bytes of bodies, and places for answers.
+/// The largest buffers that are kept when they are empty: bytes of bodies; commands, answers and places for them.
 const KEPT_BODIES: usize = 256 * 1024;
 const KEPT_PLACES: usize = 4096;
 
@@ -77,6 +77,11 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
+    fn shrink(&mut self) {
+        shrink(&mut self.ready);
+        shrink(&mut self.wakers);
+    }
+
     pub(crate) fn push(&mut self, reply: Reply, answer: Answer) {
         self.ready.push((reply, answer));
     }
@@ -214,11 +219,9 @@ impl Desk {
             Place::Awaited { waker, .. } => waker.take(),
             _ => None,
         };
-        let wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
+        let mut wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
         drop(inner);
-        for waker in wakers {
-            waker.wake();
-        }
+        wake_all(&mut wakers);
     }
 
     /// Marks a request as sent, unless nobody waits for the answer: then there is nothing left to answer.
@@ -261,9 +264,8 @@ impl Desk {
             }
         }
         drop(inner);
-        for waker in answers.wakers.drain(..) {
-            waker.wake();
-        }
+        wake_all(&mut answers.wakers);
+        answers.shrink();
     }
 
     /// How many requests wait for an answer, and their bytes.
@@ -282,6 +284,32 @@ impl Desk {
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("chroot", &self.chroot).finish_non_exhaustive()
+    }
+}
+
+/// Wakes them in order, and even those after one that panics: nobody would wake them later.
+fn wake_all(wakers: &mut Vec<Waker>) {
+    struct Rest<'a>(std::vec::Drain<'a, Waker>);
+
+    impl Rest<'_> {
+        fn wake(&mut self) {
+            self.0.by_ref().for_each(Waker::wake);
+        }
+    }
+
+    impl Drop for Rest<'_> {
+        fn drop(&mut self) {
+            self.wake();
+        }
+    }
+
+    Rest(wakers.drain(..)).wake();
+}
+
+/// Lets go of memory that was needed once for many.
+fn shrink<T>(empty: &mut Vec<T>) {
+    if empty.capacity() > KEPT_PLACES {
+        *empty = Vec::new();
     }
 }
 
@@ -335,6 +363,7 @@ impl Place {
 impl Batch {
     fn reset(&mut self) {
         self.commands.clear();
+        shrink(&mut self.commands);
         self.bodies.truncate(0);
         self.shrink();
     }
@@ -361,7 +390,8 @@ impl Ticket {
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Answer> {
         let Some(key) = self.key else {
-            return Poll::Ready(Err(Error::Closed { sent: false }));
+            // Asked again after the answer: what became of the request was told, and is no longer known.
+            return Poll::Ready(Err(Error::Closed { sent: true }));
         };
         let mut inner = self.desk.lock();
         let ended = inner.ended;
@@ -582,6 +612,76 @@ mod tests {
         assert_eq!(poll(&mut late), Poll::Ready(Ok(Response::Empty)));
     }
 
+    struct Bomb;
+
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker of somebody else");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_else_asleep() {
+        for ends in [false, true] {
+            let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+            let mut tickets = [8, 9].map(|length| submit(&desk, length, false).ok().unwrap());
+            desk.take(&mut batch);
+            let wakers = [Waker::from(Arc::new(Bomb)), Waker::from(Arc::clone(&bell))];
+            for (ticket, waker) in tickets.iter_mut().zip(&wakers) {
+                assert!(ticket.poll(&Context::from_waker(waker)).is_pending());
+            }
+            let mut answers = Answers::default();
+            for (reply, _) in requests(&mut batch) {
+                answers.push(reply, Ok(Response::Empty));
+            }
+            let wake = || if ends { desk.end() } else { desk.deliver(&mut answers) };
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake)).is_err());
+            assert_eq!(bell.rings(), 1);
+            let expected = if ends { Err(Error::Closed { sent: true }) } else { Ok(Response::Empty) };
+            for ticket in &mut tickets {
+                assert_eq!(poll(ticket), Poll::Ready(expected.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_ticket_that_was_dropped_is_not_used_before_its_answer() {
+        let (desk, mut batch) = (desk(), Batch::default());
+        let first = submit(&desk, 8, false).ok().unwrap();
+        desk.take(&mut batch);
+        let (left, _) = requests(&mut batch).remove(0);
+        drop(first);
+        let mut second = submit(&desk, 8, false).ok().unwrap();
+        answer(&desk, left);
+        assert!(poll(&mut second).is_pending());
+        // Now it is free, and its next user gets what is his.
+        let mut third = submit(&desk, 8, false).ok().unwrap();
+        desk.take(&mut batch);
+        let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
+        let (second_reply, third_reply) = (replies.next().unwrap(), replies.next().unwrap());
+        answer(&desk, third_reply);
+        assert!(poll(&mut second).is_pending());
+        assert_eq!(poll(&mut third), Poll::Ready(Ok(Response::Empty)));
+        answer(&desk, second_reply);
+        assert_eq!(poll(&mut second), Poll::Ready(Ok(Response::Empty)));
+        assert!(desk.lock().places.is_empty());
+        // Who asks again is not told that it never left.
+        assert_eq!(poll(&mut second), Poll::Ready(Err(Error::Closed { sent: true })));
+    }
+
+    #[test]
+    fn whoever_polled_last_is_woken() {
+        let (desk, mut batch) = (desk(), Batch::default());
+        let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
+        let mut ticket = submit(&desk, 8, false).ok().unwrap();
+        for bell in &bells {
+            assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(bell)))).is_pending());
+        }
+        desk.take(&mut batch);
+        answer(&desk, requests(&mut batch).remove(0).0);
+        assert_eq!(bells.map(|bell| bell.rings()), [0, 1]);
+    }
+
     #[test]
     fn memory_that_was_needed_once_is_let_go() {
         let desk = Arc::new(Desk::new("", usize::MAX, usize::MAX, usize::MAX));
@@ -589,10 +689,15 @@ mod tests {
         let tickets: Vec<_> = (0..2 * KEPT_PLACES).map(|_| submit(&desk, 8, false).ok().unwrap()).collect();
         let large = submit(&desk, 2 * KEPT_BODIES, false).ok().unwrap();
         desk.take(&mut batch);
-        requests(&mut batch).into_iter().for_each(|(reply, _)| answer(&desk, reply));
+        let mut answers = Answers::default();
+        for (reply, _) in requests(&mut batch) {
+            answers.push(reply, Ok(Response::Empty));
+        }
+        desk.deliver(&mut answers);
         drop((tickets, large));
         desk.take(&mut batch);
         assert!(batch.bodies.capacity() < KEPT_BODIES);
+        assert_eq!((batch.commands.capacity(), answers.ready.capacity()), (0, 0));
         assert_eq!(desk.lock().places.capacity(), 0);
     }
 }
