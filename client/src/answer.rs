@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
@@ -145,6 +146,8 @@ impl<T> Future for Pending<T> {
                 return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
             }
         };
+        // Answers that are there already must not let a task run for ever.
+        let budget = std::task::ready!(coop::poll_proceed(cx));
         let answer = match (ticket.poll(cx), &mut this.deadline) {
             (Poll::Ready(answer), _) => answer,
             (Poll::Pending, Some(Deadline { at, sleep })) => {
@@ -154,6 +157,7 @@ impl<T> Future for Pending<T> {
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
+        budget.made_progress();
         Poll::Ready(match answer {
             Ok(Response::Multi(results)) if transaction_error(&results).is_some() => {
                 Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))

@@ -3,9 +3,10 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{builder, connected, create, id, open, real_time, simulated, start, suite};
-use zk_curator_client::{CreateMode, ZooKeeper};
+use zk_curator_client::{CreateMode, EventType, ZooKeeper};
 use zk_curator_testing::TestServer;
 
 /// Declares one test per item for the embedded server, in memory and over TCP.
@@ -153,5 +154,49 @@ fn a_client_needs_a_runtime_and_sane_settings() {
         let never_polled = builder(&server).connect().unwrap();
         drop(never_polled);
         server.until(|probe| probe.sessions().is_empty()).await;
+    });
+}
+
+#[test]
+fn answers_that_are_there_already_leave_other_tasks_their_turn() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        let answers: Vec<_> = (0..1000).map(|_| zk.exists("/a")).collect();
+        zk.sync("/").await.unwrap();
+        let turn = Arc::new(AtomicBool::new(false));
+        let taken = Arc::clone(&turn);
+        let other = tokio::spawn(async move { taken.store(true, Ordering::Relaxed) });
+        for answer in answers {
+            assert_eq!(answer.await, Ok(None));
+        }
+        assert!(turn.load(Ordering::Relaxed));
+        other.await.unwrap();
+    });
+}
+
+#[test]
+fn the_configuration_is_outside_the_chroot_and_so_is_its_event() {
+    simulated(async {
+        let digest = zk_curator_testing::digest("root:toor");
+        let server = TestServer::builder().tcp(false).super_digest(digest).start().await.unwrap();
+        let admin = connected(&server).await;
+        admin.add_auth("digest", b"root:toor").await.unwrap();
+        // One that the path of the configuration begins with, and one that is longer than that.
+        for chroot in ["/zookeeper", "/a-chroot-that-is-longer-than-the-path"] {
+            if chroot != "/zookeeper" {
+                create(&admin, chroot).await.unwrap();
+            }
+            let zk = ZooKeeper::builder(format!("memory{chroot}")).connector(Arc::new(server.connector()));
+            let zk = start(zk).await;
+            let (before, watch) = zk.get_config_watched().await.unwrap();
+            assert_eq!(zk.get_config().await.unwrap(), before);
+            assert_eq!(watch.path(), "/zookeeper/config");
+            admin.set_data("/zookeeper/config", chroot.as_bytes(), None).await.unwrap();
+            let event = watch.await.unwrap();
+            assert_eq!((event.event_type, &*event.path), (EventType::NodeDataChanged, "/zookeeper/config"));
+            assert_eq!(zk.get_config().await.unwrap().data, chroot);
+            zk.close().await.unwrap();
+        }
     });
 }
