@@ -78,8 +78,8 @@ impl ZooKeeperBuilder {
     /// The session timeout to ask for; the server may grant another one. Default 30 s.
     ///
     /// A connection without an answer for two thirds of it is given up, and so is an attempt to connect after its
-    /// share by the number of hosts, though not before a second has passed as long as there is no session. The session
-    /// is given up when all of what was granted has passed without an answer, see [`crate::ExpiredBy::Clock`].
+    /// share by the number of hosts, a third at most, though not before a second has passed as long as there is no
+    /// session. The session is given up when all of what was granted has passed without an answer, see [`crate::ExpiredBy::Clock`].
     ///
     /// Servers are not judged by a grant that is longer than what was asked for and than a minute, but by the longer of
     /// these two: one that grants weeks may not be silent for weeks.

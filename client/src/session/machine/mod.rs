@@ -28,6 +28,9 @@ use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
 /// A ping is never later than this, however long the session timeout.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How many attempts to connect there must be time for before the session is lost.
+const FEWEST_ATTEMPTS: u32 = 3;
+
 /// How long a client of a read-only server waits before it looks for a writable one, the first time; twice as long
 /// after every round over the others.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
@@ -523,9 +526,11 @@ impl Machine {
         self.timeout().min(self.requested_timeout.max(LONGEST_UNASKED))
     }
 
-    /// How long an attempt to connect may take.
+    /// How long an attempt to connect may take. A single server that takes a connection and then says nothing, as one
+    /// that is just starting may, must not cost the session.
     fn attempt_limit(&self) -> Duration {
-        let share = self.judged_timeout() / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        let attempts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(FEWEST_ATTEMPTS);
+        let share = self.judged_timeout() / attempts;
         if self.session.is_none() { share.max(SHORTEST_FIRST_ATTEMPT) } else { share }
     }
 
