@@ -257,9 +257,7 @@ impl Machine {
             Phase::Connecting { deadline }
             | Phase::Handshaking { deadline, .. }
             | Phase::Authenticating { deadline, .. } => Some(deadline),
-            Phase::Connected => {
-                Some((self.last_sent + self.ping_interval()).min(self.last_answer + self.silence_limit()))
-            }
+            Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
             Phase::Ended(_) => return None,
         };
         let queued = self.queued.front().map(|queued| queued.deadline);
@@ -312,7 +310,7 @@ impl Machine {
             {
                 self.disconnect(now, "no answer to the connection attempt");
             }
-            Phase::Connected if self.last_answer + self.silence_limit() <= now => {
+            Phase::Connected if self.silent_at() <= now => {
                 self.disconnect(now, "the server is silent");
             }
             Phase::Connected if self.reach.read_only && self.reach.look_at <= now => {
@@ -536,6 +534,12 @@ impl Machine {
 
     fn ping_interval(&self) -> Duration {
         (self.judged_timeout() / 3).min(LONGEST_PING_INTERVAL)
+    }
+
+    /// When a connection without further answers is given up. An answer that was long on its way shows that the server
+    /// heard us when we asked, no later: from then on it counts, and ends the session without a word that reaches us.
+    fn silent_at(&self) -> Instant {
+        (self.last_answer + self.silence_limit()).min(self.seen_alive + self.timeout())
     }
 
     fn silence_limit(&self) -> Duration {
