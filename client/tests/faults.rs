@@ -240,7 +240,7 @@ fn a_request_over_the_limit_is_refused_here_and_the_connection_lives() {
 }
 
 #[test]
-fn a_slow_server_is_waited_for() {
+fn a_slow_server_is_waited_for_as_long_as_its_answers_show_that_the_session_lives() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let zk = connected(&server).await;
@@ -250,12 +250,19 @@ fn a_slow_server_is_waited_for() {
                     if request.is(OpCode::Sync) { Verdict::Delay(TIMEOUT / 2) } else { Verdict::Pass }
                 },
             );
-        // Each answer comes within two thirds of the timeout, all of them much later than it.
-        let syncs: Vec<_> = (0..6).map(|_| zk.sync("/")).collect();
-        for sync in syncs {
-            sync.await.unwrap();
+        let session = id(&zk);
+        for _ in 0..6 {
+            zk.sync("/").await.unwrap();
         }
-        assert_eq!(server.probe().connections(), 1);
+        // A backlog of more than the session timeout: the pings wait behind it.
+        let syncs: Vec<_> = (0..6).map(|_| zk.sync("/")).collect();
+        let mut outcomes = Vec::new();
+        for sync in syncs {
+            outcomes.push(sync.await);
+        }
+        assert_eq!((&outcomes[0], &outcomes[5]), (&Ok(()), &Err(Error::ConnectionLoss { sent: true })));
+        zk.connected().await.unwrap();
+        assert_eq!(id(&zk), session);
     });
 }
 

@@ -93,7 +93,8 @@ pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_t
             (exists, outcome) => panic!("{path} exists: {exists}, but {outcome:?}"),
         }
     }
-    assert!(acknowledged >= 1200 && failed > 0, "{acknowledged} acknowledged, {failed} failed");
+    // Whether any was in flight just then is chance.
+    assert!(acknowledged >= 1200, "{acknowledged} acknowledged, {failed} failed");
 }
 
 pub(crate) async fn sessions_and_watches_survive_the_death_of_a_server(case: Case) {

@@ -538,8 +538,10 @@ impl Machine {
 
     /// When a connection without further answers is given up. An answer that was long on its way shows that the server
     /// heard us when we asked, no later: from then on it counts, and ends the session without a word that reaches us.
+    /// Another connection, which has no backlog, may still save it. A read-only server keeps no session alive in any case.
     fn silent_at(&self) -> Instant {
-        (self.last_answer + self.silence_limit()).min(self.seen_alive + self.timeout())
+        let silent = self.last_answer + self.silence_limit();
+        if self.reach.read_only { silent } else { silent.min(self.seen_alive + self.timeout() / 6 * 5) }
     }
 
     fn silence_limit(&self) -> Duration {
