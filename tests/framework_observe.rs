@@ -4,7 +4,7 @@
 mod common;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{connected, expire, in_memory, once, simulated, until, until_state};
@@ -18,6 +18,7 @@ use zk_curator_testing::Verdict;
 
 #[test]
 fn an_inspection_shows_who_holds_and_who_waits() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
@@ -63,6 +64,9 @@ fn an_inspection_shows_who_holds_and_who_waits() {
         assert!(inspection.owed.is_empty() && inspection.status.session.is_none(), "{inspection}");
     });
 }
+
+/// What a subscriber of one thread wants to hear is remembered for all threads: these tests do not run side by side.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Keeps what is told, as `span{fields}: level message fields`.
 #[derive(Clone, Default)]
@@ -130,6 +134,7 @@ impl Told {
 
 #[test]
 fn spans_and_events_are_the_documented_ones() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let told = Told::default();
     let _subscribed = tracing::subscriber::set_default(told.clone());
     simulated(async {
