@@ -135,7 +135,8 @@ final class CuratorQueues {
             for (int count = 0; count < 4; count++) {
                 sharder.getQueue().put("item");
             }
-            Transcript.until(() -> sharder.getShardQty() == 2);
+            Transcript.until(() -> sharder.getShardQty() == 2
+                    && client.getChildren().forPath("/shards").size() == 2);
             Transcript.say("shards", sharder.getQueuePaths().size(), client.getChildren().forPath("/shards"));
         }
         client.delete().deletingChildrenIfNeeded().forPath("/shards");
