@@ -20,6 +20,9 @@ use zk_curator_testing::{MemoryConnector, TestServer};
 
 const ONE_WAY: Duration = Duration::from_millis(1);
 const LOCK: &str = "/locks/orders";
+/// A contest has so many clients, and tasks in all.
+const CLIENTS: usize = 5;
+const TASKS: usize = 20;
 
 /// A network in which everything takes its time.
 #[derive(Debug)]
@@ -66,6 +69,15 @@ async fn distant(server: &TestServer) -> CuratorFramework {
     let zk = builder(server).connector(Arc::new(Distant(server.connector()))).build().unwrap();
     zk.start().await.unwrap();
     zk
+}
+
+/// The clients of a contest.
+async fn clients(server: &TestServer) -> Vec<CuratorFramework> {
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(distant(server).await);
+    }
+    clients
 }
 
 /// How many flights a future takes.
@@ -117,14 +129,9 @@ fn a_free_lease_takes_two_flights() {
 /// From the release to the next holder there is one flight, whoever is next: Curator takes two.
 #[test]
 fn a_hand_over_among_many_takes_one_flight() {
-    const CLIENTS: usize = 5;
-    const TASKS: usize = 20;
     simulated(async {
         let server = TestServer::in_memory().await;
-        let mut clients = Vec::new();
-        for _ in 0..CLIENTS {
-            clients.push(distant(&server).await);
-        }
+        let clients = clients(&server).await;
         let gate = InterProcessMutex::new(&clients[0], LOCK).acquire().await.unwrap();
         let (sender, mut holders) = mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
@@ -158,14 +165,9 @@ fn a_hand_over_among_many_takes_one_flight() {
 /// with three flights instead of five.
 #[test]
 fn a_contended_lease_takes_three_flights_at_most() {
-    const CLIENTS: usize = 5;
-    const TASKS: usize = 20;
     simulated(async {
         let server = TestServer::in_memory().await;
-        let mut clients = Vec::new();
-        for _ in 0..CLIENTS {
-            clients.push(distant(&server).await);
-        }
+        let clients = clients(&server).await;
         // There is always a lease to be had, so that only the order of grants is waited for.
         let semaphore = |task| InterProcessSemaphore::new(&clients[task % CLIENTS], LOCK, 1000);
         semaphore(0).acquire().await.unwrap().release().await.unwrap();

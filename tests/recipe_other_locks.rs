@@ -1,5 +1,6 @@
 //! Locks made of locks: [`InterProcessMultiLock`], [`ReentrantMutex`], [`HandoverMutex`]; and the settings of
 //! [`InterProcessMutex`].
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
 
@@ -8,16 +9,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{assert_clean_after_close, connected, expire, in_memory, once, session_id, simulated, until};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{
-    Error, HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    Error, HandoverGuard, HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreMutex, ReentrantMutex,
 };
 use zk_curator_testing::{Probe, Verdict};
 
 const LOCK: &str = "/locks/orders";
+
+/// A task that waits for the lock in this process.
+async fn waiter(lock: &HandoverMutex) -> JoinHandle<HandoverGuard> {
+    let task = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap() }
+    });
+    while lock.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    task
+}
 
 #[test]
 fn locks_of_any_kind_are_held_together_and_released_together() {
@@ -247,13 +261,7 @@ fn whoever_has_passed_the_lock_on_cannot_write_any_more() {
         let (_server, zk) = in_memory().await;
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 1);
         let first = lock.acquire().await.unwrap();
-        let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire().await.unwrap() }
-        });
-        while lock.waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
+        let next = waiter(&lock).await;
         let old = first.ownership().clone();
         drop(first);
         let next = next.await.unwrap();
@@ -290,13 +298,7 @@ fn a_lock_that_is_lost_is_not_passed_on() {
         let (server, zk) = in_memory().await;
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
         let first = lock.acquire().await.unwrap();
-        let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire().await.unwrap() }
-        });
-        while lock.waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
+        let next = waiter(&lock).await;
         expire(&server, &zk).await;
         first.lost().await;
         assert!(matches!(first.release().await, Err(Error::Lost)));
