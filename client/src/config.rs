@@ -1,11 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use crate::connector::{Connector, TcpConnector};
 use crate::sasl::SaslMechanism;
 use crate::session::{Desk, Machine, StateHub, run_driver};
+use crate::spawn::Spawn;
 use crate::{ConnectString, ConnectStringError, SessionCredentials, ZooKeeper};
 
 /// What happens to a request issued while there is no connection.
@@ -28,7 +30,7 @@ pub enum ConnectError {
     /// The session timeout is zero or above `i32::MAX` milliseconds.
     #[error("session timeout of {0:?} is out of range")]
     SessionTimeout(Duration),
-    /// There is no tokio runtime to run on.
+    /// There is neither a tokio runtime to run on nor a [spawner](ZooKeeperBuilder::spawner).
     #[error("no tokio runtime")]
     NoRuntime,
 }
@@ -51,6 +53,7 @@ pub struct ZooKeeperBuilder {
     pub(crate) connect_deadline: Option<Duration>,
     pub(crate) slow_request: Duration,
     pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
 }
 
@@ -71,6 +74,7 @@ impl ZooKeeperBuilder {
             connect_deadline: None,
             slow_request: Duration::from_secs(1),
             connector: Arc::new(TcpConnector),
+            spawner: None,
             sasl: None,
         }
     }
@@ -178,6 +182,13 @@ impl ZooKeeperBuilder {
         self
     }
 
+    /// Where the background task of the client runs; see [`Spawn`]. Default: on the tokio runtime in which
+    /// [`connect`](Self::connect) is called.
+    pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
+        self.spawner = Some(spawner);
+        self
+    }
+
     /// Proves on every connection who the client is, with SASL DIGEST-MD5, before anything else is sent on it. Default:
     /// not at all.
     ///
@@ -207,19 +218,22 @@ impl ZooKeeperBuilder {
     /// Starts the client and returns at once; it connects in the background, for as long as it takes.
     ///
     /// # Errors
-    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime.
+    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime without a [spawner](Self::spawner).
     pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
         let target: ConnectString = self.connect_string.parse()?;
         let millis = self.session_timeout.as_millis();
         if millis == 0 || i32::try_from(millis).is_err() {
             return Err(ConnectError::SessionTimeout(self.session_timeout));
         }
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
+        let spawner: Arc<dyn Spawn> = match &self.spawner {
+            Some(spawner) => Arc::clone(spawner),
+            None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
+        };
         let states = Arc::new(StateHub::new());
         let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
         let now = tokio::time::Instant::now();
         let machine = Machine::new(&self, &target, Arc::clone(&states), Arc::clone(&desk), now);
-        runtime.spawn(run_driver(machine, self.connector, Arc::clone(&desk), Arc::clone(&states)));
+        spawner.spawn(Box::pin(run_driver(machine, self.connector, Arc::clone(&desk), Arc::clone(&states))));
         Ok(ZooKeeper::new(desk, states))
     }
 }

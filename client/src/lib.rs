@@ -38,6 +38,8 @@ mod error;
 pub mod path;
 mod sasl;
 mod session;
+mod signal;
+mod spawn;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod types;
@@ -50,6 +52,8 @@ pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{Connector, TcpConnector, Transport};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates, StatePublisher};
+pub use signal::Signal;
+pub use spawn::{BackgroundTask, Spawn};
 pub use types::{
     AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionCredentials,
     SessionId, SessionInfo,

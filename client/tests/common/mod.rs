@@ -6,7 +6,6 @@
     reason = "every test binary uses another part of it, and all of it is for tests"
 )]
 
-pub(crate) mod relay;
 pub(crate) mod suite;
 
 use std::future::Future;
@@ -25,9 +24,6 @@ use zk_curator_testing::TestServer;
 
 /// The session timeout of most tests.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(6);
-
-/// How late a busy machine may be, in real time. The same facts are tested to the millisecond in simulated time.
-pub(crate) const LATE: Duration = Duration::from_secs(4);
 
 /// Longer than any test takes, on its own clock.
 const LIMIT: Duration = Duration::from_secs(600);

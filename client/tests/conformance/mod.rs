@@ -25,10 +25,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
-use zk_curator_testing::TestCluster;
 use zk_curator_testing::real::{RealEnsemble, RealZooKeeper};
+use zk_curator_testing::{Relay, TestCluster};
 
-use crate::common::relay::Relay;
 use crate::common::{is_connected, open, start, suite, until};
 
 /// The session timeout of most cases.
@@ -250,7 +249,7 @@ impl Case {
     }
 
     pub(crate) async fn relay(&self) -> Relay {
-        Relay::start(&self.target.addresses).await
+        Relay::start(&self.target.addresses).await.unwrap()
     }
 
     /// A client of the servers behind a relay.

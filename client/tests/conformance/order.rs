@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use zk_curator_client::{CreateMode, Error, Pending};
+use zk_curator_testing::Flow;
 
 use super::{Case, away};
 use crate::common::open;
-use crate::common::relay::Flow;
 
 /// The result of a future that is ready.
 fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, Error>> {

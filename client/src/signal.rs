@@ -1,0 +1,112 @@
+//! [`Signal`]: a value that tasks wait on.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// A value that tasks wait on, like that of tokio's `watch`. That one wakes them in random order; this one in the order
+/// in which they began to wait, so that a simulation replays.
+///
+/// Who waits sees the latest value, and may miss those in between.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::sync::Arc;
+/// use zk_curator_client::Signal;
+///
+/// let done = Arc::new(Signal::new(0));
+/// let waiting = tokio::spawn({
+///     let done = Arc::clone(&done);
+///     async move { done.find(|n| (*n > 1).then_some(*n)).await }
+/// });
+/// done.modify(|n| *n += 2);
+/// assert_eq!(waiting.await.unwrap(), 2);
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct Signal<T> {
+    value: Mutex<T>,
+    changed: Notify,
+}
+
+impl<T> Signal<T> {
+    /// A value to begin with.
+    #[must_use]
+    pub const fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), changed: Notify::const_new() }
+    }
+
+    /// Changes the value, and wakes those who wait. `change` runs under a lock: it must not block, nor use the signal.
+    pub fn modify<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        let result = change(&mut self.lock());
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// Replaces the value, and wakes those who wait.
+    pub fn set(&self, value: T) {
+        // What was there is dropped without the lock.
+        drop(self.modify(|present| std::mem::replace(present, value)));
+    }
+
+    /// Looks at the value. `look` runs under a lock: it must not block, nor use the signal.
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock())
+    }
+
+    /// Waits until the value satisfies a condition.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn until(&self, condition: impl Fn(&T) -> bool) {
+        self.find(|value| condition(value).then_some(())).await;
+    }
+
+    /// Waits until there is what `look` looks for in the value.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn find<R>(&self, look: impl Fn(&T) -> Option<R>) -> R {
+        loop {
+            // Made before the look, it hears of a change in between.
+            let changed = self.changed.notified();
+            if let Some(found) = self.look(&look) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::Signal;
+
+    #[tokio::test]
+    async fn those_who_wait_are_woken_in_their_order() {
+        let signal = Arc::new(Signal::<bool>::default());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let tasks: Vec<_> = (0..50)
+            .map(|n| {
+                let (signal, order) = (Arc::clone(&signal), Arc::clone(&order));
+                tokio::spawn(async move {
+                    signal.until(|open| *open).await;
+                    order.lock().unwrap().push(n);
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(order.lock().unwrap().is_empty());
+        signal.set(true);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
+    }
+}
