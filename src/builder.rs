@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::Connector;
+use zk_curator_client::{Connector, Spawn};
 
 use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) default_data: Bytes,
     pub(crate) error_policy: ConnectionStateErrorPolicy,
     pub(crate) ensemble_tracker: bool,
+    pub(crate) spawner: Option<Arc<dyn Spawn>>,
+    pub(crate) seed: Option<u64>,
 }
 
 impl fmt::Debug for Settings {
@@ -81,6 +83,8 @@ impl Default for CuratorFrameworkBuilder {
             default_data: Bytes::new(),
             error_policy: ConnectionStateErrorPolicy::Standard,
             ensemble_tracker: false,
+            spawner: None,
+            seed: None,
         };
         let native = NativeFactory::default();
         Self { settings, namespace: String::new(), native, raw_client: None, deadline: None }
@@ -226,6 +230,41 @@ impl CuratorFrameworkBuilder {
     /// through the in-memory network of a test server. Default: TCP.
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.native = self.native.connector(connector);
+        self
+    }
+
+    /// Where the background tasks run, those of the sessions of the native client included; see [`Spawn`]. Default: on
+    /// the tokio runtime in which [`CuratorFramework::start`] is called.
+    ///
+    /// A service whose runtime may be kept busy for longer than a session lasts gives them a runtime of their own:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::sync::Arc;
+    /// # use zk_curator::CuratorFramework;
+    /// let sessions = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    /// let builder = CuratorFramework::builder().spawner(Arc::new(sessions.handle().clone()));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// The session then lives on, and the state of the connection is known in time to whoever asks. But whoever does
+    /// not get to run cannot ask.
+    pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
+        self.native = self.native.spawner(Arc::clone(&spawner));
+        self.settings.spawner = Some(spawner);
+        self
+    }
+
+    /// Makes all random choices a function of `seed` and of the order in which they are made: GUIDs, the order of the
+    /// servers, the pauses between attempts and those of retry policies that have no seed of their own. Default: they
+    /// are random.
+    ///
+    /// For simulations and tests, **never in production**: two frameworks with one seed give two protected nodes one
+    /// name, and take the node of the other for their own. What stays random all the same: a
+    /// [`circuit breaker`](crate::state::StateWatch::circuit_breaking)'s policy without a seed, SASL nonces, the order
+    /// of the addresses of one host name, and raw clients other than the native one.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = Some(seed);
         self
     }
 

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::{Acl, Error as RawError, SessionInfo};
+use zk_curator_client::{Acl, Error as RawError, SessionInfo, Signal};
 
 use crate::builder::{CuratorFrameworkBuilder, Settings};
 use crate::compression::Compression;
@@ -16,6 +16,7 @@ use crate::janitor::Chore;
 use crate::namespace::Namespace;
 use crate::observe::{Held, Ticket, metrics};
 use crate::op::{self, Call};
+use crate::random::Random;
 use crate::raw::{RawClient, RawClientFactory};
 use crate::retry::{Budget, RetryPolicy};
 use crate::schema::SchemaSet;
@@ -51,6 +52,9 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if *self.core.lifecycle() == Lifecycle::Latent {
+            self.core.never_started();
+        }
         self.core.shutdown.cancel();
     }
 }
@@ -73,8 +77,8 @@ pub(crate) struct Core {
     /// The servers now: those of the settings until others are set.
     connect_string: Mutex<String>,
     lifecycle: Mutex<Lifecycle>,
-    session: watch::Sender<Option<Arc<Session>>>,
-    status: watch::Sender<Published>,
+    session: Signal<Option<Arc<Session>>>,
+    status: Arc<Signal<Published>>,
     errors: broadcast::Sender<Error>,
     chores: mpsc::UnboundedSender<(Chore, Ticket)>,
     /// Who holds what.
@@ -84,7 +88,8 @@ pub(crate) struct Core {
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
     /// The end of the shutdown, with the result of closing the session.
-    end: watch::Sender<Option<Result<(), RawError>>>,
+    end: Signal<Option<Result<(), RawError>>>,
+    pub(crate) random: Random,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,18 +107,20 @@ impl CuratorFramework {
 
     pub(crate) fn new(settings: Settings, facade: Facade) -> Self {
         let (chores, chore_queue) = mpsc::unbounded_channel();
+        let random = Random::new(settings.seed);
         let core = Core {
             connect_string: Mutex::new(settings.session.connect_string.clone()),
             settings,
             lifecycle: Mutex::new(Lifecycle::Latent),
-            session: watch::Sender::new(None),
-            status: watch::Sender::new(Published::new(StateMachine::new().status())),
+            session: Signal::new(None),
+            status: Arc::new(Signal::new(Published::new(StateMachine::new().status()))),
             errors: broadcast::Sender::new(BackgroundErrors::CAPACITY),
             chores,
             held: Held::default(),
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
-            end: watch::Sender::new(None),
+            end: Signal::new(None),
+            random,
         };
         Self { handle: Arc::new(Handle { core: Arc::new(core) }), facade: Arc::new(facade) }
     }
@@ -142,7 +149,7 @@ impl CuratorFramework {
             }
         }
         // A task of its own: a dropped `start` leaves no framework half started.
-        tokio::spawn(supervise(Arc::clone(core)));
+        self.spawn(supervise(Arc::clone(core)));
         timeout(core.connection_timeout(), self.reach(OP))
             .await
             .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
@@ -154,7 +161,7 @@ impl CuratorFramework {
         let call = Call::default();
         let mut budget = Budget::new(core, &call);
         while !core.settings.auth.is_empty() || core.settings.factory.has_credentials() {
-            let Some(session) = core.session_after(0).await else { break };
+            let session = core.session_after(0).await;
             // Servers answer in order, so the credentials have been judged when this is answered.
             match session.raw.exists("/").await {
                 Ok(_) => break,
@@ -178,18 +185,10 @@ impl CuratorFramework {
         let core = &self.handle.core;
         let before = std::mem::replace(&mut *core.lifecycle(), Lifecycle::Closed);
         if before == Lifecycle::Latent {
-            let mut machine = StateMachine::new();
-            machine.step(Input::Closed);
-            core.publish(machine.status());
-            core.stopped(Ok(()));
+            core.never_started();
         }
         core.shutdown.cancel();
-        let mut end = core.end.subscribe();
-        let result = match end.wait_for(Option::is_some).await {
-            Ok(result) => result.clone().unwrap_or(Ok(())),
-            // The sender lives in the core, which lives at least as long as this handle.
-            Err(_) => Ok(()),
-        };
+        let result = core.end.find(Option::clone).await;
         result.map_err(|error| core.error("close", "", error))
     }
 
@@ -202,13 +201,13 @@ impl CuratorFramework {
     /// The state of the connection now, with its place in history and the session.
     #[must_use]
     pub fn status(&self) -> ConnectionStatus {
-        self.handle.core.status.borrow().latest
+        self.handle.core.status.look(|published| published.latest)
     }
 
     /// Follows the state of the connection.
     #[must_use]
     pub fn states(&self) -> StateWatch {
-        StateWatch::new(self.handle.core.status.subscribe())
+        StateWatch::new(Arc::clone(&self.handle.core.status))
     }
 
     /// Waits until the connection is in a connected state; for ever, if no server is reached. Compose with
@@ -252,6 +251,12 @@ impl CuratorFramework {
     #[must_use]
     pub fn background_errors(&self) -> BackgroundErrors {
         BackgroundErrors::new(self.handle.core.errors.subscribe(), self.handle.core.shutdown.clone())
+    }
+
+    /// Tells those who follow [`background_errors`](Self::background_errors) of an error: for recipes that work in the
+    /// background, where no caller waits for them.
+    pub fn report(&self, error: Error) {
+        self.handle.core.report(error);
     }
 
     /// Which states of the connection those should take for an error who do not fence what they do.
@@ -376,6 +381,29 @@ impl CuratorFramework {
         op::ReconfigBuilder::new(self.clone())
     }
 
+    /// A new name that nobody else has: a random UUID (version 4) in lower case with hyphens, as Curator's GUIDs are.
+    ///
+    /// Recipes take from here what must be told from the work of others. With a
+    /// [seed](CuratorFrameworkBuilder::seed) it is not random at all.
+    #[must_use]
+    pub fn new_guid(&self) -> String {
+        self.core().random.guid()
+    }
+
+    /// Starts a task where the background tasks of the framework run: on its
+    /// [spawner](CuratorFrameworkBuilder::spawner), or else on the present tokio runtime. For recipes that have to work
+    /// while nobody awaits them. Such a task ends by itself, at the latest when the framework is closed:
+    /// [`StateWatch`] tells it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if there is no spawner.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.core().settings.spawner {
+            Some(spawner) => spawner.spawn(Box::pin(task)),
+            None => drop(tokio::spawn(task)),
+        }
+    }
+
     /// Begins a transaction: all of its operations are applied, or none.
     pub fn transaction(&self) -> op::Transaction {
         op::Transaction::new(self.clone())
@@ -457,7 +485,7 @@ impl Core {
         if chroot(&present) != chroot(connect_string) {
             return Err(invalid("another chroot".into()));
         }
-        if let Some(session) = &*self.session.borrow() {
+        if let Some(session) = self.session.look(Option::clone) {
             session.raw.update_server_list(connect_string).map_err(|why| invalid(why.into()))?;
         }
         connect_string.clone_into(&mut present);
@@ -476,8 +504,8 @@ impl Core {
         let missing = match *self.lifecycle() {
             Lifecycle::Latent => ErrorKind::NotStarted,
             Lifecycle::Closed => ErrorKind::Closed,
-            Lifecycle::Started => match &*self.session.borrow() {
-                Some(session) => return Ok(Arc::clone(session)),
+            Lifecycle::Started => match self.session.look(Option::clone) {
+                Some(session) => return Ok(session),
                 // `start` has been called in another task and has not come far.
                 None => ErrorKind::NotStarted,
             },
@@ -501,20 +529,18 @@ impl Core {
     }
 
     fn last_failure(&self) -> Option<Arc<io::Error>> {
-        self.session.borrow().as_ref()?.raw.last_failure()
+        self.session.look(Option::clone)?.raw.last_failure()
     }
 
     /// Waits for a session after the one with this epoch. Only janitors wait without a limit.
-    pub(crate) async fn session_after(&self, epoch: u64) -> Option<Arc<Session>> {
-        let mut sessions = self.session.subscribe();
-        let later =
-            sessions.wait_for(|session| session.as_ref().is_some_and(|session| session.epoch > epoch));
-        later.await.ok()?.clone()
+    pub(crate) async fn session_after(&self, epoch: u64) -> Arc<Session> {
+        self.session.find(|session| session.clone().filter(|session| session.epoch > epoch)).await
     }
 
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
         let mut settings = self.settings.session.clone();
         settings.connect_string = self.connect_string();
+        settings.seed = self.random.seed();
         let raw = self.settings.factory.open(&settings).await?;
         for (scheme, auth) in &self.settings.auth {
             // The raw client replays it on every connection, and ends the session when it is refused.
@@ -525,7 +551,7 @@ impl Core {
     }
 
     pub(crate) fn install(&self, session: &Arc<Session>) {
-        self.session.send_replace(Some(Arc::clone(session)));
+        self.session.set(Some(Arc::clone(session)));
         // Whoever replaces the servers from now on finds the session; what was replaced while it was opened is told
         // here.
         let servers = self.connect_string();
@@ -538,14 +564,22 @@ impl Core {
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {
         metrics::state_changed(status.state);
-        self.status.send_modify(|published| published.push(status));
+        self.status.modify(|published| published.push(status));
+    }
+
+    /// Closes a framework that has no task which would do it.
+    fn never_started(&self) {
+        let mut machine = StateMachine::new();
+        machine.step(Input::Closed);
+        self.publish(machine.status());
+        self.stopped(Ok(()));
     }
 
     /// The framework is closed, by whatever.
     pub(crate) fn stopped(&self, result: Result<(), RawError>) {
         *self.lifecycle() = Lifecycle::Closed;
         self.shutdown.cancel();
-        self.end.send_replace(Some(result));
+        self.end.set(Some(result));
     }
 
     /// Hands cleanup to the janitor. Never blocks and needs no runtime.
@@ -563,7 +597,9 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("status", &self.status.borrow().latest).finish_non_exhaustive()
+        f.debug_struct("Core")
+            .field("status", &self.status.look(|published| published.latest))
+            .finish_non_exhaustive()
     }
 }
 

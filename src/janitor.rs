@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::debug;
@@ -10,9 +11,10 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode};
 
 use crate::error::Error;
 use crate::framework::{Core, Session};
-use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children, protected};
+use crate::op::protected::{Found, find};
+use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children};
 use crate::path::join;
-use crate::raw::RawFuture;
+use crate::raw::{RawClient, RawFuture};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -62,12 +64,15 @@ pub(crate) struct Deletion {
     pub(crate) bound: bool,
     /// Whether its descendants go first.
     pub(crate) with_children: bool,
+    /// The transaction that created the node, where others create nodes of the same name: a repetition must not delete
+    /// theirs.
+    pub(crate) czxid: Option<i64>,
 }
 
 impl Deletion {
     /// Of a node alone, at any version.
     pub(crate) const fn of(session: Arc<Session>, path: String, bound: bool) -> Self {
-        Self { session, path, version: None, first: None, bound, with_children: false }
+        Self { session, path, version: None, first: None, bound, with_children: false, czxid: None }
     }
 }
 
@@ -75,7 +80,10 @@ impl Deletion {
 #[derive(Debug, Clone)]
 pub(crate) struct Protection {
     pub(crate) parent: String,
+    /// The whole name, if the data say whose node it is.
     pub(crate) prefix: String,
+    /// What only our node has for data.
+    pub(crate) data: Option<Bytes>,
 }
 
 /// Performs chores, concurrently, until the framework is closing and none is left.
@@ -110,7 +118,11 @@ async fn perform(core: &Core, chore: Chore) {
     match chore {
         Chore::Delete(deletion) => delete(core, deletion).await,
         Chore::AbandonedCreate { session, answer, protection, bound } => match (answer.await, protection) {
-            (Ok(created), _) => delete(core, Deletion::of(session, created.path, bound)).await,
+            (Ok(created), protection) => {
+                let named = protection.is_some_and(|protection| protection.data.is_some());
+                let czxid = named.then_some(created.stat.czxid);
+                delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) }).await;
+            }
             (Err(error), Some(protection)) if error.may_have_applied() => {
                 find_and_delete(core, session, &protection, bound).await;
             }
@@ -123,12 +135,18 @@ async fn perform(core: &Core, chore: Chore) {
 }
 
 async fn delete(core: &Core, deletion: Deletion) {
-    let Deletion { session, path, version, mut first, bound, with_children } = deletion;
+    let Deletion { session, path, version, mut first, bound, with_children, czxid } = deletion;
     let mut debt = Debt::new(core, session, &path, bound);
     let mut sweeps = 0;
     loop {
-        let request = first.take().unwrap_or_else(|| debt.session.raw.delete(&path, version));
-        let mut answer = request.await;
+        let mut answer = match first.take() {
+            Some(first) => first.await,
+            None => match still_there(&*debt.session.raw, &path, czxid).await {
+                Ok(true) => debt.session.raw.delete(&path, version).await,
+                Ok(false) => return,
+                Err(error) => Err(error),
+            },
+        };
         if matches!(answer, Err(RawError::Refused(ErrorCode::NotEmpty)))
             && with_children
             && sweeps < RACE_ROUNDS
@@ -150,15 +168,33 @@ async fn delete(core: &Core, deletion: Deletion) {
     }
 }
 
+/// Whether the node is still the one that this transaction created, where that has to be asked.
+pub(crate) async fn still_there(
+    raw: &dyn RawClient,
+    path: &str,
+    czxid: Option<i64>,
+) -> Result<bool, RawError> {
+    let Some(czxid) = czxid else { return Ok(true) };
+    let (synced, stat) = (raw.sync(path), raw.exists(path));
+    synced.await?;
+    Ok(stat.await?.is_some_and(|stat| stat.czxid == czxid))
+}
+
 async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protection, bound: bool) {
     let mut debt = Debt::new(core, session, &protection.parent, bound);
     loop {
-        match protected::find(&*debt.session.raw, protection).await {
+        let found = find(&*debt.session.raw, protection).await;
+        let answer = match found {
             Ok(None) => return,
-            Ok(Some(path)) => {
+            Ok(Some(Found { path, .. })) => {
                 debug!(path, "deleting a node whose creator has gone");
-                return delete(core, Deletion::of(debt.session, path, bound)).await;
+                debt.session.raw.delete(&path, None).await
             }
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return,
+            // Look again: it may be gone, and another one in its place.
             Err(error) => {
                 if !debt.try_again(&error).await {
                     return;
@@ -189,8 +225,12 @@ impl<'a> Debt<'a> {
                 error,
                 RawError::SessionExpired { .. } | RawError::AuthFailed { .. } | RawError::Closed { .. }
             );
+        if session_over && self.bound {
+            return false;
+        }
         if session_over {
-            return !self.bound && self.await_next_session().await;
+            self.await_next_session().await;
+            return true;
         }
         let passing = matches!(
             error.code(),
@@ -212,13 +252,7 @@ impl<'a> Debt<'a> {
         true
     }
 
-    async fn await_next_session(&mut self) -> bool {
-        match self.core.session_after(self.session.epoch).await {
-            Some(session) => {
-                self.session = session;
-                true
-            }
-            None => false,
-        }
+    async fn await_next_session(&mut self) {
+        self.session = self.core.session_after(self.session.epoch).await;
     }
 }

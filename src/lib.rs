@@ -65,6 +65,7 @@ pub mod observe;
 pub mod op;
 mod owned_node;
 pub mod path;
+mod random;
 pub mod raw;
 pub mod retry;
 pub mod schema;
@@ -83,7 +84,7 @@ pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{
     Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, PersistentEvent, SessionId,
-    SessionInfo, Stat, WatchEnded, WatchedEvent, WatcherType,
+    SessionInfo, Signal, Stat, WatchEnded, WatchedEvent, WatcherType,
 };
 
 /// Compiles and runs the examples of the README.

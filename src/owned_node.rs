@@ -7,7 +7,7 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, Sessio
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion};
+use crate::janitor::{Chore, Deletion, still_there};
 use crate::observe::Ticket;
 use crate::op::{Call, Transaction};
 use crate::retry::Budget;
@@ -54,6 +54,8 @@ pub struct OwnedNode {
     server_path: String,
     stat: zk_curator_client::Stat,
     ephemeral: bool,
+    /// Whether others create nodes of the same name.
+    shared_name: bool,
     armed: bool,
     _ticket: Ticket,
 }
@@ -65,6 +67,7 @@ impl OwnedNode {
         created: Created,
         session: Arc<Session>,
         ephemeral: bool,
+        shared_name: bool,
     ) -> Self {
         let ownership = Ownership {
             zk: zk.clone(),
@@ -81,6 +84,7 @@ impl OwnedNode {
             server_path: created.path,
             stat: created.stat,
             ephemeral,
+            shared_name,
             armed: true,
             _ticket: ticket,
         }
@@ -149,7 +153,13 @@ impl OwnedNode {
         let mut unknown = None;
         loop {
             let session = &self.ownership.session;
-            let error = match session.raw.delete(&self.server_path, None).await {
+            let suspect = self.shared_czxid().filter(|_| unknown.is_some());
+            let answer = match still_there(&*session.raw, &self.server_path, suspect).await {
+                Ok(true) => session.raw.delete(&self.server_path, None).await,
+                Ok(false) => break,
+                Err(error) => Err(error),
+            };
+            let error = match answer {
                 Ok(()) => break,
                 Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() => break,
                 Err(error) => core.error(OP, self.path(), error),
@@ -166,6 +176,11 @@ impl OwnedNode {
         }
         self.armed = false;
         Ok(())
+    }
+
+    /// The transaction that created the node, if others create nodes of the same name.
+    fn shared_czxid(&self) -> Option<i64> {
+        self.shared_name.then_some(self.stat.czxid)
     }
 
     /// Gives up the duty to delete the node: it stays, or ends with its session if it is ephemeral.
@@ -185,7 +200,8 @@ impl Drop for OwnedNode {
         let session = Arc::clone(&self.ownership.session);
         let path = std::mem::take(&mut self.server_path);
         let first = Some(session.raw.delete(&path, None));
-        let deletion = Deletion { first, ..Deletion::of(session, path, self.ephemeral) };
+        let czxid = self.shared_czxid();
+        let deletion = Deletion { first, czxid, ..Deletion::of(session, path, self.ephemeral) };
         self.ownership.zk.core().owe(Chore::Delete(deletion));
     }
 }

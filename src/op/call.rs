@@ -77,7 +77,17 @@ impl<R> Target<R> {
     ) -> Result<T> {
         loop {
             let attempt = self.attempt(budget)?;
-            let error = match send(&*attempt.raw, path).await {
+            // Sent first, so answered first. Both belong to one attempt: were they tried again one by one, the read might
+            // be answered by a server that is not up to date yet.
+            let synced = self.is_synced.then(|| attempt.raw.sync(path));
+            let answer = send(&*attempt.raw, path);
+            let answer = async move {
+                if let Some(synced) = synced {
+                    synced.await?;
+                }
+                answer.await
+            };
+            let error = match answer.await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => self.error(error),
             };
@@ -136,3 +146,19 @@ macro_rules! call_options {
     };
 }
 pub(crate) use call_options;
+
+/// The option of a read to ask for what is newest, for a builder with a field `target`.
+macro_rules! synced_option {
+    ($builder:ident) => {
+        impl<R> $builder<R> {
+            /// Answers what the leader knows by now, and not what a server that lags behind does: sends a
+            /// [`sync`](CuratorFramework::sync) before the read, in the same flight, and again with every retry. Default:
+            /// without.
+            pub const fn synced(mut self) -> Self {
+                self.target.is_synced = true;
+                self
+            }
+        }
+    };
+}
+pub(crate) use synced_option;

@@ -1,6 +1,6 @@
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, output};
+use super::{Target, awaits, call_options, output, synced_option};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 use crate::watch::Watched;
@@ -30,6 +30,7 @@ impl ChildrenBuilder {
 }
 
 call_options!(ChildrenBuilder<R>);
+synced_option!(ChildrenBuilder);
 awaits!(ChildrenBuilder => Vec<String>, |this| {
     this.target.admit(Intent::Read { watched: false })?;
     this.target.read(|raw, path| raw.get_children(path)).await.map(|answer| answer.names)

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
 use super::parents::{Parents, create_parents, parent_options};
-use super::protected::{Claim, find, new_prefix};
+use super::protected::{Claim, Found, find, new_prefix};
 use super::set_data::Write;
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, output};
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +45,8 @@ struct Options {
     mode: CreateMode,
     ttl: Option<Duration>,
     protected: bool,
+    /// Whether it is so by its data, and not by its name.
+    by_data: bool,
     compressed: Option<bool>,
     idempotent: bool,
     /// What to do when the node exists: replace its data, if they have this version.
@@ -59,6 +61,7 @@ impl CreateBuilder {
             mode: CreateMode::Persistent,
             ttl: None,
             protected: false,
+            by_data: false,
             compressed: None,
             idempotent: false,
             or_set_data: None,
@@ -121,6 +124,17 @@ impl<R> CreateBuilder<R> {
         self
     }
 
+    /// The same for a node whose name is given, and which others may create too: its data say whose it is, so nobody else
+    /// may have the same. An [owned](CreateBuilder::owned) node of this kind is never mistaken for that of another who
+    /// has created it after us. Not for sequential nodes, nor without data.
+    ///
+    /// A node that is found but belongs to an earlier session is not deleted: others may have created theirs by then. The
+    /// create fails with `NodeExists` until that session is over.
+    pub const fn protected_by_data(mut self) -> Self {
+        self.options.by_data = true;
+        self.protected()
+    }
+
     /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
         self.options.compressed = Some(true);
@@ -136,8 +150,8 @@ impl<R> CreateBuilder<R> {
     /// Succeeds, too, when the node exists as this create would have made it: with these data, never changed,
     /// and if it is ephemeral in the same session. Repeats the create after an unknown outcome.
     ///
-    /// Not for sequential nodes, whose names cannot be compared, nor for owned ones; see
-    /// [`protected`](Self::protected).
+    /// Not for sequential nodes, whose names cannot be compared, see [`protected`](Self::protected); nor for owned ones,
+    /// unless they are ephemeral: then whoever has created it in this session with these data owns it as well.
     pub const fn idempotent(mut self) -> Self {
         self.options.idempotent = true;
         self
@@ -170,15 +184,19 @@ impl<R> CreateBuilder<R> {
         let plain = options.data.clone().unwrap_or_else(|| core.default_data());
         target.admit(Intent::Create { mode: options.mode, data: &plain, acl: &acl })?;
         let data = target.compress(options.compressed, plain)?;
-        let protection =
-            options.protected.then(|| Protection { parent: parent.to_owned(), prefix: new_prefix() });
+        let protection = options.protected.then(|| Protection {
+            parent: parent.to_owned(),
+            prefix: if options.by_data { name.to_owned() } else { new_prefix(core) },
+            data: options.by_data.then(|| data.clone()),
+        });
         let mut claim = Claim::new(core, protection, options.mode.is_ephemeral(), owned || options.protected);
         let mut budget = target.budget();
         let mut unknown: Option<Error> = None;
         let mut rounds = 0..RACE_ROUNDS;
         loop {
             let attempt = target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
-            let prefix = claim.protection().map_or("", |protection| protection.prefix.as_str());
+            let prefix = claim.protection().filter(|protection| protection.data.is_none());
+            let prefix = prefix.map_or("", |protection| protection.prefix.as_str());
             let op = Op::Create {
                 path: join(parent, &format!("{prefix}{name}")),
                 data: data.clone(),
@@ -245,7 +263,8 @@ impl<R> CreateBuilder<R> {
     /// `created` has the path on the server.
     fn node(&self, created: Created, attempt: &Attempt) -> OwnedNode {
         let session = Arc::clone(&attempt.session);
-        OwnedNode::new(&self.target.zk, created, session, self.options.mode.is_ephemeral())
+        let ephemeral = self.options.mode.is_ephemeral();
+        OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.by_data)
     }
 
     /// What exists already, if it will do, after its data were replaced if that was asked for; `None` if it has
@@ -296,6 +315,9 @@ impl<R> CreateBuilder<R> {
             let attempt = self.target.attempt(budget).map_err(|_| lost.clone())?;
             match self.look(claim, &attempt).await {
                 Ok(node) => return Ok(node),
+                Err(taken @ RawError::Refused(ErrorCode::NodeExists)) => {
+                    return Err(self.target.error(taken));
+                }
                 Err(failed) => {
                     (error, epoch) = (self.target.error(failed), attempt.session.epoch);
                 }
@@ -308,17 +330,26 @@ impl<R> CreateBuilder<R> {
         let Some(protection) = claim.protection().cloned() else {
             return Err(RawError::UnexpectedAnswer);
         };
-        let Some(path) = find(raw, &protection).await? else {
+        let Some(Found { path, stat }) = find(raw, &protection).await? else {
             claim.settle();
             return Ok(None);
         };
-        let stat = raw.exists(&path).await?;
+        let shared = stat.is_some();
+        let stat = match stat {
+            Some(stat) => Some(stat),
+            None => raw.exists(&path).await?,
+        };
         let ours = |owner| raw.session().is_some_and(|session| session.id.get() == owner);
         match stat {
             Some(stat) if !self.options.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
                 let node = self.node(Created::new(path, stat), attempt);
                 claim.settle();
                 return Ok(Some(node));
+            }
+            // It ends with its session, and may have ended since. To delete it could hit that of somebody else.
+            Some(_) if shared => {
+                claim.settle();
+                return Err(RawError::Refused(ErrorCode::NodeExists));
             }
             Some(_) => match raw.delete(&path, None).await {
                 Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => {}
@@ -356,8 +387,12 @@ impl Options {
     fn check<R>(&self, target: &Target<R>, owned: bool) -> Result<()> {
         let why = if self.accepts_existing() && self.mode.is_sequential() {
             "a sequential create always makes a new node"
-        } else if self.accepts_existing() && owned {
+        } else if owned && (self.or_set_data.is_some() || (self.idempotent && !self.mode.is_ephemeral())) {
             "an owned node is one that nobody else has created"
+        } else if self.by_data && (self.mode.is_sequential() || self.accepts_existing()) {
+            "protection by data is for new nodes whose names are given"
+        } else if self.by_data && self.data.as_ref().is_none_or(Bytes::is_empty) {
+            "protection by data needs data"
         } else {
             return Ok(());
         };

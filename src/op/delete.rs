@@ -183,6 +183,7 @@ impl Drop for Guarantee<'_> {
             first: self.request.take(),
             bound: false,
             with_children: self.builder.with_children,
+            czxid: None,
         }));
     }
 }

@@ -1,7 +1,7 @@
 use zk_curator_client::{OneshotWatch, Stat};
 
 use super::parents::{Parents, create_parents};
-use super::{Target, awaits, call_options, output};
+use super::{Target, awaits, call_options, output, synced_option};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::path::split;
@@ -49,6 +49,7 @@ impl<R> ExistsBuilder<R> {
 }
 
 call_options!(ExistsBuilder<R>);
+synced_option!(ExistsBuilder);
 
 awaits!(ExistsBuilder => Option<Stat>, |this| {
     this.target.admit(Intent::Read { watched: false })?;

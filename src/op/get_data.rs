@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, output};
+use super::{Target, awaits, call_options, output, synced_option};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -58,6 +58,7 @@ impl<R> GetDataBuilder<R> {
 }
 
 call_options!(GetDataBuilder<R>);
+synced_option!(GetDataBuilder);
 
 awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data));
 

@@ -75,7 +75,7 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 pub use acl::{GetAclBuilder, SetAclBuilder};
-pub(crate) use call::{Attempt, Call, call_options};
+pub(crate) use call::{Attempt, Call, call_options, synced_option};
 pub use children::ChildrenBuilder;
 pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
@@ -174,13 +174,15 @@ pub(crate) struct Target<R = output::Plain> {
     pub(crate) operation: &'static str,
     pub(crate) path: String,
     pub(crate) call: Call,
+    /// Whether a read brings its server up to date first.
+    pub(crate) is_synced: bool,
     output: PhantomData<fn() -> R>,
 }
 
 impl<R> Target<R> {
     pub(crate) fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
         let call = zk.call().clone();
-        Self { zk, operation, path, call, output: PhantomData }
+        Self { zk, operation, path, call, is_synced: false, output: PhantomData }
     }
 
     /// The same for another output.
@@ -190,6 +192,7 @@ impl<R> Target<R> {
             operation: self.operation,
             path: self.path,
             call: self.call,
+            is_synced: self.is_synced,
             output: PhantomData,
         }
     }

@@ -3,8 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use uuid::Uuid;
-use zk_curator_client::{Created, Error as RawError, ErrorCode};
+use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
 
 use crate::framework::{Core, Session};
 use crate::janitor::{Chore, Protection};
@@ -12,15 +11,32 @@ use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 
 /// A new prefix, in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
-pub(crate) fn new_prefix() -> String {
-    format!("_c_{}-", Uuid::new_v4().as_hyphenated())
+pub(crate) fn new_prefix(core: &Core) -> String {
+    format!("_c_{}-", core.random.guid())
+}
+
+/// The node of a protected create.
+pub(crate) struct Found {
+    pub(crate) path: String,
+    /// If it was read with the data that say whose it is.
+    pub(crate) stat: Option<Stat>,
 }
 
 /// Looks for the node of a protected create.
 ///
 /// The answer to the create was never seen, so the server we are connected to now may lag behind it: `sync`
 /// comes first (CURATOR-264), in the same flight.
-pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<String>, RawError> {
+pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<Found>, RawError> {
+    if let Some(ours) = &protection.data {
+        let path = join(&protection.parent, &protection.prefix);
+        let (synced, node) = (raw.sync(&path), raw.get_data(&path));
+        synced.await?;
+        return match node.await {
+            Ok(node) => Ok((node.data == *ours).then_some(Found { path, stat: Some(node.stat) })),
+            Err(RawError::Refused(ErrorCode::NoNode)) => Ok(None),
+            Err(error) => Err(error),
+        };
+    }
     let synced = raw.sync(&protection.parent);
     let children = raw.get_children(&protection.parent);
     synced.await?;
@@ -30,7 +46,7 @@ pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result
         Err(error) => return Err(error),
     };
     let found = names.iter().find(|name| name.starts_with(&protection.prefix));
-    Ok(found.map(|name| join(&protection.parent, name)))
+    Ok(found.map(|name| Found { path: join(&protection.parent, name), stat: None }))
 }
 
 /// What a create may have left behind. Dropped before it is settled, it owes the deletion.
@@ -66,8 +82,10 @@ impl<'a> Claim<'a> {
     /// Chooses a new prefix.
     pub(crate) fn renew(&mut self) {
         self.state = State::Settled;
-        if let Some(protection) = &mut self.protection {
-            protection.prefix = new_prefix();
+        if let Some(protection) = &mut self.protection
+            && protection.data.is_none()
+        {
+            protection.prefix = new_prefix(self.core);
         }
     }
 

@@ -46,6 +46,8 @@ pub struct SessionSettings {
     pub read_only: bool,
     /// After which part of the negotiated timeout without a connection the session is given up, from 1 to 100 percent.
     pub expiration_percent: u8,
+    /// Makes its random choices repeatable: another one for every session of a framework that has a seed.
+    pub seed: Option<u64>,
 }
 
 /// For tests of raw clients. The timeouts are those of a [framework](crate::CuratorFrameworkBuilder); there is no server.
@@ -58,6 +60,7 @@ impl Default for SessionSettings {
             close_timeout: Duration::from_secs(5),
             read_only: false,
             expiration_percent: 100,
+            seed: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
-    OneshotWatch, Op, OpResult, PersistentWatch, Reconfiguration, SessionInfo, Stat, TcpConnector,
+    OneshotWatch, Op, OpResult, PersistentWatch, Reconfiguration, SessionInfo, Spawn, Stat, TcpConnector,
     WatcherType, ZooKeeper,
 };
 
@@ -15,6 +15,7 @@ use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
 #[derive(Debug, Clone)]
 pub struct NativeFactory {
     connector: Arc<dyn Connector>,
+    spawner: Option<Arc<dyn Spawn>>,
     #[cfg(feature = "sasl")]
     sasl: Option<Credentials>,
 }
@@ -39,6 +40,7 @@ impl NativeFactory {
     pub const fn new(connector: Arc<dyn Connector>) -> Self {
         Self {
             connector,
+            spawner: None,
             #[cfg(feature = "sasl")]
             sasl: None,
         }
@@ -48,6 +50,13 @@ impl NativeFactory {
     #[must_use]
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
+        self
+    }
+
+    /// Where the tasks of the sessions run. Default: on the present tokio runtime.
+    #[must_use]
+    pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
+        self.spawner = Some(spawner);
         self
     }
 
@@ -86,6 +95,14 @@ impl RawClientFactory for NativeFactory {
             .read_only(settings.read_only)
             .expiration_percent(settings.expiration_percent)
             .connector(Arc::clone(&self.connector));
+        let builder = match &self.spawner {
+            Some(spawner) => builder.spawner(Arc::clone(spawner)),
+            None => builder,
+        };
+        let builder = match settings.seed {
+            Some(seed) => builder.seed(seed),
+            None => builder,
+        };
         #[cfg(feature = "sasl")]
         let builder = match &self.sasl {
             Some(Credentials { user, password }) => builder.sasl_digest_md5(user.as_str(), password.as_str()),

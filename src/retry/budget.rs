@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::framework::Core;
 use crate::observe::metrics;
 use crate::op::Call;
+use crate::random::Random;
 
 /// What one operation has used up of its policy, and of its time.
 pub(crate) struct Budget<'a> {
@@ -30,8 +31,12 @@ struct Memory(Option<Option<Box<dyn RetryPolicy>>>);
 
 impl Memory {
     /// The policy to ask: `policy`, or its copy.
-    fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy) -> &'a dyn RetryPolicy {
-        self.0.get_or_insert_with(|| policy.begin()).as_deref().unwrap_or(policy)
+    fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy, random: &Random) -> &'a dyn RetryPolicy {
+        let begin = || match random.seed() {
+            Some(seed) => policy.begin_seeded(seed),
+            None => policy.begin(),
+        };
+        self.0.get_or_insert_with(begin).as_deref().unwrap_or(policy)
     }
 }
 
@@ -45,12 +50,13 @@ impl Ledger {
         &mut self,
         policy: &dyn RetryPolicy,
         own: Option<(&dyn RetryPolicy, &mut Memory)>,
+        random: &Random,
         error: &Error,
     ) -> Option<Duration> {
         let elapsed = self.started.elapsed();
         let asked = match own {
-            Some((own, memory)) => memory.of(own),
-            None => self.memory.of(policy),
+            Some((own, memory)) => memory.of(own, random),
+            None => self.memory.of(policy, random),
         };
         let delay = asked.next_delay(self.retries, elapsed, error)?;
         self.retries = self.retries.saturating_add(1);
@@ -106,13 +112,13 @@ impl<'a> Budget<'a> {
     }
 
     fn next_delay(&mut self, error: &Error) -> Option<Duration> {
-        let own = self.call.retry.as_deref();
+        let (own, random) = (self.call.retry.as_deref(), &self.core.random);
         match &self.call.scope {
             Some(scope) => {
                 let own = own.map(|own| (own, &mut self.own.memory));
-                scope.ledger().spend(scope.policy(), own, error)
+                scope.ledger().spend(scope.policy(), own, random, error)
             }
-            None => self.own.spend(own.unwrap_or_else(|| self.core.retry_policy()), None, error),
+            None => self.own.spend(own.unwrap_or_else(|| self.core.retry_policy()), None, random, error),
         }
     }
 }

@@ -44,4 +44,11 @@ pub trait RetryPolicy: Debug + Send + Sync + 'static {
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
         None
     }
+
+    /// The same in a framework with a [seed](crate::CuratorFrameworkBuilder::seed): a policy with random pauses answers
+    /// a copy of itself whose pauses are a function of `seed`. Default: [`begin`](Self::begin).
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        let _ = seed;
+        self.begin()
+    }
 }

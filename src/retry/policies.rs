@@ -127,6 +127,10 @@ impl RetryPolicy for ExponentialBackoffRetry {
         // The cap comes after the jitter: no pause is ever longer.
         Some(self.base.saturating_mul(factor.max(1)).min(self.longest))
     }
+
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        self.seed.is_none().then(|| Box::new(self.seed(seed)) as Box<dyn RetryPolicy>)
+    }
 }
 
 /// [`ExponentialBackoffRetry`] with a longest pause.
@@ -150,6 +154,10 @@ impl BoundedExponentialBackoffRetry {
 impl RetryPolicy for BoundedExponentialBackoffRetry {
     fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
         self.0.next_delay(retries, elapsed, error)
+    }
+
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        self.0.begin_seeded(seed)
     }
 }
 

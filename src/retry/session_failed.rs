@@ -27,8 +27,16 @@ impl<P: RetryPolicy> RetryPolicy for SessionFailedRetryPolicy<P> {
     }
 
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
-        self.0.begin().map(|fresh| Box::new(SessionFailedRetryPolicy(fresh)) as Box<dyn RetryPolicy>)
+        self.0.begin().map(boxed)
     }
+
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        self.0.begin_seeded(seed).map(boxed)
+    }
+}
+
+fn boxed(fresh: Box<dyn RetryPolicy>) -> Box<dyn RetryPolicy> {
+    Box::new(SessionFailedRetryPolicy(fresh))
 }
 
 impl RetryPolicy for Box<dyn RetryPolicy> {
@@ -38,5 +46,9 @@ impl RetryPolicy for Box<dyn RetryPolicy> {
 
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
         (**self).begin()
+    }
+
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        (**self).begin_seeded(seed)
     }
 }

@@ -25,8 +25,13 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// The one task of a framework: opens a session whenever there is none, publishes its states, performs the
 /// janitor's chores, and closes the last session when these are done.
-pub(crate) async fn supervise(core: Arc<Core>) {
-    let mut end = End { core: &core, machine: StateMachine::new(), session: None, result: Ok(()) };
+pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
+    // Here already: a runtime that is shut down drops tasks that it has never polled.
+    run(End { core, machine: StateMachine::new(), session: None, result: Ok(()) })
+}
+
+async fn run(mut end: End) {
+    let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
     let mut pause = false;
     let mut farewells = FuturesUnordered::new();
@@ -125,14 +130,14 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
 }
 
 /// The end of the task, also when its runtime ends or a raw client panics: nobody waits for it any longer.
-struct End<'a> {
-    core: &'a Core,
+struct End {
+    core: Arc<Core>,
     machine: StateMachine,
     session: Option<Arc<Session>>,
     result: Result<(), RawError>,
 }
 
-impl Drop for End<'_> {
+impl Drop for End {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             session.lost.cancel();

@@ -5,9 +5,10 @@ mod circuit_breaker;
 mod driver;
 mod machine;
 
+use std::sync::Arc;
+
 use futures_core::Stream;
-use tokio::sync::watch;
-use zk_curator_client::SessionInfo;
+use zk_curator_client::{SessionInfo, Signal};
 
 pub use background::BackgroundErrors;
 pub use circuit_breaker::CircuitBreaker;
@@ -118,7 +119,7 @@ impl Published {
 /// It holds no more than the last states and costs no task, however many follow.
 #[derive(Debug)]
 pub struct StateWatch {
-    receiver: watch::Receiver<Published>,
+    published: Arc<Signal<Published>>,
     /// The epoch since which a loss is news.
     since: u64,
     /// Whether that one was told.
@@ -127,15 +128,15 @@ pub struct StateWatch {
 }
 
 impl StateWatch {
-    pub(crate) fn new(receiver: watch::Receiver<Published>) -> Self {
-        let since = receiver.borrow().latest.epoch;
-        Self { receiver, since, told: false, ended: false }
+    pub(crate) fn new(published: Arc<Signal<Published>>) -> Self {
+        let since = published.look(|published| published.latest.epoch);
+        Self { published, since, told: false, ended: false }
     }
 
     /// The present status.
     #[must_use]
     pub fn current(&self) -> ConnectionStatus {
-        self.receiver.borrow().latest
+        self.published.look(|published| published.latest)
     }
 
     /// The present status at the first call, then the latest at every change, or a loss that was missed; `None` after
@@ -149,7 +150,7 @@ impl StateWatch {
         }
         let (since, told) = (self.since, self.told);
         let news = |published: &Published| !told || published.latest.epoch != since;
-        let published = *self.receiver.wait_for(news).await.ok()?;
+        let published = self.published.find(|published| news(published).then_some(*published)).await;
         let missed = |lost: &ConnectionStatus| since < lost.epoch;
         let status = published.last_lost.filter(missed).unwrap_or(published.latest);
         (self.since, self.told) = (status.epoch, true);
