@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) container_check_interval: Duration,
     pub(crate) max_never_used_interval: Option<Duration>,
     pub(crate) wall_clock: Option<SystemTime>,
+    pub(crate) seed: Option<u64>,
     pub(crate) version: ZooKeeperVersion,
     pub(crate) sequence_overflow: SequenceOverflow,
     pub(crate) super_digest: Option<String>,
@@ -51,6 +52,7 @@ impl Config {
         container_check_interval: Duration::from_secs(60),
         max_never_used_interval: None,
         wall_clock: None,
+        seed: None,
         version: ZooKeeperVersion::V3_9,
         sequence_overflow: SequenceOverflow::Sticks,
         super_digest: None,
@@ -159,6 +161,13 @@ impl TestServerBuilder {
     /// time of day. Fix it to have the same `ctime` and `mtime` in every run of a simulation.
     pub const fn wall_clock(mut self, start: SystemTime) -> Self {
         self.config.wall_clock = Some(start);
+        self
+    }
+
+    /// Makes the ids and passwords of sessions a function of `seed`, for the same bytes in every run of a simulation.
+    /// Default: they are random.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = Some(seed);
         self
     }
 

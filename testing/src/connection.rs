@@ -224,6 +224,9 @@ impl Connection<'_> {
         request.encode(&mut with_flag);
         let legacy = length < with_flag.len();
         let session = self.shared.update(|state| state.connect(self.at, self.id, &request, legacy));
+        if let (Some(session), Some(link)) = (session, self.gate.link()) {
+            link.has_session(session);
+        }
         self.shared.deadlines_changed();
         Ok(session)
     }

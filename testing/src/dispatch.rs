@@ -70,7 +70,7 @@ impl State {
             return Some(ErrorCode::SessionExpired);
         };
         let here = Place { member: at, connection: id };
-        session.connection.is_some_and(|place| place != here).then_some(ErrorCode::SessionMoved)
+        session.owner.is_some_and(|place| place != here).then_some(ErrorCode::SessionMoved)
     }
 
     fn read(&mut self, at: MemberId, id: ConnectionId, session: i64, xid: i32, request: Request) {

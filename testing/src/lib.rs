@@ -8,6 +8,7 @@
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
 //!   [`partition`](TestServer::partition), [`set_read_only`](TestServer::set_read_only),
 //!   [`stop`](TestServer::stop), [`restart`](TestServer::restart): faults of the server and the network.
+//! * [`Relay`]: faults of the network between a client and any servers, in real time.
 //! * [`TestServer::probe`]: a printable snapshot of nodes, sessions and watches, for assertions such as "nothing
 //!   is left behind"; [`TestServer::until`] waits for one.
 //! * [`TestServer::snapshot`]: its nodes and sessions, to start other servers with, or to keep in a file.
@@ -52,6 +53,8 @@
 
 mod access;
 mod builder;
+#[cfg(all(feature = "sim", unix))]
+pub mod chaos;
 mod clock;
 mod cluster;
 mod collections;
@@ -65,15 +68,18 @@ mod log;
 mod member;
 mod network;
 mod outbox;
+mod pipe;
 mod probe;
 mod quorum;
 mod reads;
 pub mod real;
+mod relay;
 pub mod rule;
 mod server;
 mod session;
 mod shared;
-mod signal;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod snapshot;
 mod state;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
@@ -88,6 +94,7 @@ pub use cluster::{ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, 
 pub use journal::{Fault, Journal, JournalEntry};
 pub use network::{MemoryConnector, Way};
 pub use probe::{Probe, ProbeSession, ProbeWatch};
+pub use relay::{Flow, Relay, RelayCounts};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;
 pub use snapshot::{Snapshot, SnapshotError};

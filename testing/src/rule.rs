@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use zk_curator_client::Signal;
 use zk_curator_proto::records::{MultiOp, ReadOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
 
@@ -162,7 +162,7 @@ struct Rule {
     /// How often it was going to fire.
     taken: AtomicU64,
     /// How often it has fired, its effect included.
-    hits: watch::Sender<u64>,
+    hits: Signal<u64>,
 }
 
 impl Rule {
@@ -200,7 +200,7 @@ impl Rules {
             skip: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
-            hits: watch::Sender::new(0),
+            hits: Signal::new(0),
         });
         let add = |place: &'a Arc<Self>| {
             let mut installed = place.lock();
@@ -244,7 +244,7 @@ impl Judgement {
     /// Counts the hit.
     pub(crate) fn has_taken_effect(&self) {
         if let Some(rule) = &self.rule {
-            rule.hits.send_modify(|hits| *hits += 1);
+            rule.hits.modify(|hits| *hits += 1);
         }
     }
 }
@@ -280,7 +280,7 @@ impl RuleGuard {
     /// the delay begins.
     #[must_use]
     pub fn hits(&self) -> u64 {
-        *self.rule.hits.borrow()
+        self.rule.hits.look(|hits| *hits)
     }
 
     /// Waits until the rule has fired as often as [`RuleGuard::times`] lets it, or once when there is no limit.
@@ -297,11 +297,7 @@ impl RuleGuard {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn fired_times(&self, n: u64) {
-        let mut hits = self.rule.hits.subscribe();
-        // The sender lives in the rule, which `self` holds.
-        if hits.wait_for(|hits| *hits >= n).await.is_err() {
-            tracing::error!("a rule lost its counter");
-        }
+        self.rule.hits.until(|hits| *hits >= n).await;
     }
 
     /// Keeps the rule for as long as the server lives.

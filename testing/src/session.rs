@@ -31,6 +31,9 @@ pub(crate) struct Session {
     pub(crate) timeout: u64,
     /// The connection it is attached to.
     pub(crate) connection: Option<Place>,
+    /// The connection it was attached to last: what is still under way on an earlier one is refused, also when this one
+    /// has ended.
+    pub(crate) owner: Option<Place>,
     /// Whether it lives on this server only, and ends when the server stops being read-only.
     pub(crate) local: bool,
     /// When it expires: a multiple of the tick, or never.
@@ -70,9 +73,9 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions. `tick` in milliseconds.
-    pub(crate) fn new(tick: u64) -> Self {
-        let mut passwords = fastrand::Rng::new();
+    /// No sessions. `tick` in milliseconds; ids and passwords are random without a seed.
+    pub(crate) fn new(tick: u64, seed: Option<u64>) -> Self {
+        let mut passwords = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         // Spread, so that two servers of one process rarely give the same id to two sessions.
         let next_id = i64::from(passwords.u32(..)) << 16;
         Self {
@@ -86,12 +89,13 @@ impl Sessions {
     }
 
     /// Sessions that were saved: nobody is attached to them, and they have their whole timeout from `now` on.
-    pub(crate) fn restored(tick: u64, saved: SavedSessions, now: u64) -> Self {
+    pub(crate) fn restored(tick: u64, seed: Option<u64>, saved: SavedSessions, now: u64) -> Self {
         let next_id = saved.next_id & ((1 << SERVER_SHIFT) - 1);
-        let mut sessions = Self { next_id, opened: saved.opened, ..Self::new(tick) };
+        let mut sessions = Self { next_id, opened: saved.opened, ..Self::new(tick, seed) };
         for SavedSession { id, password, timeout, number } in saved.living {
+            let (connection, owner) = (None, None);
             let session =
-                Session { password, number, timeout, connection: None, local: false, deadline: NEVER };
+                Session { password, number, timeout, connection, owner, local: false, deadline: NEVER };
             sessions.by_id.insert(id, session);
             sessions.touch(id, now);
         }
@@ -120,8 +124,9 @@ impl Sessions {
         let password: [u8; PASSWORD_LEN] = self.passwords.u128(..).to_be_bytes();
         let deadline = self.round(now + timeout);
         let password = Bytes::copy_from_slice(&password);
-        self.by_id
-            .insert(id, Session { password, number, timeout, connection: Some(connection), local, deadline });
+        let owner = Some(connection);
+        let session = Session { password, number, timeout, connection: owner, owner, local, deadline };
+        self.by_id.insert(id, session);
         self.deadlines.entry(deadline).or_default().insert(id);
         id
     }
@@ -139,6 +144,7 @@ impl Sessions {
             return false;
         };
         session.connection = Some(connection);
+        session.owner = Some(connection);
         session.timeout = timeout;
         self.touch(id, now);
         true
@@ -271,13 +277,13 @@ mod tests {
 
     #[test]
     fn a_session_expires_at_the_first_tick_after_its_timeout() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         let id = sessions.create(at(1), 25, false, 0);
         assert_eq!(sessions.next_deadline(), Some(30));
-        assert_eq!(sessions.overdue(29), []);
+        assert!(sessions.overdue(29).is_empty());
         assert_eq!(sessions.overdue(30), [id]);
         sessions.touch(id, 29);
-        assert_eq!(sessions.overdue(59), []);
+        assert!(sessions.overdue(59).is_empty());
         assert_eq!(sessions.overdue(60), [id]);
         assert!(sessions.remove(id).is_some());
         assert_eq!(sessions.next_deadline(), None);
@@ -285,7 +291,7 @@ mod tests {
 
     #[test]
     fn only_the_right_password_takes_a_session_up_again() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         let id = sessions.create(at(1), 100, false, 0);
         let password = sessions.password(id).unwrap();
         assert!(!sessions.reattach(id, &[0; 16], at(2), 100, 0));
@@ -297,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_was_replaced_detaches_nothing() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         let id = sessions.create(at(1), 100, false, 0);
         let password = sessions.password(id).unwrap();
         assert!(sessions.reattach(id, &password, at(2), 100, 0));
@@ -309,10 +315,10 @@ mod tests {
 
     #[test]
     fn time_that_stood_still_does_not_count() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         let id = sessions.create(at(1), 25, false, 0);
         sessions.postpone(1000);
-        assert_eq!(sessions.overdue(1029), []);
+        assert!(sessions.overdue(1029).is_empty());
         assert_eq!(sessions.overdue(1030), [id]);
         sessions.renew(false, 2000);
         assert_eq!(sessions.next_deadline(), Some(2030));
@@ -320,7 +326,7 @@ mod tests {
 
     #[test]
     fn suspended_sessions_do_not_expire_until_renewed() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         let (global, local) = (sessions.create(at(1), 25, false, 0), sessions.create(at(2), 25, true, 0));
         sessions.suspend_global();
         assert_eq!(sessions.overdue(u64::MAX), [local]);
@@ -333,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_session_names_the_server_that_opened_it() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, None);
         for member in [0, 2, 199] {
             let id = sessions.create(Place { member, connection: 1 }, 100, false, 0);
             assert_eq!(Sessions::home(id), member);

@@ -7,13 +7,13 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use zk_curator_client::Signal;
 
 use crate::builder::Config;
 use crate::journal::Fault;
 use crate::member::MemberId;
 use crate::network::{Link, Way};
 use crate::rule::Rules;
-use crate::signal::Signal;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::watch::ConnectionId;
@@ -294,8 +294,13 @@ impl Gate {
 
     /// Whether the network carries bytes both ways.
     pub(crate) fn is_connected(&self) -> bool {
-        let is_cut = self.link.as_ref().is_some_and(|link| link.look(Option::is_some));
+        let is_cut = self.link.as_ref().is_some_and(|link| link.cut.look(Option::is_some));
         !is_cut && self.blocked.look(|blocked| !blocked.partitioned)
+    }
+
+    /// The link to the client, when it has one of its own.
+    pub(crate) const fn link(&self) -> Option<&Arc<Link>> {
+        self.link.as_ref()
     }
 
     /// Waits until the server is not held.
@@ -310,10 +315,10 @@ impl Gate {
     async fn opens(&self, server: impl Fn(&Blocked) -> bool, way: impl Fn(Option<Way>) -> bool) {
         loop {
             self.blocked.until(&server).await;
-            let Some(link) = self.link.as_ref().filter(|link| !link.look(|cut| way(*cut))) else {
+            let Some(link) = self.link.as_ref().filter(|link| !link.cut.look(|cut| way(*cut))) else {
                 return;
             };
-            link.until(|cut| way(*cut)).await;
+            link.cut.until(|cut| way(*cut)).await;
         }
     }
 }

@@ -51,7 +51,7 @@ impl State {
             let tree = tree.configured(&state.config);
             state.zxid = zxid;
             state.quorum.epoch = zxid >> 32;
-            state.sessions = Sessions::restored(tick, sessions, now);
+            state.sessions = Sessions::restored(tick, state.config.seed, sessions, now);
             for member in &mut state.members {
                 (member.tree, member.zxid) = (tree.clone(), zxid);
             }
@@ -67,7 +67,7 @@ impl State {
         let clock = Arc::new(Clock::new(config.wall_clock));
         let config = Arc::new(config);
         Self {
-            sessions: Sessions::new(millis(config.tick_time)),
+            sessions: Sessions::new(millis(config.tick_time), config.seed),
             journal: Journal::default(),
             members: (0..members).map(|_| Member::new(&config, &clock, members == 1)).collect(),
             log: Log::default(),

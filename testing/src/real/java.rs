@@ -38,6 +38,9 @@ const CURATOR: [&str; 9] = [
     "jackson-annotations",
 ];
 
+/// What programs may use where it is installed: Curator's own server for tests.
+const OPTIONAL: [&str; 1] = ["curator-test"];
+
 /// A compiled Java program, with Apache ZooKeeper and Apache Curator on its class path.
 ///
 /// The classes live in a temporary directory that is removed on drop: keep the program until its
@@ -93,23 +96,28 @@ impl Program {
         })
     }
 
-    /// Starts the program. Its standard output is piped, its standard error is ours, and dropping the
+    /// Starts the program. Its standard input and output are piped, its standard error is ours, and dropping the
     /// [`Child`] kills it.
     ///
     /// # Errors
     /// [`RealError::Io`] when the process cannot be started.
     pub fn spawn(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child, RealError> {
-        Command::new(&self.java)
-            // Programs of a few seconds: compile little, and do not take a heap by the size of the machine.
-            .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
-            .arg(&self.class_path)
-            .arg(&self.class)
+        // Programs of a few seconds: compile little, and do not take a heap by the size of the machine.
+        self.command(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .args(args)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .map_err(|source| RealError::Io { what: "run", path: self.java.clone(), source })
+    }
+
+    /// The command that runs the program, with options for the virtual machine and without arguments yet. For programs
+    /// that run long enough for these options to matter; others are started by [`spawn`](Program::spawn).
+    pub fn command(&self, options: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut command = Command::new(&self.java);
+        command.args(options).arg("-cp").arg(&self.class_path).arg(&self.class);
+        command
     }
 }
 
@@ -130,6 +138,7 @@ fn curator_jars() -> Result<Vec<PathBuf>, RealError> {
     for jar in CURATOR {
         jars.push(find_jar(&directories, jar)?);
     }
+    jars.extend(OPTIONAL.into_iter().filter_map(|jar| find_jar(&directories, jar).ok()));
     Ok(jars)
 }
 

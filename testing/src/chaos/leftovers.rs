@@ -1,0 +1,162 @@
+//! Where the clients of each recipe work on the servers, and what they leave there.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zk_curator::retry::BoundedExponentialBackoffRetry;
+use zk_curator::{CuratorFramework, ErrorKind};
+
+use super::{ChaosError, Subject};
+use crate::glob;
+use crate::real::RealEnsemble;
+
+/// How often it is looked whether everything is gone.
+const POLL: Duration = Duration::from_millis(200);
+/// How long servers may take to remove empty containers, when nobody is there any more: they look twice a second.
+const REAPING: Duration = Duration::from_secs(10);
+
+/// The nodes below which the recipes of a round are, one each.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    connect_string: String,
+    root: String,
+    subjects: &'a [Subject],
+}
+
+impl<'a> Ground<'a> {
+    /// Creates the nodes that the recipes need.
+    pub(super) async fn prepare(
+        connect_string: &str,
+        seed: u64,
+        subjects: &'a [Subject],
+    ) -> Result<Self, ChaosError> {
+        let connect_string = connect_string.to_owned();
+        let ground = Self { connect_string, root: format!("/chaos-{seed}"), subjects };
+        let zk = ground.connect().await?;
+        let made = ground.make(&zk).await.map_err(ChaosError::zookeeper("create the nodes of the recipes"));
+        close(&zk).await?;
+        made?;
+        Ok(ground)
+    }
+
+    async fn make(&self, zk: &CuratorFramework) -> Result<(), zk_curator::Error> {
+        for (recipe, subject) in self.subjects.iter().enumerate() {
+            let chroot = self.chroot(recipe);
+            zk.create(&chroot).creating_parents().idempotent().await?;
+            for node in &subject.sim.nodes {
+                zk.create(format!("{chroot}{node}")).creating_parents().idempotent().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a recipe is.
+    pub(super) fn chroot(&self, recipe: usize) -> String {
+        let name = self.subjects.get(recipe).map_or("", |subject| &subject.name);
+        format!("{}/{name}", self.root)
+    }
+
+    /// What is left of each recipe when the servers have had time to forget it, and of none in particular: sessions.
+    pub(super) async fn leftovers(
+        &self,
+        ensemble: &RealEnsemble,
+        patience: Duration,
+    ) -> Result<Vec<(Option<usize>, String)>, ChaosError> {
+        let mut deadline = Instant::now() + patience;
+        loop {
+            let mut left = Vec::new();
+            let zk = self.connect().await?;
+            for (recipe, subject) in self.subjects.iter().enumerate() {
+                let nodes = self.nodes(&zk, recipe, subject).await;
+                let nodes = nodes.map_err(ChaosError::zookeeper("list what is left"))?;
+                if !nodes.is_empty() {
+                    left.push((Some(recipe), format!("nodes are left: {nodes:?}")));
+                }
+            }
+            close(&zk).await?;
+            match sessions(ensemble).await? {
+                Some(0) => deadline = deadline.min(Instant::now() + REAPING),
+                Some(sessions) => left.push((None, format!("{sessions} sessions are left"))),
+                None => left.push((None, "the leader does not tell its sessions".to_owned())),
+            }
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(left);
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// The nodes of a recipe, but for those that it may leave.
+    async fn nodes(
+        &self,
+        zk: &CuratorFramework,
+        recipe: usize,
+        subject: &Subject,
+    ) -> Result<Vec<String>, zk_curator::Error> {
+        let chroot = self.chroot(recipe);
+        let mut nodes = Vec::new();
+        let mut open = vec![String::new()];
+        while let Some(parent) = open.pop() {
+            let children = match zk.children(format!("{chroot}{parent}")).await {
+                Ok(children) => children,
+                Err(error) if error.kind() == ErrorKind::NoNode => continue,
+                Err(error) => return Err(error),
+            };
+            open.extend(children.iter().map(|name| format!("{parent}/{name}")));
+            let is_given = |path: &String| {
+                // Also what is above those that are given.
+                let given = |node: &String| node == path || node.starts_with(&format!("{path}/"));
+                subject.sim.nodes.iter().any(given)
+                    || subject.sim.leaves.iter().any(|leaf| glob::matches(leaf, path))
+            };
+            nodes.extend(
+                children.iter().map(|name| format!("{parent}/{name}")).filter(|path| !is_given(path)),
+            );
+        }
+        Ok(nodes)
+    }
+
+    /// Removes all.
+    pub(super) async fn clear(&self) -> Result<(), ChaosError> {
+        let zk = self.connect().await?;
+        let cleared = zk.delete(&self.root).deleting_children().await;
+        close(&zk).await?;
+        match cleared {
+            Err(error) if error.kind() != ErrorKind::NoNode => {
+                Err(ChaosError::zookeeper("delete the nodes of the recipes")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn connect(&self) -> Result<CuratorFramework, ChaosError> {
+        let connect = async {
+            let retry =
+                BoundedExponentialBackoffRetry::new(Duration::from_millis(50), Duration::from_secs(1), 20);
+            let zk = CuratorFramework::builder()
+                .connect_string(&self.connect_string)
+                .session_timeout(Duration::from_secs(10))
+                .connection_timeout(Duration::from_secs(30))
+                .retry(retry)
+                .build()?;
+            zk.start().await?;
+            Ok(zk)
+        };
+        connect.await.map_err(ChaosError::zookeeper("connect to the servers"))
+    }
+}
+
+async fn close(zk: &CuratorFramework) -> Result<(), ChaosError> {
+    zk.close().await.map_err(ChaosError::zookeeper("close the session of the run"))
+}
+
+/// How many sessions the leader knows.
+async fn sessions(ensemble: &RealEnsemble) -> Result<Option<u64>, ChaosError> {
+    let leader = ensemble.leader().await?;
+    let dump = ensemble.server(leader).four_letter_word("dump").await?;
+    // `Session Sets (2)/(5):` is five sessions, which end at two times.
+    let count = |line: &str| {
+        line.strip_prefix("Session Sets (")?.split_once(")/(")?.1.strip_suffix("):")?.parse().ok()
+    };
+    Ok(dump.lines().find_map(count))
+}

@@ -1,0 +1,252 @@
+use super::Delivery;
+use crate::sim::checkers::script::{fails, passes};
+use crate::sim::history::{Event, Outcome};
+
+type Line = (u64, u32, Event);
+
+const SURE: Outcome = Outcome::Sure;
+const UNKNOWN: Outcome = Outcome::Unknown;
+const FAILED: Outcome = Outcome::Failed;
+
+fn putting(producer: u32, item: &str) -> Line {
+    (0, producer, Event::Putting { queue: "q".into(), item: item.into() })
+}
+
+fn put(producer: u32, item: &str, outcome: Outcome) -> Line {
+    (0, producer, Event::Put { queue: "q".into(), item: item.into(), outcome })
+}
+
+fn taken(consumer: u32, item: &str) -> Line {
+    taken_again(consumer, item, 1)
+}
+
+fn taken_again(consumer: u32, item: &str, attempt: u32) -> Line {
+    (0, consumer, Event::Taken { queue: "q".into(), item: item.into(), attempt })
+}
+
+fn done(consumer: u32, item: &str, outcome: Outcome) -> Line {
+    (0, consumer, Event::Done { queue: "q".into(), item: item.into(), outcome })
+}
+
+fn finishing(consumer: u32, item: &str) -> Line {
+    (0, consumer, Event::Finishing { queue: "q".into(), item: item.into() })
+}
+
+fn returned(consumer: u32, item: &str) -> Line {
+    (0, consumer, Event::Returned { queue: "q".into(), item: item.into() })
+}
+
+fn dead(consumer: u32, item: &str) -> Line {
+    (0, consumer, Event::Dead { queue: "q".into(), item: item.into() })
+}
+
+fn all() -> [Delivery; 3] {
+    [Delivery::at_most_once(), Delivery::at_least_once(), Delivery::exactly_once()]
+}
+
+#[test]
+fn what_was_put_is_taken_and_worked_off() {
+    for checker in all() {
+        passes(&checker, [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), done(2, "a", SURE)]);
+        // The consumer is faster than the answer to the producer.
+        passes(&checker, [putting(1, "a"), taken(2, "a"), done(2, "a", SURE), put(1, "a", SURE)]);
+    }
+}
+
+#[test]
+fn an_item_from_nowhere_is_found() {
+    for checker in all() {
+        fails(&checker, [taken(2, "a"), putting(1, "a"), put(1, "a", SURE)], "never put", &[0]);
+        fails(&checker, [putting(1, "b"), dead(2, "a")], "never put", &[1]);
+        fails(&checker, [putting(1, "b"), done(2, "a", UNKNOWN)], "never put", &[1]);
+    }
+}
+
+#[test]
+fn an_item_whose_put_failed_is_found() {
+    for checker in all() {
+        fails(&checker, [putting(1, "a"), put(1, "a", FAILED), taken(2, "a")], "not put", &[1, 2]);
+        fails(&checker, [putting(1, "a"), taken(2, "a"), put(1, "a", FAILED)], "not put", &[1, 2]);
+        passes(&checker, [putting(1, "a"), put(1, "a", FAILED)]);
+    }
+}
+
+#[test]
+fn an_unknown_put_may_be_there_or_not() {
+    for checker in all() {
+        for unknown in [vec![], vec![put(1, "a", UNKNOWN)]] {
+            let begun = [vec![putting(1, "a")], unknown].concat();
+            passes(&checker, begun.clone());
+            passes(&checker, [begun, vec![taken(2, "a"), done(2, "a", SURE)]].concat());
+        }
+    }
+}
+
+#[test]
+fn a_lost_item_is_found() {
+    let lines = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
+    let rest = [taken(2, "b"), taken(2, "a"), done(2, "a", SURE), done(2, "b", FAILED)];
+    for checker in [Delivery::at_least_once(), Delivery::exactly_once()] {
+        fails(&checker, lines.clone(), "a of q is lost", &[1]);
+        fails(&checker, [&lines[..], &rest].concat(), "b of q is lost", &[3, 4]);
+    }
+    passes(&Delivery::at_most_once(), lines);
+}
+
+#[test]
+fn who_is_killed_while_it_removes_an_item_may_have_done_it_and_nobody_else() {
+    let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), finishing(2, "a")];
+    let with = |last: &[Line]| [&start[..], last].concat();
+    for checker in [Delivery::at_least_once(), Delivery::exactly_once()] {
+        passes(&checker, start.clone());
+        passes(&checker, with(&[done(2, "a", UNKNOWN)]));
+        // It could not, and says so.
+        fails(&checker, with(&[done(2, "a", FAILED)]), "a of q is lost", &[1, 2]);
+        // Another could not; and of two attempts one.
+        passes(&checker, with(&[taken(3, "a"), finishing(3, "a"), done(3, "a", FAILED)]));
+        passes(&checker, with(&[done(2, "a", UNKNOWN), finishing(2, "a"), done(2, "a", FAILED)]));
+        let both = [taken(3, "a"), finishing(3, "a"), done(3, "a", FAILED), done(2, "a", FAILED)];
+        fails(&checker, with(&both), "a of q is lost", &[1, 4]);
+        fails(&checker, [putting(1, "a"), finishing(2, "b")], "never put", &[1]);
+    }
+}
+
+#[test]
+fn what_is_put_aside_is_not_lost() {
+    for checker in all() {
+        passes(&checker, [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), dead(2, "a")]);
+    }
+}
+
+#[test]
+fn what_is_taken_twice_is_found_where_once_is_the_limit() {
+    let lines = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a"), done(3, "a", SURE)];
+    fails(&Delivery::at_most_once(), lines.clone(), "taken twice", &[2, 3]);
+    passes(&Delivery::at_least_once(), lines.clone());
+    passes(&Delivery::exactly_once(), lines);
+}
+
+#[test]
+fn what_was_given_back_may_be_taken_again() {
+    let lines =
+        |last| [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), returned(2, "a"), taken(3, "a"), last];
+    passes(&Delivery::at_most_once(), lines(done(3, "a", SURE)));
+    fails(&Delivery::at_most_once(), lines(taken(2, "a")), "taken twice", &[4, 5]);
+}
+
+#[test]
+fn what_is_worked_off_twice_is_found_where_once_is_the_promise() {
+    let lines = |first, second| {
+        let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a")];
+        [&start[..], &[done(2, "a", first), done(3, "a", second)]].concat()
+    };
+    fails(&Delivery::exactly_once(), lines(SURE, SURE), "worked off twice", &[4, 5]);
+    passes(&Delivery::at_least_once(), lines(SURE, SURE));
+    for (first, second) in
+        [(SURE, UNKNOWN), (UNKNOWN, SURE), (FAILED, SURE), (SURE, FAILED), (UNKNOWN, UNKNOWN)]
+    {
+        passes(&Delivery::exactly_once(), lines(first, second));
+    }
+}
+
+#[test]
+fn what_is_worked_off_and_put_aside_is_found() {
+    let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a")];
+    let lines = |last: [Line; 2]| [&start[..], &last].concat();
+    let both = [done(2, "a", SURE), dead(3, "a")];
+    fails(&Delivery::exactly_once(), lines(both.clone()), "worked off and put aside", &[4, 5]);
+    let [a, b] = both.clone();
+    fails(&Delivery::exactly_once(), lines([b, a]), "put aside and worked off", &[4, 5]);
+    passes(&Delivery::at_least_once(), lines(both));
+    passes(&Delivery::exactly_once(), lines([done(2, "a", UNKNOWN), dead(3, "a")]));
+}
+
+#[test]
+fn names_of_items_are_unique() {
+    for checker in all() {
+        fails(&checker, [putting(1, "a"), put(1, "a", SURE), putting(2, "a")], "two items", &[0, 2]);
+        fails(&checker, [put(1, "a", SURE), put(2, "a", SURE)], "two items", &[0, 1]);
+    }
+}
+
+#[test]
+fn queues_have_nothing_to_do_with_each_other() {
+    let other = (0, 2, Event::Taken { queue: "another".into(), item: "a".into(), attempt: 1 });
+    fails(&Delivery::at_most_once(), [putting(1, "a"), put(1, "a", SURE), other], "a of another", &[2]);
+}
+
+/// Two items that are put one after the other, or side by side.
+fn two(one_after_the_other: bool) -> Vec<Line> {
+    let mut puts = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
+    if !one_after_the_other {
+        puts.swap(1, 2);
+    }
+    puts.to_vec()
+}
+
+fn order(puts: Vec<Line>, takes: &[Line]) -> Vec<Line> {
+    [&puts[..], takes, &[done(2, "a", SURE), done(2, "b", SURE)]].concat()
+}
+
+#[test]
+fn items_out_of_order_are_found() {
+    for checker in all() {
+        let lines = order(two(true), &[taken(2, "b"), taken(2, "a")]);
+        passes(&checker, lines.clone());
+        let checker = checker.in_order();
+        fails(&checker, lines, "a of q was taken after b", &[4, 5]);
+        passes(&checker, order(two(true), &[taken(2, "a"), taken(2, "b")]));
+    }
+}
+
+#[test]
+fn the_one_put_last_counts_however_many_are_between() {
+    let checker = Delivery::at_most_once().in_order();
+    let puts = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
+    let third = [putting(1, "c"), put(1, "c", SURE), taken(2, "a"), taken(2, "c"), taken(2, "b")];
+    fails(&checker, [&puts[..], &third].concat(), "b of q was taken after c", &[7, 8]);
+}
+
+#[test]
+fn order_is_of_one_producer_and_one_consumer() {
+    let checker = Delivery::exactly_once().in_order();
+    passes(&checker, order(two(true), &[taken(3, "b"), taken(2, "a")]));
+    let producers = vec![putting(1, "a"), put(1, "a", SURE), putting(4, "b"), put(4, "b", SURE)];
+    passes(&checker, order(producers, &[taken(2, "b"), taken(2, "a")]));
+    passes(&checker, order(two(false), &[taken(2, "b"), taken(2, "a")]));
+}
+
+#[test]
+fn what_comes_back_comes_late() {
+    let checker = Delivery::exactly_once().in_order();
+    passes(&checker, order(two(true), &[taken(3, "a"), taken(2, "b"), taken(2, "a")]));
+    passes(&checker, order(two(true), &[taken(2, "b"), taken_again(2, "a", 2)]));
+}
+
+#[test]
+fn an_unknown_put_has_no_place_in_the_order() {
+    let checker = Delivery::exactly_once().in_order();
+    let unknown = |a, b| vec![putting(1, "a"), put(1, "a", a), putting(1, "b"), put(1, "b", b)];
+    passes(&checker, order(unknown(UNKNOWN, SURE), &[taken(2, "b"), taken(2, "a")]));
+    // But whatever came of the second, it came after the first.
+    let lines = order(unknown(SURE, UNKNOWN), &[taken(2, "b"), taken(2, "a")]);
+    fails(&checker, lines, "a of q was taken after b", &[4, 5]);
+}
+
+#[test]
+fn deliveries_with_the_same_number_are_found() {
+    let put = || [putting(1, "a"), put(1, "a", SURE)];
+    let again = |attempt| {
+        put().into_iter().chain([
+            taken(2, "a"),
+            returned(2, "a"),
+            taken_again(3, "a", attempt),
+            done(3, "a", SURE),
+        ])
+    };
+    for checker in all() {
+        passes(&checker, again(1).collect::<Vec<_>>());
+        passes(&checker.clone().counted(), again(2).collect::<Vec<_>>());
+        fails(&checker.counted(), again(1).collect::<Vec<_>>(), "for the same time", &[2, 4]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Judges of a [`History`]: what a recipe promises, as a function of what its users saw.
+
+mod barrier;
+mod commit;
+mod delivery;
+mod exclusion;
+mod group;
+mod holds;
+mod linearizable;
+mod progress;
+mod rounds;
+#[cfg(test)]
+mod script;
+
+use std::fmt;
+
+pub use barrier::BarrierEpochs;
+pub use commit::AtomicCommit;
+pub use delivery::Delivery;
+pub use exclusion::Exclusion;
+pub use group::GroupViews;
+pub use linearizable::Linearizable;
+pub use progress::Progress;
+pub use rounds::BarrierRounds;
+
+use super::History;
+
+/// A promise that a [`History`] keeps or breaks.
+pub trait Checker: fmt::Debug + Send + Sync {
+    /// Looks for the first thing in a history that must not be.
+    ///
+    /// # Errors
+    /// What is broken, and the records that prove it.
+    fn check(&self, history: &History) -> Result<(), Violation>;
+}
+
+/// Something that must not be in a [`History`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{checker}: {broken} (records {records:?})")]
+#[non_exhaustive]
+pub struct Violation {
+    /// Whose promise is broken.
+    pub checker: &'static str,
+    /// What is broken.
+    pub broken: String,
+    /// The places of the records that prove it, see [`History::records`] and [`History::excerpt`].
+    pub records: Vec<usize>,
+}
+
+impl Violation {
+    /// A violation of the promise of `checker`, proven by the records at these places.
+    pub fn new(checker: &'static str, broken: impl Into<String>, records: impl Into<Vec<usize>>) -> Self {
+        Self { checker, broken: broken.into(), records: records.into() }
+    }
+}

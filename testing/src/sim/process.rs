@@ -1,0 +1,266 @@
+//! A process: the tasks that were started through one [`Spawn`], which can be stopped and ended together.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::Sleep;
+use zk_curator_client::{BackgroundTask, Spawn};
+
+/// How busy the machine of a process is: which of its tasks runs when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// One wake-up in so many lets the others that are ready go first; zero for none.
+    pub(crate) yields: u8,
+    /// One wake-up in so many is late; zero for none.
+    pub(crate) delays: u8,
+    /// By how much at most.
+    pub(crate) most: Duration,
+}
+
+/// What processes are told about their tasks.
+pub(crate) trait Supervisor: Send + Sync {
+    /// A task has panicked.
+    fn panicked(&self, message: String);
+
+    /// A task is polled; whether it may go on. The last resort against one that never waits.
+    fn may_run(&self) -> bool;
+}
+
+/// The tasks of a client. Clones are the same process.
+#[derive(Clone)]
+pub(crate) struct Process {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    supervisor: Arc<dyn Supervisor>,
+    state: Mutex<State>,
+    next_task: AtomicU64,
+}
+
+struct State {
+    run: Run,
+    load: Load,
+    rng: Rng,
+    /// Who wants to be woken when the process goes on.
+    sleepers: Vec<Waker>,
+    /// Those that have not ended, in the order of their start.
+    tasks: Vec<(u64, Arc<Slot>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Runs,
+    Stopped,
+    Killed,
+}
+
+/// The future of a task, until it has ended.
+type Slot = Mutex<Option<BackgroundTask>>;
+
+impl Process {
+    pub(crate) fn new(supervisor: Arc<dyn Supervisor>, seed: u64, load: Load) -> Self {
+        let state = State {
+            run: Run::Runs,
+            load,
+            rng: Rng::with_seed(seed),
+            sleepers: Vec::new(),
+            tasks: Vec::new(),
+        };
+        Self {
+            shared: Arc::new(Shared { supervisor, state: Mutex::new(state), next_task: AtomicU64::new(0) }),
+        }
+    }
+
+    /// Lets nothing in it run: SIGSTOP. Timers go on, and are late when it continues.
+    pub(crate) fn stop(&self) {
+        let mut state = self.shared.lock();
+        if state.run == Run::Runs {
+            state.run = Run::Stopped;
+        }
+    }
+
+    /// Lets it go on: SIGCONT. Whatever has become ready meanwhile runs now.
+    pub(crate) fn resume(&self) {
+        let mut state = self.shared.lock();
+        if state.run == Run::Stopped {
+            state.run = Run::Runs;
+            let sleepers = std::mem::take(&mut state.sleepers);
+            drop(state);
+            sleepers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Ends all of it at once: SIGKILL. No task hears of it; what they own is dropped.
+    pub(crate) fn kill(&self) {
+        let mut state = self.shared.lock();
+        state.run = Run::Killed;
+        let (tasks, sleepers) = (std::mem::take(&mut state.tasks), std::mem::take(&mut state.sleepers));
+        drop(state);
+        for (_, slot) in tasks {
+            let future = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.shared.guarded(|| drop(future));
+        }
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Makes its machine busy or not. Who was late runs now when nobody is to be late any more.
+    pub(crate) fn set_load(&self, load: Load) {
+        let mut state = self.shared.lock();
+        state.load = load;
+        if load.delays == 0 && state.run == Run::Runs {
+            let sleepers = std::mem::take(&mut state.sleepers);
+            drop(state);
+            sleepers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// How many tasks have not ended.
+    pub(crate) fn tasks(&self) -> usize {
+        self.shared.lock().tasks.len()
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        f.debug_struct("Process").field("run", &state.run).field("tasks", &state.tasks.len()).finish()
+    }
+}
+
+impl Spawn for Process {
+    fn spawn(&self, task: BackgroundTask) {
+        let number = self.shared.next_task.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Mutex::new(Some(task)));
+        let mut state = self.shared.lock();
+        if state.run == Run::Killed {
+            return;
+        }
+        state.tasks.push((number, Arc::clone(&slot)));
+        drop(state);
+        let task = Task { process: Arc::clone(&self.shared), number, slot, late: None, hesitated: false };
+        drop(tokio::spawn(task));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls what may panic.
+    fn guarded<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
+        let result = catch_unwind(AssertUnwindSafe(call));
+        let of_panic = |panic: Box<dyn std::any::Any + Send>| {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            text.or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "no message".to_owned())
+        };
+        result.map_err(|panic| self.supervisor.panicked(of_panic(panic))).ok()
+    }
+}
+
+/// A task of a process.
+struct Task {
+    process: Arc<Shared>,
+    number: u64,
+    slot: Arc<Slot>,
+    /// Not before.
+    late: Option<Pin<Box<Sleep>>>,
+    /// The others were let go first for this wake-up.
+    hesitated: bool,
+}
+
+/// Whether a task may run.
+enum Turn {
+    Now,
+    NotYet,
+    Never,
+}
+
+impl Task {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
+        let mut state = self.process.lock();
+        match state.run {
+            Run::Killed => return Turn::Never,
+            Run::Stopped => {
+                if !state.sleepers.last().is_some_and(|last| last.will_wake(cx.waker())) {
+                    state.sleepers.push(cx.waker().clone());
+                }
+                return Turn::NotYet;
+            }
+            Run::Runs => {}
+        }
+        if !self.process.supervisor.may_run() {
+            return Turn::NotYet;
+        }
+        if let Some(late) = &mut self.late {
+            if state.load.delays > 0 && late.as_mut().poll(cx).is_pending() {
+                // Woken when its machine was not busy any more, but now it is again.
+                state.sleepers.push(cx.waker().clone());
+                return Turn::NotYet;
+            }
+            drop(state);
+            self.late = None;
+            return Turn::Now;
+        }
+        if std::mem::take(&mut self.hesitated) {
+            return Turn::Now;
+        }
+        let State { load, rng, .. } = &mut *state;
+        if load.yields > 0 && rng.u8(..load.yields) == 0 {
+            self.hesitated = true;
+            cx.waker().wake_by_ref();
+            return Turn::NotYet;
+        }
+        if load.delays > 0 && rng.u8(..load.delays) == 0 {
+            let most = u64::try_from(load.most.as_micros()).unwrap_or(u64::MAX);
+            let mut late = Box::pin(tokio::time::sleep(Duration::from_micros(rng.u64(..=most))));
+            if late.as_mut().poll(cx).is_pending() {
+                state.sleepers.push(cx.waker().clone());
+                drop(state);
+                self.late = Some(late);
+                return Turn::NotYet;
+            }
+        }
+        Turn::Now
+    }
+
+    fn end(&self) {
+        self.process.lock().tasks.retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.turn(cx) {
+            Turn::Now => {}
+            Turn::NotYet => return Poll::Pending,
+            Turn::Never => return Poll::Ready(()),
+        }
+        let slot = Arc::clone(&self.slot);
+        let mut future = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = future.as_mut() else {
+            return Poll::Ready(());
+        };
+        match self.process.guarded(|| running.as_mut().poll(cx)) {
+            Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(())) | None => {
+                let ended = future.take();
+                drop(future);
+                self.process.guarded(|| drop(ended));
+                self.end();
+                Poll::Ready(())
+            }
+        }
+    }
+}

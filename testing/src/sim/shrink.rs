@@ -1,0 +1,131 @@
+//! Making a run that fails as small as it can be.
+
+use super::{Outcome, Sim};
+
+/// How often a run is repeated to make it smaller.
+const MOST_RUNS: usize = 400;
+
+/// A run that fails, and the smallest one like it that was found.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Shrunk {
+    /// The run, with fewer faults, clients and rounds.
+    pub sim: Sim,
+    /// What came of it: a violation of the same kind.
+    pub outcome: Outcome,
+    /// How many runs it took to find.
+    pub runs: usize,
+}
+
+impl Sim {
+    /// Leaves out of a run that fails what has nothing to do with it: faults, clients, rounds. What is left still fails
+    /// [in the same way](super::Violation::checker), and when run again fails the same. `None` when the run does not fail.
+    /// Takes a few hundred runs at most.
+    #[must_use]
+    pub fn shrink(&self) -> Option<Shrunk> {
+        let outcome = self.run();
+        let checker = outcome.violation.as_ref()?.checker;
+        let mut search = Search { checker, best: Shrunk { sim: self.clone(), outcome, runs: 1 } };
+        // Each may let another leave out more.
+        loop {
+            let size = search.size();
+            search.faults();
+            search.clients();
+            search.rounds();
+            if search.size() == size || search.best.runs >= MOST_RUNS {
+                return Some(search.best);
+            }
+        }
+    }
+
+    /// The arguments of `zk-sim` that make this run of it, but for the recipe and the mix of faults.
+    #[must_use]
+    pub fn arguments(&self) -> String {
+        let list =
+            |numbers: Vec<String>| if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") };
+        let mut arguments = format!("--seed {}", self.seed);
+        if let Some(kept) = &self.kept_faults {
+            arguments += &format!(" --keep-faults {}", list(kept.iter().map(ToString::to_string).collect()));
+        }
+        arguments += &format!(" --clients {}", self.clients);
+        if let Some(kept) = &self.kept_clients {
+            arguments += &format!(" --keep-clients {}", list(kept.iter().map(ToString::to_string).collect()));
+        }
+        arguments + &format!(" --rounds {}", self.rounds)
+    }
+}
+
+struct Search {
+    checker: &'static str,
+    best: Shrunk,
+}
+
+impl Search {
+    /// Takes a run for the best one if it fails in the same way.
+    fn accepts(&mut self, sim: Sim) -> bool {
+        if self.best.runs >= MOST_RUNS {
+            return false;
+        }
+        self.best.runs += 1;
+        let outcome = sim.run();
+        let fails = outcome.violation.as_ref().is_some_and(|violation| violation.checker == self.checker);
+        if fails {
+            self.best = Shrunk { sim, outcome, runs: self.best.runs };
+        }
+        fails
+    }
+
+    fn size(&self) -> (usize, usize, u32) {
+        let sim = &self.best.sim;
+        (self.best.outcome.faults.len(), sim.numbers().count(), sim.rounds)
+    }
+
+    /// Leaves out faults: larger and larger parts of them are tried one by one (Zeller's ddmin).
+    fn faults(&mut self) {
+        let mut parts = 1;
+        loop {
+            let kept: Vec<usize> = self.best.outcome.faults.iter().map(|(number, _)| *number).collect();
+            if kept.is_empty() {
+                return;
+            }
+            let parts_now = parts.min(kept.len());
+            let length = kept.len().div_ceil(parts_now);
+            let without = |part: &[usize]| {
+                kept.iter().filter(|number| !part.contains(number)).copied().collect::<Vec<_>>()
+            };
+            let smaller: Vec<_> = kept.chunks(length).map(without).collect();
+            let found = smaller.into_iter().any(|kept| {
+                let sim = self.best.sim.clone().keep_faults(kept);
+                self.accepts(sim)
+            });
+            if found {
+                parts = parts_now.saturating_sub(1).max(1);
+            } else if length == 1 {
+                return;
+            } else {
+                parts = parts_now * 2;
+            }
+        }
+    }
+
+    fn clients(&mut self) {
+        for number in self.best.sim.numbers().collect::<Vec<_>>() {
+            let others: Vec<_> = self.best.sim.numbers().filter(|other| *other != number).collect();
+            if !others.is_empty() {
+                let sim = self.best.sim.clone().keep_clients(others);
+                self.accepts(sim);
+            }
+        }
+    }
+
+    fn rounds(&mut self) {
+        let mut least = 1;
+        while least < self.best.sim.rounds {
+            let rounds = least + (self.best.sim.rounds - least) / 2;
+            let sim = self.best.sim.clone().rounds(rounds);
+            if !self.accepts(sim) {
+                least = rounds + 1;
+            }
+        }
+    }
+}
