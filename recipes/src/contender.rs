@@ -73,6 +73,9 @@ impl<'a> Contender<'a> {
                 }
                 Verdict::Wait { on, ahead, next } => (on.to_owned(), ahead.map(str::to_owned), next),
             };
+            // The list is long where many wait, and each of them would keep it. It is read again before it is needed,
+            // unless nobody else is before us.
+            self.siblings = if next { vec![self.node.name().to_owned(), on.clone()] } else { Vec::new() };
             // 4
             match self.gone(&on, ahead.as_deref()).await? {
                 Gone::Blocker => return Ok(next && self.node.is_ours()), // 5
@@ -93,12 +96,17 @@ impl<'a> Contender<'a> {
         Ok(self.is_turn().await?.then_some(self.node))
     }
 
+    /// The node, out of the queue or in it.
+    pub(crate) fn into_node(self) -> OwnedNode {
+        self.node
+    }
+
     /// The node.
     pub(crate) const fn node(&self) -> &OwnedNode {
         &self.node
     }
 
-    /// The names of the children, as last listed.
+    /// The names of the children, as last listed; not after a [`step`](Self::step).
     pub(crate) fn siblings(&self) -> &[String] {
         &self.siblings
     }

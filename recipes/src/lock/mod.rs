@@ -30,12 +30,14 @@ pub use handover::{HandoverGuard, HandoverMutex};
 pub use interface::InterProcessLock;
 pub use multi::{InterProcessMultiLock, MultiGuard};
 pub use mutex::{Exclusive, InterProcessMutex, MutexGuard};
-pub use queue_lock::{Participant, QueueLock};
+pub use queue_lock::QueueLock;
 pub use read_write::{InterProcessReadWriteLock, Read, ReadGuard, ReadLock, Write, WriteGuard, WriteLock};
 pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use revocable::{RevocableReadWriteLock, Revoked};
 pub use revocation::attempt_revoke;
 pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Permit};
+
+pub use crate::participant::Participant;
 
 /// The tags in the names of nodes.
 mod tag {

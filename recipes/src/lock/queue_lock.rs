@@ -2,12 +2,13 @@ use std::fmt;
 use std::future::Future;
 
 use bytes::Bytes;
-use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, OwnedNode, Ownership};
 
 use super::{Error, Guard, with_guard};
-use crate::contender::{Contender, child};
-use crate::order::{self, Rule};
+use crate::contender::Contender;
+use crate::order::Rule;
+use crate::participant::{Participant, participants};
 
 /// A lock whose holders and waiters are nodes in one queue. Cheap to clone. `K` says what kind of lock it is:
 /// [`InterProcessMutex`](super::InterProcessMutex), [`ReadLock`](super::ReadLock), [`WriteLock`](super::WriteLock).
@@ -94,7 +95,7 @@ impl<K: Clone> QueueLock<K> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        participants(&self.zk, &self.parent("participants")?, &self.rule.tag).await
+        Ok(participants(&self.zk, &self.parent("participants")?, &self.rule.tag).await?)
     }
 
     fn parent(&self, operation: &'static str) -> Result<ZPath, Error> {
@@ -120,51 +121,4 @@ impl<K> fmt::Debug for QueueLock<K> {
             .field("tag", &self.rule.tag)
             .finish_non_exhaustive()
     }
-}
-
-/// Holds or waits for a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Participant {
-    /// The path of its node.
-    pub path: String,
-    /// What it says of itself: the data of its node. Java's Curator writes its address by default.
-    pub label: Bytes,
-    /// The transaction that created its node: the fencing token it has, or will have when it holds the lock. Only a
-    /// [reader that was a writer](super::WriteGuard::downgrade) has a lower one.
-    pub fencing_token: FencingToken,
-}
-
-/// The children with a tag, in their order.
-pub(super) async fn participants(
-    zk: &CuratorFramework,
-    parent: &ZPath,
-    tag: &str,
-) -> Result<Vec<Participant>, Error> {
-    let children = match zk.children(parent.as_str()).await {
-        Ok(children) => children,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let numbered = |name: String| Some((i64::from(SequenceSuffix::after(&name, tag)?.get()), name));
-    let mut contenders: Vec<_> = children.into_iter().filter_map(numbered).collect();
-    contenders.sort_unstable();
-    let numbers_tell = contenders.iter().all(|(number, _)| order::is_in_order(*number));
-    let mut participants = Vec::new();
-    for (_, name) in &contenders {
-        let path = child(parent, name);
-        match zk.get_data(path.as_str()).with_stat().await {
-            Ok((label, stat)) => {
-                let fencing_token = FencingToken::new(stat.czxid);
-                participants.push(Participant { path, label, fencing_token });
-            }
-            // Gone since it was listed.
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if !numbers_tell {
-        participants.sort_unstable_by_key(|participant| participant.fencing_token);
-    }
-    Ok(participants)
 }

@@ -7,10 +7,10 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
-use super::queue_lock::participants;
-use super::{Error, Guard, Participant, tag, with_guard};
+use super::{Error, Guard, tag, with_guard};
 use crate::contender::{Contender, child};
 use crate::order::Rule;
+use crate::participant::{Participant, participants};
 
 /// How many leases are created at a time.
 const CREATES_AT_ONCE: usize = 64;
@@ -254,7 +254,7 @@ impl InterProcessSemaphore {
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let paths = self.paths("participants", 0)?;
-        participants(&self.zk, &paths.leases, tag::LEASE).await
+        Ok(participants(&self.zk, &paths.leases, tag::LEASE).await?)
     }
 
     /// Waits until the leases are granted, under our turn; `None` if they are gone.
@@ -391,6 +391,7 @@ impl Listing {
             }
         };
         tokio::select! {
+            biased;
             () = or_never(self.leases_watch.take()) => {}
             () = or_never(self.limit_watch.take()) => {}
         }

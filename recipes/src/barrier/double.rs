@@ -1,0 +1,303 @@
+use std::future::IntoFuture;
+
+use bytes::Bytes;
+use futures_util::future::join;
+use tracing::debug;
+use zk_curator::op::{CreateOp, SetDataOp, Transaction, fan_out};
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
+
+use super::ready::{Place, Ready};
+use super::rules::{self, Entry, MEMBER, READY, Standing};
+use super::{Error, Round};
+
+/// How many requests are in flight while the ages of members are read.
+const FAN_OUT: usize = 64;
+
+/// Lets a number of members begin a round of work together, and end it together, round after round.
+///
+/// # Layout
+/// ```text
+/// /barriers/sort                           container, made on first use; its version counts our rounds
+///   ├─ _c_<uuid>-member-0000000007         ephemeral, sequential: a member, in one round; data: its label
+///   ├─ _c_<uuid>-member-0000000008         another one
+///   └─ ready                               persistent, from the beginning of a round to its end; data: the names of
+///                                          its members, a line each, below "members of the round:"
+/// ```
+/// That of Apache Curator's `DistributedDoubleBarrier`, to which names and data mean nothing: Java and Rust can be
+/// members of one barrier. Every child but `ready` is a member.
+///
+/// # Protocol
+/// The double barrier of [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_doubleBarriers),
+/// with a `ready` that says whose round it is. To enter:
+/// 1. Create a node, list the members, and watch for `ready`, in one flight.
+/// 2. The one that makes the number full creates `ready`, in a transaction that checks that all are there.
+/// 3. When `ready` is there, read it, with a watch for its end; go on if it has our name.
+///
+/// To leave:
+///
+/// 4. The lowest member waits until the highest is gone, lists who is left, and so on, until it is alone. Then it deletes
+///    `ready` and its own node, in one transaction.
+/// 5. Every other one watches the lowest, and deletes its own node.
+/// 6. When `ready` is gone, the round is over. When only the lowest is, it has died: list who is left, and wait for
+///    the lowest of those.
+///
+/// For n members, a round is about 6n requests and 3n notifications at the server, and at most six flights if all arrive
+/// at once.
+///
+/// # Guarantees
+/// * Nobody's [`enter`](Self::enter) succeeds before as many as the barrier is for were there at the same time.
+/// * Nobody's [`leave`](Round::leave) succeeds before every member of its round has begun to leave, or has died.
+/// * Rounds follow each other without a pause: whoever has left may enter at once. Curator's members hang then, or pass
+///   too early, because they tell rounds apart by how many there are.
+/// * More than there can be are refused.
+///
+/// # Assumptions
+/// * All members say the same number. Only members write here.
+/// * Members may write the barrier's own node: the beginning of a round empties its data, so that its version counts rounds.
+/// * A member that dies counts until its session is over; it does not block those that leave, and another one may
+///   take its place in the next round.
+/// * Where Java takes part, rounds have to be apart: see above.
+///
+/// # Connection loss
+/// * SUSPENDED: everybody goes on waiting.
+/// * LOST: [`Error::Lost`], for who waits to enter too: the round may have begun, and be over, without it. It may enter
+///   again.
+/// * RECONNECTED in the same session: nothing has happened; watches fire for what did meanwhile.
+///
+/// # Cancel safety
+/// Every future may be dropped at any point: no node of a member stays behind. When all members of a round die, or
+/// drop it, `ready` stays, until the next one enters.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::barrier::DistributedDoubleBarrier;
+///
+/// let barrier = DistributedDoubleBarrier::new(&zk, "/barriers/sort", 2);
+/// let member = || async {
+///     let round = barrier.enter().await?; // both are here
+///     round.leave().await // both are done
+/// };
+/// let (one, two) = tokio::join!(member(), member());
+/// one?;
+/// two?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DistributedDoubleBarrier {
+    zk: CuratorFramework,
+    path: String,
+    members: usize,
+    label: Bytes,
+}
+
+impl DistributedDoubleBarrier {
+    /// The barrier at a path, for so many members. Nothing is sent; a path that is not valid, and a number that is zero,
+    /// are refused when the barrier is used.
+    ///
+    /// The transaction that begins a round has a check for every member: with the default limit of a request, which is
+    /// 1 MiB, there can be about five thousand.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, members: usize) -> Self {
+        Self { zk: zk.clone(), path: path.into(), members, label: Bytes::new() }
+    }
+
+    /// The data of our nodes, for people who look who is there. Default: none.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The path of the barrier.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// How many members a round has.
+    #[must_use]
+    pub const fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Waits until as many members are there as the barrier is for, however long it takes.
+    ///
+    /// # Errors
+    /// Whatever the error, our node goes away.
+    /// * [`Error::OverSubscribed`] when so many are there without us, before the round or in it.
+    /// * [`Error::Lost`] when our session has ended: a round may have begun with us, and be over.
+    /// * [`Error::NoMembers`] when the barrier is for none.
+    /// * [`Error::Framework`] as of a create, a read or a transaction. An adapter that has no transactions cannot
+    ///   be a member.
+    ///
+    /// # Cancel safety
+    /// Dropping the future deletes our node in the background. If the round has begun by then, the others are in it
+    /// without us, as if we had died.
+    pub async fn enter(&self) -> Result<Round, Error> {
+        if self.members == 0 {
+            return Err(Error::NoMembers { path: self.path.clone() });
+        }
+        let path = ZPath::for_operation("enter", self.path.as_str())?;
+        let place = Place { zk: self.zk.clone(), path };
+        let session = self.zk.session();
+        let mut me = Entrant::arrive(self, place).await?; // 1
+        // If the answer to a create is lost, and then the session, the next one has another node: the round may have begun
+        // with the first.
+        let is_another = session.is_some_and(|session| session.id.get() != me.node.stat().ephemeral_owner);
+        loop {
+            if is_another || !me.node.is_ours() {
+                return Err(me.lost().await);
+            }
+            let ready = if me.may_have_begun {
+                me.place.read_ready().await? // 3
+            } else {
+                match rules::entry(&me.children, me.node.name(), self.members) {
+                    Entry::Begin(members) => me.begin(&members).await?, // 2
+                    Entry::Wait => {
+                        me.wait().await;
+                        continue;
+                    }
+                    Entry::Vanished => return Err(me.lost().await),
+                    Entry::Refused => return Err(self.refusal()),
+                }
+            };
+            let Some(ready) = ready else {
+                me.look().await?;
+                continue;
+            };
+            match me.standing(&ready).await? {
+                Standing::Member if me.node.is_ours() => return Ok(Round::new(me.place, me.node, ready)),
+                Standing::Member => return Err(me.lost().await),
+                Standing::Underway => return Err(self.refusal()),
+                Standing::Over | Standing::Unsaid => {
+                    me.place.sweep(ready.began.czxid).await?;
+                    me.look().await?;
+                }
+            }
+        }
+    }
+
+    fn refusal(&self) -> Error {
+        Error::OverSubscribed { path: self.path.clone(), members: self.members }
+    }
+}
+
+/// Somebody who is about to enter. Dropped, it goes away.
+struct Entrant {
+    place: Place,
+    node: OwnedNode,
+    children: Vec<String>,
+    /// Whether the node `ready` may be there.
+    may_have_begun: bool,
+    /// Fires when it is created.
+    beginning: Watch,
+}
+
+impl Entrant {
+    /// Creates the node, lists the members, and watches for the beginning of the round, in one flight.
+    async fn arrive(barrier: &DistributedDoubleBarrier, place: Place) -> Result<Self, Error> {
+        let create = place
+            .zk
+            .create(place.child(MEMBER))
+            .mode(CreateMode::EphemeralSequential)
+            .creating_parents_as_containers()
+            .protected()
+            .data(barrier.label.clone())
+            .owned_with_siblings();
+        let watched = place.zk.exists(place.ready()).watched();
+        let (created, seen) = join(create.into_future(), watched.into_future()).await;
+        let ((node, children), seen) = (created?, seen?);
+        let may_have_begun = has_begun(&children) || seen.value.is_some();
+        Ok(Self { place, node, children, may_have_begun, beginning: seen.watch })
+    }
+
+    /// Makes sure that the node is gone. The client may have given its session up before the server does; it must not
+    /// count beside the node that we may come back with.
+    async fn lost(self) -> Error {
+        let Self { place, node, .. } = self;
+        let gone = place.zk.delete(node.path()).quietly();
+        drop(node);
+        if let Err(error) = gone.await {
+            debug!(%error, "the node of a lost session may be there for as long as the session");
+        }
+        Error::Lost
+    }
+
+    /// Lists the members again, and watches for the beginning of the round.
+    async fn look(&mut self) -> Result<(), Error> {
+        let watched = self.place.zk.exists(self.place.ready()).watched();
+        let (seen, children) = join(watched.into_future(), self.place.children()).await;
+        let (seen, children) = (seen?, children?);
+        self.may_have_begun = has_begun(&children) || seen.value.is_some();
+        (self.children, self.beginning) = (children, seen.watch);
+        Ok(())
+    }
+
+    /// Waits until the round may have begun, or the session has ended.
+    async fn wait(&mut self) {
+        let session_lost = self.node.ownership().session_lost();
+        self.may_have_begun = tokio::select! {
+            biased;
+            () = session_lost.cancelled() => false,
+            _ = &mut self.beginning => true,
+        };
+    }
+
+    /// Begins the round with these members, all of which have to be there, and reads what has come of it, in one flight:
+    /// somebody else may have begun it.
+    async fn begin(&self, members: &[&str]) -> Result<Option<Ready>, Error> {
+        let ready = CreateOp::new(self.place.ready()).data(rules::encode(members)).uncompressed();
+        let others = members.iter().filter(|name| **name != self.node.name());
+        let check = |transaction: Transaction, name: &&str| transaction.check(self.place.child(name), None);
+        let transaction = others.fold(self.node.ownership().fenced(), check).with(ready);
+        // A new version of the barrier for every round: see `Place::sweep`.
+        let barrier = SetDataOp::new(self.place.path.as_str(), "").uncompressed();
+        let transaction = transaction.with(barrier);
+        let (begun, ready) = join(transaction.into_future(), self.place.read_ready()).await;
+        match begun {
+            Ok(_) => {}
+            // The answer to the read, or the next one, will tell.
+            Err(error) if error.may_have_applied() => {}
+            Err(error) if error.kind() == ErrorKind::OwnershipLost => {}
+            // A member has gone, or the round has begun already.
+            Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(ready?)
+    }
+
+    /// What the node `ready` means for us.
+    async fn standing(&mut self, ready: &Ready) -> Result<Standing, Error> {
+        let began = &ready.began;
+        let own = self.node.stat().czxid;
+        let standing = began.standing(self.node.name(), own, &[]);
+        if standing == Standing::Member {
+            return Ok(standing);
+        }
+        self.children = self.place.children().await?;
+        let standing = began.standing(self.node.name(), own, &self.children);
+        if standing != Standing::Unsaid {
+            return Ok(standing);
+        }
+        let mut others = self.children.clone();
+        others.retain(|name| name != READY && name != self.node.name());
+        let reads: Vec<_> = others.iter().map(|name| self.place.zk.exists(self.place.child(name))).collect();
+        let ages = fan_out(FAN_OUT, reads).await;
+        for age in ages {
+            if age?.is_some_and(|stat| stat.czxid < began.czxid) {
+                return Ok(Standing::Underway);
+            }
+        }
+        Ok(Standing::Unsaid)
+    }
+}
+
+fn has_begun(children: &[String]) -> bool {
+    children.iter().any(|name| name == READY)
+}

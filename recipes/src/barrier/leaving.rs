@@ -1,0 +1,230 @@
+use std::fmt;
+
+use futures_util::future::join;
+use tracing::debug;
+use zk_curator::op::Transaction;
+use zk_curator::watch::Watch;
+use zk_curator::{ErrorCode, ErrorKind, EventType, FencingToken, OwnedNode, Ownership};
+
+use super::Error;
+use super::ready::{Place, Ready};
+use super::rules::{self, Began, Leaving, READY};
+
+/// A place in a round of a [`DistributedDoubleBarrier`](super::DistributedDoubleBarrier).
+///
+/// # Cancel safety
+/// Dropping it gives the place up in the background, without waiting for the others, as if we had died.
+#[must_use = "dropping it gives the place in the round up, without waiting for the others"]
+pub struct Round {
+    place: Place,
+    node: OwnedNode,
+    began: Began,
+    /// Fires when the node `ready` is deleted.
+    end: Watch,
+}
+
+impl Round {
+    pub(super) fn new(place: Place, node: OwnedNode, ready: Ready) -> Self {
+        let Ready { began, end } = ready;
+        Self { place, node, began, end }
+    }
+
+    /// The path of our node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.node.path()
+    }
+
+    /// The number of the round: the same for all its members, and higher than that of every round before.
+    #[must_use]
+    pub const fn token(&self) -> FencingToken {
+        FencingToken::new(self.began.czxid)
+    }
+
+    /// Our place, without the duty to give it up; cheap to clone and to give to tasks.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        self.node.ownership()
+    }
+
+    /// Resolves when our place can no longer be assumed to be ours, and the others may end the round without us: see
+    /// [`Ownership::lost`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.node.ownership().lost().await;
+    }
+
+    /// Begins a transaction that is only applied while we are in the round: see [`Ownership::fenced`].
+    pub fn fenced(&self) -> Transaction {
+        self.node.ownership().fenced()
+    }
+
+    /// Says that we are done, and waits until every member of the round is, or has died, however long it takes.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when our node is gone: the others did not wait for us.
+    /// * [`Error::Framework`] as of a read or a delete. The others do not wait for us any more.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives our place up in the background, without waiting for the others.
+    pub async fn leave(self) -> Result<(), Error> {
+        let Self { place, node, began, end } = self;
+        if !node.is_ours() {
+            return Err(Error::Lost);
+        }
+        // All of them were there when the round began. Curator does not say who they are.
+        let mut left = match began.members {
+            Some(members) => members,
+            None => members(&place.children().await?),
+        };
+        let mut leaver = Leaver { place, node: Some(node), end: Some(end), czxid: began.czxid };
+        loop {
+            match rules::leaving(&left, leaver.node.as_ref().map(OwnedNode::name)) {
+                Leaving::Over => return Ok(()),
+                Leaving::Lost => return Err(Error::Lost),
+                Leaving::Last => return leaver.finish().await, // 4
+                Leaving::Stay { on } => leaver.stay(on).await?, // 4
+                Leaving::Withdraw { on } => {
+                    let lowest = leaver.withdraw(on).await?; // 5
+                    if leaver.is_over(lowest).await && rules::all_ours(&left) {
+                        return Ok(()); // 6
+                    }
+                }
+                Leaving::Wait { on } => {
+                    let lowest = leaver.place.watch(on).await?; // 6
+                    if leaver.is_over(lowest).await && rules::all_ours(&left) {
+                        return Ok(());
+                    }
+                }
+            }
+            left = leaver.still_there(left).await?;
+        }
+    }
+}
+
+impl fmt::Debug for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Round")
+            .field("node", &self.node)
+            .field("token", &self.token())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A member on its way out. Dropped, it is gone.
+struct Leaver {
+    place: Place,
+    /// Nothing once it is deleted.
+    node: Option<OwnedNode>,
+    /// Fires when the node `ready` is deleted; nothing once it has.
+    end: Option<Watch>,
+    /// The transaction that created the node `ready`.
+    czxid: i64,
+}
+
+impl Leaver {
+    /// Waits, as the lowest, until something has happened to the highest.
+    async fn stay(&self, highest: &str) -> Result<(), Error> {
+        let Some(node) = &self.node else { return Ok(()) };
+        let session_lost = node.ownership().session_lost();
+        let Some(watch) = self.place.watch(highest).await? else { return Ok(()) };
+        tokio::select! {
+            biased;
+            () = session_lost.cancelled() => Err(Error::Lost),
+            // Whatever has happened: look.
+            _ = watch => Ok(()),
+        }
+    }
+
+    /// Watches the lowest, if it is there, and deletes our node, in one flight.
+    async fn withdraw(&mut self, lowest: &str) -> Result<Option<Watch>, Error> {
+        let Some(node) = self.node.take() else { return Ok(None) };
+        let session_lost = node.ownership().session_lost();
+        let (watch, deleted) = join(self.place.watch(lowest), node.delete()).await;
+        match deleted {
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
+                return Err(Error::Lost);
+            }
+            // Gone in any case, by the delete or with its session.
+            Err(error) if error.may_have_applied() && session_lost.is_cancelled() => {}
+            deleted => deleted?,
+        }
+        Ok(watch?)
+    }
+
+    /// Waits until the lowest is gone, or the node `ready`: whether it was the latter.
+    ///
+    /// The lowest deletes both at once, `ready` first.
+    async fn is_over(&mut self, lowest: Option<Watch>) -> bool {
+        let Some(lowest) = lowest else { return false };
+        let end = async {
+            match &mut self.end {
+                Some(end) => end.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = end => {
+                self.end = None;
+                event.is_ok_and(|event| event.event_type == EventType::NodeDeleted)
+            }
+            _ = lowest => false,
+        }
+    }
+
+    /// Who of these is still there. If nobody is, the node `ready` is not needed any more.
+    async fn still_there(&self, mut left: Vec<String>) -> Result<Vec<String>, Error> {
+        // Another session than that of our node may be with a server that has not seen the others yet.
+        let children = match &self.node {
+            Some(_) => self.place.children().await?,
+            None => self.place.newest_children().await?,
+        };
+        let now = members(&children);
+        left.retain(|name| now.binary_search(name).is_ok());
+        if left.is_empty() && children.iter().any(|name| name == READY) {
+            debug!(path = %self.place.path, "the last member of the round has died");
+            self.place.sweep(self.czxid).await?;
+        }
+        Ok(left)
+    }
+
+    /// Ends the round, as the last one that is there.
+    async fn finish(mut self) -> Result<(), Error> {
+        let Some(mut node) = self.node.take() else { return Ok(()) };
+        // Once we have tried, it does not matter how our node went.
+        let mut tried = false;
+        loop {
+            let transaction = self.place.zk.transaction().delete(self.place.ready()).delete(node.path());
+            let Err(error) = transaction.commit().await else { break };
+            match error.kind() {
+                // Somebody else has deleted `ready`: Curator's members do so.
+                ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node.is_ours() => {
+                    return match node.delete().await {
+                        Err(error) if error.kind() != ErrorKind::NoNode => Err(error.into()),
+                        Err(_) if !tried => Err(Error::Lost),
+                        _ => Ok(()),
+                    };
+                }
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if tried => break,
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => return Err(Error::Lost),
+                _ if error.may_have_applied() => tried = true,
+                _ if node.is_ours() => return Err(error.into()),
+                _ if tried => break,
+                _ => return Err(Error::Lost),
+            }
+        }
+        node.renew_ownership();
+        drop(node.leak());
+        Ok(())
+    }
+}
+
+/// The members among the children, sorted by name.
+fn members(children: &[String]) -> Vec<String> {
+    let mut members: Vec<_> = children.iter().filter(|name| *name != READY).cloned().collect();
+    members.sort_unstable();
+    members
+}

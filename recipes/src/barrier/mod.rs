@@ -1,0 +1,40 @@
+//! Barriers: many processes wait for one event, or for each other.
+//!
+//! * [`DistributedBarrier`] holds everybody up until somebody removes it.
+//! * [`DistributedDoubleBarrier`]: a number of members begin a round together, and end it together.
+
+mod double;
+mod leaving;
+mod ready;
+mod rules;
+mod single;
+
+pub use double::DistributedDoubleBarrier;
+pub use leaving::Round;
+pub use single::DistributedBarrier;
+
+/// Why a barrier could not be used.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Our node is gone: its session is over, or somebody has deleted it. The others do not wait for us any more.
+    #[error("the place in the round was lost")]
+    Lost,
+    /// A round with as many members as there can be waits to begin, or is under way.
+    #[error("the barrier {path} has its {members} members already")]
+    OverSubscribed {
+        /// The path of the barrier.
+        path: String,
+        /// How many members a round has.
+        members: usize,
+    },
+    /// A barrier without members.
+    #[error("the barrier {path} is for no members")]
+    NoMembers {
+        /// The path of the barrier.
+        path: String,
+    },
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(#[from] zk_curator::Error),
+}

@@ -1,0 +1,415 @@
+//! Who belongs to a round, and who waits for whom at its end: pure functions of names.
+
+use bytes::Bytes;
+use zk_curator::path::SequenceSuffix;
+
+use crate::order;
+
+/// `DistributedDoubleBarrier.READY_NODE`.
+pub(super) const READY: &str = "ready";
+/// The part of our names before the sequence number.
+pub(super) const MEMBER: &str = "member-";
+/// What the data of a node `ready` of ours begin with.
+const HEADING: &str = "members of the round:";
+
+/// What a newcomer has to do that finds no round begun.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry<'a> {
+    /// Wait until the round begins.
+    Wait,
+    /// Begin the round, with these members.
+    Begin(Vec<&'a str>),
+    /// Go: as many as there can be were here before.
+    Refused,
+    /// Its own node is not there.
+    Vanished,
+}
+
+/// Judges `me` among the children of the barrier, of which a round takes the first `size`.
+///
+/// Numbers grow, so nobody who is among them is ever pushed out again. It is on the last of them to begin the round:
+/// whoever makes the number full lists the others after its own create, and is the last. Java's members have no
+/// number, and are taken first; they begin rounds themselves.
+pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> Entry<'a> {
+    let numbered = |name: &'a String| {
+        let number = SequenceSuffix::after(name, MEMBER).map(|number| i64::from(number.get()));
+        (number, name.as_str())
+    };
+    let mut members: Vec<_> = children.iter().filter(|name| *name != READY).map(numbered).collect();
+    members.sort_unstable();
+    let Some(place) = members.iter().position(|(_, name)| *name == me) else {
+        return Entry::Vanished;
+    };
+    if place >= size {
+        return Entry::Refused;
+    }
+    // Where numbers repeat or turn negative the last one may not know that it is: then it is on everybody.
+    let numbers_tell = members.iter().all(|(number, _)| number.is_none_or(order::is_in_order));
+    if members.len() < size || (numbers_tell && place + 1 < size) {
+        return Entry::Wait;
+    }
+    Entry::Begin(members.into_iter().take(size).map(|(_, name)| name).collect())
+}
+
+/// The data of the node `ready`, which say who belongs to the round.
+pub(super) fn encode(members: &[&str]) -> Bytes {
+    let lines: Vec<&str> = [HEADING].into_iter().chain(members.iter().copied()).collect();
+    lines.join("\n").into()
+}
+
+/// Who belongs to the round, sorted by name; nothing if the node `ready` is not ours, but Curator's.
+pub(super) fn decode(data: &[u8]) -> Option<Vec<String>> {
+    let names = std::str::from_utf8(data).ok()?.strip_prefix(HEADING)?.strip_prefix('\n')?;
+    let mut members: Vec<_> = names.split('\n').map(str::to_owned).collect();
+    members.sort_unstable();
+    Some(members)
+}
+
+/// What a node `ready` means for somebody whose node is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It belongs to the round.
+    Member,
+    /// The round has begun without it, and is not over.
+    Underway,
+    /// The round is over: its last member has died before it could say so.
+    Over,
+    /// It does not say: the round has begun before, and is not over if a member is there that is older than it.
+    Unsaid,
+}
+
+/// A node `ready`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Began {
+    /// The transaction that created it.
+    pub(super) czxid: i64,
+    /// Who belongs to the round, sorted by name, if it says so.
+    pub(super) members: Option<Vec<String>>,
+}
+
+impl Began {
+    /// What it means for the node `me`, which `czxid` created, if these are the children now.
+    pub(super) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> Standing {
+        match &self.members {
+            Some(members) if has(members, me) => Standing::Member,
+            Some(members) if children.iter().any(|name| has(members, name)) => Standing::Underway,
+            Some(_) => Standing::Over,
+            // Curator counts everybody who is there.
+            None if czxid < self.czxid => Standing::Member,
+            None => Standing::Unsaid,
+        }
+    }
+}
+
+/// Whether a sorted list has this name.
+fn has(members: &[String], name: &str) -> bool {
+    members.binary_search_by(|member| member.as_str().cmp(name)).is_ok()
+}
+
+/// What a member that leaves has to do: the steps of ZooKeeper's recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving<'a> {
+    /// Nobody is there any more: go.
+    Over,
+    /// It is the only one that is there: end the round, and go.
+    Last,
+    /// It is the lowest: stay, until the highest has gone.
+    Stay {
+        /// The highest.
+        on: &'a str,
+    },
+    /// It is not the lowest: delete its node, and wait until the lowest has gone.
+    Withdraw {
+        /// The lowest.
+        on: &'a str,
+    },
+    /// It has deleted its node, and waits until the lowest has gone.
+    Wait {
+        /// The lowest.
+        on: &'a str,
+    },
+    /// Its node is gone, and it was not we who deleted it.
+    Lost,
+}
+
+/// Judges a member that leaves: `left` are those that are there, sorted by name, and `me` is its node unless it has
+/// deleted it. The names are compared as Curator does, for lowest and highest are to be the same to everybody.
+pub(super) fn leaving<'a>(left: &'a [String], me: Option<&str>) -> Leaving<'a> {
+    match (left, me) {
+        ([], None) => Leaving::Over,
+        ([lowest, ..], None) => Leaving::Wait { on: lowest },
+        (left, Some(me)) if !has(left, me) => Leaving::Lost,
+        ([], Some(_)) => Leaving::Lost,
+        ([_], Some(_)) => Leaving::Last,
+        ([lowest, .., highest], Some(me)) if lowest == me => Leaving::Stay { on: highest },
+        ([lowest, ..], Some(_)) => Leaving::Withdraw { on: lowest },
+    }
+}
+
+/// Whether all of these are ours: no Java is in this round.
+pub(super) fn all_ours(members: &[String]) -> bool {
+    members.iter().all(|name| SequenceSuffix::after(name, MEMBER).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(letter: char, sequence: i32) -> String {
+        format!("_c_{letter}0000000-0000-0000-0000-000000000000-{MEMBER}{sequence:010}")
+    }
+
+    fn names(of: &[&str]) -> Vec<String> {
+        of.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_first_are_in_and_the_last_of_them_begins() {
+        let [a, b, c, d] = [name('z', 1), name('y', 2), name('x', 3), name('w', 4)];
+        let two = vec![b.clone(), a.clone()];
+        assert_eq!(entry(&two, &a, 3), Entry::Wait);
+        let four = vec![d.clone(), b.clone(), READY.to_owned(), c.clone(), a.clone()];
+        assert_eq!(entry(&four, &b, 3), Entry::Wait);
+        assert_eq!(entry(&four, &c, 3), Entry::Begin(vec![&a, &b, &c]));
+        assert_eq!(entry(&four, &d, 3), Entry::Refused);
+        assert_eq!(entry(&two, &c, 3), Entry::Vanished);
+    }
+
+    #[test]
+    fn javas_members_come_first() {
+        let java = "5f9f2f6e-3f0e-4d39-9f0b-000000000000".to_owned();
+        let [a, b] = [name('a', 1), name('b', 2)];
+        let all = vec![b.clone(), java.clone(), a.clone()];
+        assert_eq!(entry(&all, &b, 3), Entry::Begin(vec![&java, &a, &b]));
+        assert_eq!(entry(&all, &b, 2), Entry::Refused);
+    }
+
+    /// Whoever came last may have the lowest number then.
+    #[test]
+    fn where_numbers_do_not_tell_everybody_begins() {
+        let [a, b] = [name('a', i32::MAX), name('b', i32::MIN)];
+        let all = vec![a.clone(), b.clone()];
+        assert_eq!(entry(&all, &a, 2), Entry::Begin(vec![&b, &a]));
+        assert_eq!(entry(&all, &b, 2), Entry::Begin(vec![&b, &a]));
+    }
+
+    #[test]
+    fn only_what_we_wrote_says_who_belongs_to_the_round() {
+        assert_eq!(decode(&encode(&["b", "a"])), Some(names(&["a", "b"])));
+        for foreign in [&b""[..], b"127.0.0.1", b"members of the round:", b"\xff\n"] {
+            assert_eq!(decode(foreign), None);
+        }
+    }
+
+    #[test]
+    fn a_round_is_for_its_members_until_the_last_of_them_has_gone() {
+        let began = Began { czxid: 10, members: Some(names(&["a", "b"])) };
+        let standing = |me, children: &[&str]| began.standing(me, 20, &names(children));
+        assert_eq!(standing("a", &[]), Standing::Member);
+        assert_eq!(standing("c", &["a", "c", READY]), Standing::Underway);
+        assert_eq!(standing("c", &["c", READY]), Standing::Over);
+        let curators = Began { czxid: 10, members: None };
+        assert_eq!(curators.standing("a", 9, &[]), Standing::Member);
+        assert_eq!(curators.standing("a", 11, &[]), Standing::Unsaid);
+    }
+
+    #[test]
+    fn the_lowest_stays_to_the_end_and_everybody_else_waits_for_it() {
+        let left = names(&["a", "b", "c"]);
+        assert_eq!(leaving(&left, Some("a")), Leaving::Stay { on: "c" });
+        assert_eq!(leaving(&left, Some("b")), Leaving::Withdraw { on: "a" });
+        assert_eq!(leaving(&left, None), Leaving::Wait { on: "a" });
+        assert_eq!(leaving(&left, Some("d")), Leaving::Lost);
+        assert_eq!(leaving(&left[..1], Some("a")), Leaving::Last);
+        assert_eq!(leaving(&[], None), Leaving::Over);
+        assert_eq!(leaving(&[], Some("a")), Leaving::Lost);
+    }
+
+    /// A server that carries out one step of one member after the other, in any order: the rules alone, without what a
+    /// network does.
+    #[derive(Debug, Default)]
+    struct Model {
+        children: Vec<String>,
+        ready: Option<Began>,
+        zxid: i64,
+        /// Of the last node.
+        sequence: i32,
+    }
+
+    #[derive(Debug, Clone)]
+    enum Member {
+        Outside,
+        /// With the children it has listed.
+        Entering {
+            me: String,
+            czxid: i64,
+            listed: Vec<String>,
+        },
+        Inside {
+            me: String,
+        },
+        Leaving {
+            me: Option<String>,
+            round: Vec<String>,
+            left: Vec<String>,
+        },
+    }
+
+    impl Member {
+        /// Whether it has a node of this round, and has not begun to leave.
+        fn is_in(&self, round: &[String]) -> bool {
+            matches!(self, Self::Entering { me, .. } | Self::Inside { me } if here(round, me))
+        }
+    }
+
+    impl Model {
+        /// One step of a member; what it has passed, if it has.
+        fn step(&mut self, member: &mut Member, size: usize) -> Option<Passed> {
+            self.zxid += 1;
+            let Self { children, ready, zxid, sequence } = self;
+            match member.clone() {
+                Member::Outside => {
+                    *sequence += 1;
+                    // Lowest and highest by name have nothing to do with who came first.
+                    let letter = char::from(b'a' + u8::try_from(*sequence * 7 % 26).unwrap());
+                    let me = name(letter, *sequence);
+                    children.push(me.clone());
+                    *member = Member::Entering { me, czxid: *zxid, listed: children.clone() };
+                    None
+                }
+                Member::Entering { me, czxid, listed } => match ready {
+                    Some(began) => match began.standing(&me, czxid, children) {
+                        Standing::Member => {
+                            *member = Member::Inside { me };
+                            Some(Passed::Entered(began.members.clone().unwrap()))
+                        }
+                        Standing::Over => {
+                            *ready = None;
+                            *member = Member::Entering { me, czxid, listed: children.clone() };
+                            None
+                        }
+                        Standing::Underway | Standing::Unsaid => {
+                            children.retain(|name| *name != me);
+                            *member = Member::Outside;
+                            Some(Passed::Refused)
+                        }
+                    },
+                    None => {
+                        match entry(&listed, &me, size) {
+                            Entry::Begin(members) if members.iter().all(|name| here(children, name)) => {
+                                *ready = Some(Began { czxid: *zxid, members: decode(&encode(&members)) });
+                            }
+                            Entry::Begin(_) => {
+                                *member = Member::Entering { me, czxid, listed: children.clone() };
+                            }
+                            Entry::Wait => {}
+                            Entry::Refused => {
+                                children.retain(|name| *name != me);
+                                *member = Member::Outside;
+                                return Some(Passed::Refused);
+                            }
+                            Entry::Vanished => panic!("{me} is not among {listed:?}"),
+                        }
+                        None
+                    }
+                },
+                Member::Inside { me } => {
+                    let round = ready.clone().and_then(|began| began.members).unwrap();
+                    *member = Member::Leaving { me: Some(me), left: round.clone(), round };
+                    None
+                }
+                Member::Leaving { me, round, left } => {
+                    let mut next = me.clone();
+                    match leaving(&left, me.as_deref()) {
+                        Leaving::Over => {
+                            *member = Member::Outside;
+                            return Some(Passed::Left);
+                        }
+                        Leaving::Last => {
+                            assert!(ready.take().is_some(), "{me:?} finds no round to end");
+                            children.retain(|name| Some(name) != me.as_ref());
+                            *member = Member::Outside;
+                            return Some(Passed::Left);
+                        }
+                        Leaving::Withdraw { .. } => {
+                            children.retain(|name| Some(name) != me.as_ref());
+                            next = None;
+                        }
+                        Leaving::Stay { .. } | Leaving::Wait { .. } => {}
+                        Leaving::Lost => panic!("{me:?} is not among {left:?}"),
+                    }
+                    // Who has gone; new ones that came meanwhile are none of its business.
+                    let mut left = left;
+                    left.retain(|name| here(children, name));
+                    if left.is_empty() && ready.as_ref().is_some_and(|began| began.over(children)) {
+                        *ready = None;
+                    }
+                    *member = Member::Leaving { me: next, round, left };
+                    None
+                }
+            }
+        }
+    }
+
+    impl Began {
+        fn over(&self, children: &[String]) -> bool {
+            self.standing("", self.czxid + 1, children) == Standing::Over
+        }
+    }
+
+    fn here(children: &[String], name: &str) -> bool {
+        children.iter().any(|child| child == name)
+    }
+
+    #[derive(Debug)]
+    enum Passed {
+        Entered(Vec<String>),
+        Left,
+        Refused,
+    }
+
+    proptest! {
+        /// Members step in any order, one of them may die at any point, and another one comes for it: nobody leaves
+        /// while a member of its round has not begun to, nobody is refused that should not be, and all get through.
+        #[test]
+        fn any_order_of_steps_is_a_sequence_of_whole_rounds(
+            size in 1_usize..6,
+            order in prop::collection::vec(any::<prop::sample::Index>(), 200..600),
+            deaths in prop::collection::vec(0_usize..600, 0..3),
+        ) {
+            let mut model = Model::default();
+            let mut members = vec![Member::Outside; size];
+            let mut passed = vec![0; size];
+            let fair = (0..40 * size).map(|turn| turn % size);
+            let chosen = order.iter().map(|index| index.index(size));
+            for (turn, who) in chosen.chain(fair).enumerate() {
+                if deaths.contains(&turn) {
+                    let gone = match &members[who] {
+                        Member::Outside | Member::Leaving { me: None, .. } => None,
+                        Member::Entering { me, .. } | Member::Inside { me } => Some(me.clone()),
+                        Member::Leaving { me, .. } => me.clone(),
+                    };
+                    model.children.retain(|name| Some(name) != gone.as_ref());
+                    members[who] = Member::Outside;
+                    continue;
+                }
+                let before = members[who].clone();
+                match model.step(&mut members[who], size) {
+                    Some(Passed::Entered(round)) => prop_assert_eq!(round.len(), size),
+                    Some(Passed::Left) => {
+                        passed[who] += 1;
+                        let Member::Leaving { round, .. } = before else { panic!("{before:?} has left") };
+                        let inside = members.iter().find(|member| member.is_in(&round));
+                        prop_assert!(inside.is_none(), "turn {}: {:?} is inside", turn, inside);
+                    }
+                    // Somebody came for one that has died while its round was under way.
+                    Some(Passed::Refused) => prop_assert!(!deaths.is_empty(), "turn {}", turn),
+                    None => {}
+                }
+            }
+            prop_assert!(passed.iter().all(|rounds| *rounds > 0), "{:?} of {:?}\n{:?}", passed, members, model);
+        }
+    }
+}

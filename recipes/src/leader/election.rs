@@ -1,0 +1,189 @@
+use bytes::Bytes;
+use tracing::info;
+use zk_curator::op::Transaction;
+use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode};
+
+use super::queue::{Queue, withdraw};
+use super::{Error, Leadership, Observer, Proclaimed, tag};
+use crate::contender::Contender;
+
+/// An election in the style of etcd: whoever leads publishes a value, which everybody else can observe. Cheap to clone.
+///
+/// # Layout
+/// ```text
+/// /services/orders                         container, made by the first candidate
+///   ├─ _c_<uuid>-election-0000000007       ephemeral, sequential: the leader; data: its value
+///   └─ _c_<uuid>-election-0000000009       waits for …0007, with a getData watch; data: what it will publish
+/// ```
+///
+/// # Protocol
+/// * campaign: as of [`LeaderLatch`](super::LeaderLatch), with the value as the data of the node. So it is published when
+///   the turn comes, without another request.
+/// * proclaim: replace the data of the own node.
+/// * resign: delete it.
+/// * observe: watch the node that is first: see [`Observer`].
+///
+/// There is no task: a candidate that has not won waits in the future of [`campaign`](Self::campaign), and the leader has
+/// an [`Elected`].
+///
+/// # Guarantees, assumptions
+/// As of [`LeaderLatch`](super::LeaderLatch). A value is never seen that its leader has not campaigned with or
+/// proclaimed, and the fencing tokens that an observer sees grow.
+///
+/// # Connection loss
+/// See [the table](super#when-leadership-ends). An [`Elected`] whose term has ended has to campaign anew.
+///
+/// # Cancel safety
+/// A campaign that is dropped leaves the election in the background.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::leader::Election;
+///
+/// let election = Election::new(&zk, "/services/orders");
+/// let mut observer = election.observe()?;
+/// assert_eq!(observer.next().await?, None);
+///
+/// let mut elected = election.campaign("10.0.0.1:80").await?;
+/// assert_eq!(observer.next().await?.unwrap().value, "10.0.0.1:80");
+/// elected.proclaim("10.0.0.1:8080").await?;
+/// assert_eq!(election.leader().await?.unwrap().value, "10.0.0.1:8080");
+/// elected.resign().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Election {
+    queue: Queue,
+}
+
+impl Election {
+    /// The election at a path. Nothing is sent; a path that is not valid is refused when it is used.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self { queue: Queue::new(zk, path, tag::ELECTION) }
+    }
+
+    /// The path of the election.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Waits until we lead, with `value`, however long it takes. Compose with `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy allows.
+    /// Nothing stays behind.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the election in the background.
+    pub async fn campaign(&self, value: impl Into<Bytes>) -> Result<Elected, Error> {
+        let Queue { zk, rule, .. } = &self.queue;
+        let (parent, value) = (self.queue.parent("campaign")?, value.into());
+        loop {
+            let node = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
+            if let Some(leadership) = Leadership::begin(zk, &node).await? {
+                info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
+                return Ok(Elected { zk: zk.clone(), node, leadership });
+            }
+        }
+    }
+
+    /// Who leads, and its value; `None` if nobody does. Whoever is first leads, or will as soon as it hears of it.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn leader(&self) -> Result<Option<Proclaimed>, Error> {
+        Ok(self.queue.leader().await?.map(Proclaimed::from))
+    }
+
+    /// Follows who leads and what it proclaims. Nothing is sent before the first [`Observer::next`].
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn observe(&self) -> Result<Observer, Error> {
+        Ok(Observer::new(&self.queue.zk, self.queue.parent("observe")?))
+    }
+}
+
+/// Leads in an [`Election`].
+///
+/// # Cancel safety
+/// Dropping it resigns in the background.
+#[derive(Debug)]
+#[must_use = "dropping it resigns in the background"]
+pub struct Elected {
+    zk: CuratorFramework,
+    node: OwnedNode,
+    leadership: Leadership,
+}
+
+impl Elected {
+    /// That we lead, without the duty to resign; cheap to clone and to give to tasks.
+    #[must_use]
+    pub const fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    /// The fencing token: higher than that of every leader before.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.leadership.fencing_token()
+    }
+
+    /// Resolves when we do not lead any more: see [`Leadership::lost`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.leadership.lost().await;
+    }
+
+    /// Begins a transaction that is only applied while we lead: see [`Leadership::fenced`].
+    pub fn fenced(&self) -> Transaction {
+        self.leadership.fenced()
+    }
+
+    /// Publishes another value: one request.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when we do not lead any more.
+    /// * [`Error::Framework`] when it cannot be known whether it is published, for example after a connection loss for
+    ///   longer than the retry policy allows.
+    ///
+    /// # Cancel safety
+    /// The value may be published or not.
+    pub async fn proclaim(&mut self, value: impl Into<Bytes>) -> Result<(), Error> {
+        // In the session of the node or not at all: in the next one, a node that the servers have not expired yet could
+        // still be written.
+        let zk = self.zk.bound_to_session()?;
+        if self.leadership.is_over() {
+            return Err(Error::Lost);
+        }
+        // Only we write here, so that a repetition does no harm.
+        match zk.set_data(self.node.path(), value).idempotent().await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NoNode || error.is_session_lost() => Err(Error::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Resigns, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when it cannot be known whether the node is gone, for example after a connection loss for
+    /// longer than the retry policy allows. The janitor goes on.
+    ///
+    /// # Cancel safety
+    /// We resign all the same.
+    pub async fn resign(self) -> Result<(), Error> {
+        withdraw(self.node).await
+    }
+}

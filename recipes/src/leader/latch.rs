@@ -1,0 +1,430 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, OwnedNode, Signal};
+
+use super::queue::{Place, Queue, withdraw};
+use super::{Error, Leadership, Participant, tag};
+use crate::contender::Contender;
+
+/// The pause after a failure that trying again at once does not mend, such as a missing permission.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// An election in which a [`Candidate`] stays until it leaves: in the background, through every outage.
+///
+/// # Layout
+/// ```text
+/// /services/orders                         container, made by the first candidate
+///   ├─ _c_<uuid>-latch-0000000007          ephemeral, sequential: the leader; data: its id, UTF-8
+///   └─ _c_<uuid>-latch-0000000009          waits for …0007, with a getData watch
+/// ```
+/// The same as of Apache Curator's `LeaderLatch`: candidates in Java and in Rust can be in one election. Children with
+/// other names are ignored.
+///
+/// # Protocol
+/// The [leader election](https://zookeeper.apache.org/doc/current/recipes.html#sc_leaderElection) of ZooKeeper's
+/// recipes, as an [`InterProcessMutex`](crate::lock::InterProcessMutex) does it:
+/// 1. Create the node, and list the children in the same flight.
+/// 2. The lowest number is first; everybody else watches the one before it, and the one before that, to list again
+///    ahead of time. When the one before it is gone, the next in line is first without listing.
+/// 3. Who is first looks at its own node, and leads.
+/// 4. It watches its own node. When that is gone, go to 1.
+///
+/// # Guarantees
+/// * At most one candidate leads whose node exists: as long as a [`fenced`](Leadership::fenced) transaction succeeds,
+///   nobody else leads.
+/// * [Fencing tokens](Leadership::fencing_token) grow from leader to leader.
+/// * A candidate never stops trying, whatever fails, until it leaves.
+/// * When a leader goes, one candidate is woken, or two.
+///
+/// # Assumptions
+/// Only candidates write here. A leader stops when [`has_leadership`](Candidate::has_leadership) says so, or
+/// [`Leadership::lost`] resolves, or it fences its writes.
+///
+/// # Connection loss
+/// See [the table](super#when-leadership-ends).
+///
+/// # Cancel safety
+/// A candidate that is dropped leaves the election in the background.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::leader::LeaderLatch;
+///
+/// let latch = LeaderLatch::new(&zk, "/services/orders").id("worker-1");
+/// let candidate = latch.join()?;
+/// let leadership = candidate.await_leadership().await?;
+/// assert!(candidate.has_leadership());
+/// leadership.fenced().create("/report", "of the only leader").commit().await?;
+/// assert_eq!(latch.leader().await?.unwrap().label, "worker-1");
+/// candidate.close().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LeaderLatch {
+    queue: Queue,
+    close_mode: CloseMode,
+}
+
+/// What those who follow a [`Candidate`] are told when it is [closed](Candidate::close) or dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CloseMode {
+    /// Nothing: their streams end.
+    #[default]
+    Silent,
+    /// [`LatchState::Closed`], and then their streams end.
+    NotifyLeader,
+}
+
+impl LeaderLatch {
+    /// The election at a path. Nothing is sent.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self { queue: Queue::new(zk, path, tag::LATCH), close_mode: CloseMode::default() }
+    }
+
+    /// What our candidates say of themselves. Default: nothing.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<Bytes>) -> Self {
+        self.queue.data = id.into();
+        self
+    }
+
+    /// What those who follow a candidate are told when it is closed. Default: [`CloseMode::Silent`].
+    #[must_use]
+    pub const fn close_mode(mut self, close_mode: CloseMode) -> Self {
+        self.close_mode = close_mode;
+        self
+    }
+
+    /// The path of the election.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Joins the election: a [task in the background](CuratorFramework::spawn) does, once there is a connection, and
+    /// again after every session that is lost.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    #[doc(alias = "start")]
+    pub fn join(&self) -> Result<Candidate, Error> {
+        let parent = self.queue.parent("join")?;
+        let view =
+            Arc::new(Signal::new(View { state: LatchState::Waiting, term: 0, silent: false, end: None }));
+        let leave = CancellationToken::new();
+        let race = Race {
+            queue: self.queue.clone(),
+            parent,
+            leave: leave.clone(),
+            view: Arc::clone(&view),
+            result: Ok(()),
+        };
+        self.queue.zk.spawn(race.run());
+        Ok(Candidate { view, leave, close_mode: self.close_mode })
+    }
+
+    /// Who leads, first, and who waits, in their order; those of Java's Curator too. Its id is the
+    /// [label](Participant::label).
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework. An election that nobody has joined yet has no participants.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        Ok(self.queue.participants().await?)
+    }
+
+    /// Who leads; `None` if nobody does. Whoever is first leads, or will as soon as it hears of it.
+    ///
+    /// # Errors
+    /// As [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn leader(&self) -> Result<Option<Participant>, Error> {
+        Ok(self.queue.leader().await?)
+    }
+}
+
+/// What a [`Candidate`] does.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LatchState {
+    /// It waits for its turn, or for a connection.
+    Waiting,
+    /// It leads. Every `Leader` that is told is a term of its own.
+    Leader(Leadership),
+    /// An operation failed with what a repetition is not likely to mend, such as `NoAuth`. It is tried again every
+    /// second.
+    Failed(zk_curator::Error),
+    /// It has left the election, or the framework was closed.
+    Closed,
+}
+
+/// What the candidate, its streams and its task share.
+#[derive(Debug)]
+struct View {
+    state: LatchState,
+    /// Counts the states.
+    term: u64,
+    /// Whether the end is not told.
+    silent: bool,
+    /// How it ended.
+    end: Option<Result<(), Error>>,
+}
+
+/// Is in the election of a [`LeaderLatch`] until it is [closed](Self::close) or dropped.
+///
+/// # Cancel safety
+/// Dropping it leaves the election in the background.
+#[must_use = "dropping it leaves the election"]
+pub struct Candidate {
+    view: Arc<Signal<View>>,
+    leave: CancellationToken,
+    close_mode: CloseMode,
+}
+
+impl Candidate {
+    /// Whether we lead, as far as is known here; at once `false` when the connection is lost as
+    /// [the table](super#when-leadership-ends) says.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        self.leadership().is_some()
+    }
+
+    /// The present term, if we lead.
+    #[must_use]
+    pub fn leadership(&self) -> Option<Leadership> {
+        self.view.look(|view| view.state.leadership())
+    }
+
+    /// Waits until we lead, however long it takes. Compose with `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// * [`Error::Framework`] when the election cannot be joined, for example for `NoAuth`. It is tried again in the
+    ///   background all the same.
+    /// * [`Error::Closed`] when the framework was closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed: the candidate stays in the election.
+    pub async fn await_leadership(&self) -> Result<Leadership, Error> {
+        let decided = |view: &View| match &view.state {
+            LatchState::Failed(error) => Some(Err(error.clone().into())),
+            LatchState::Closed => Some(Err(Error::Closed)),
+            state => state.leadership().map(Ok),
+        };
+        self.view.find(decided).await
+    }
+
+    /// What it does now.
+    #[must_use]
+    pub fn state(&self) -> LatchState {
+        self.view.look(|view| view.state.clone())
+    }
+
+    /// Follows what it does, beginning with the present state.
+    #[must_use]
+    pub fn states(&self) -> LatchStates {
+        LatchStates { view: Arc::clone(&self.view), told: None }
+    }
+
+    /// Leaves the election, and waits for the answer. Before the node goes away,
+    /// [`has_leadership`](Self::has_leadership) is `false`, and the [`Leadership`] is over.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when it cannot be known whether the node is gone, for example after a connection loss for
+    /// longer than the retry policy allows. The janitor goes on.
+    ///
+    /// # Cancel safety
+    /// It leaves the election all the same.
+    pub async fn close(self) -> Result<(), Error> {
+        self.leave();
+        self.view.find(|view| view.end.clone()).await
+    }
+
+    fn leave(&self) {
+        self.view.modify(|view| view.silent = self.close_mode == CloseMode::Silent);
+        self.leave.cancel();
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl LatchState {
+    /// The term, unless it is over.
+    fn leadership(&self) -> Option<Leadership> {
+        match self {
+            Self::Leader(leadership) if !leadership.is_over() => Some(leadership.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Follows what a [`Candidate`] does: the latest state. A slow reader may miss states, but never that a term is over:
+/// another state follows.
+#[derive(Debug)]
+pub struct LatchStates {
+    view: Arc<Signal<View>>,
+    /// The last state that was told, by its number.
+    told: Option<u64>,
+}
+
+impl LatchStates {
+    /// The present state at the first call, then the latest at every change; `None` after the end, of which the
+    /// [`CloseMode`] decides whether it is told.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<LatchState> {
+        let told = self.told;
+        let news = |view: &View| {
+            let is_closed = matches!(view.state, LatchState::Closed);
+            match told {
+                Some(told) if told == view.term => is_closed.then_some(None),
+                _ if is_closed && view.silent => Some(None),
+                _ => Some(Some((view.term, view.state.clone()))),
+            }
+        };
+        let (term, state) = self.view.find(news).await?;
+        self.told = Some(term);
+        Some(state)
+    }
+
+    /// The same as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = LatchState> + Send + 'static {
+        futures_util::stream::unfold(self, async |mut states| {
+            states.next().await.map(|state| (state, states))
+        })
+    }
+}
+
+/// The task of a candidate.
+struct Race {
+    queue: Queue,
+    parent: ZPath,
+    leave: CancellationToken,
+    view: Arc<Signal<View>>,
+    /// How it ends.
+    result: Result<(), Error>,
+}
+
+impl Race {
+    async fn run(mut self) {
+        loop {
+            match self.round().await {
+                Ok(None) => {}
+                Ok(Some(result)) => {
+                    self.result = result;
+                    return;
+                }
+                Err(Error::Framework(error)) => {
+                    self.queue.zk.report(error.clone());
+                    self.enter(LatchState::Failed(error));
+                    tokio::select! {
+                        biased;
+                        () = self.leave.cancelled() => return,
+                        () = sleep(PAUSE) => {}
+                    }
+                }
+                // The framework is closed.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Stays in the election with one node; if we have left it then, how that went.
+    async fn round(&self) -> Result<Option<Result<(), Error>>, Error> {
+        let mut place = Place::default();
+        let elected = tokio::select! {
+            biased;
+            () = self.leave.cancelled() => None,
+            node = self.queue.turn(&self.parent, &mut place) => Some(node?),
+        };
+        let node = match elected {
+            Some(node) => self.lead(node).await?,
+            None => place.map(Contender::into_node),
+        };
+        if !self.leave.is_cancelled() {
+            return Ok(None);
+        }
+        // Nobody is to believe that we lead when the node goes.
+        self.enter(LatchState::Closed);
+        Ok(Some(match node {
+            Some(node) => withdraw(node).await,
+            None => Ok(()),
+        }))
+    }
+
+    /// Leads, term by term, for as long as the node is ours and we do not leave; the node, if it is still ours.
+    async fn lead(&self, mut node: OwnedNode) -> Result<Option<OwnedNode>, Error> {
+        loop {
+            let begun = tokio::select! {
+                biased;
+                () = self.leave.cancelled() => return Ok(Some(node)),
+                begun = Leadership::begin(&self.queue.zk, &node) => begun?,
+            };
+            let Some(leadership) = begun else { return Ok(None) };
+            info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
+            self.enter(LatchState::Leader(leadership.clone()));
+            tokio::select! {
+                biased;
+                () = self.leave.cancelled() => return Ok(Some(node)),
+                () = leadership.lost() => {}
+            }
+            info!(path = leadership.path(), "leads no longer");
+            self.enter(LatchState::Waiting);
+            if node.ownership().is_over() {
+                return Ok(None);
+            }
+            // Merely suspended: what the term stood for is over, the node is not.
+            node.renew_ownership();
+        }
+    }
+
+    fn enter(&self, state: LatchState) {
+        // What was there is dropped without the lock.
+        drop(self.view.modify(|view| {
+            view.term += 1;
+            std::mem::replace(&mut view.state, state)
+        }));
+    }
+}
+
+impl Drop for Race {
+    /// Also when its runtime ends.
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Ok(()));
+        if !self.view.look(|view| matches!(view.state, LatchState::Closed)) {
+            self.enter(LatchState::Closed);
+        }
+        self.view.modify(|view| view.end = Some(result));
+    }
+}

@@ -1,0 +1,119 @@
+use std::fmt;
+use std::future::pending;
+
+use zk_curator::op::Transaction;
+use zk_curator::{
+    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership,
+};
+
+use super::queue::ride_out;
+
+/// That we lead, for one term: until it is [over](Self::is_over). Cheap to clone and to give to tasks; without the
+/// duty to resign.
+#[derive(Clone)]
+pub struct Leadership {
+    zk: CuratorFramework,
+    ownership: Ownership,
+    /// The state of the connection in which it began: see [`ConnectionStatus::epoch`].
+    since: u64,
+}
+
+impl Leadership {
+    /// Begins a term by a node that is first in its queue, and stays so for as long as it exists; `None` if it is not
+    /// ours any more.
+    ///
+    /// It is looked at once more: who leads by a notification alone would lead, too, with a node that somebody has
+    /// deleted while it waited, or that was found in the queue of a session that is over (CURATOR-696).
+    pub(super) async fn begin(zk: &CuratorFramework, node: &OwnedNode) -> Result<Option<Self>, Error> {
+        let session_lost = node.ownership().session_lost();
+        while node.is_ours() {
+            let mut states = zk.states();
+            let status = tokio::select! {
+                biased;
+                () = session_lost.cancelled() => None,
+                status = states.until(is_writable) => status,
+            };
+            let Some(ConnectionStatus { epoch: since, .. }) = status else { break };
+            match zk.exists(node.path()).await {
+                Ok(Some(stat)) if stat.czxid == node.stat().czxid && node.is_ours() => {
+                    if zk.status().epoch == since {
+                        return Ok(Some(Self { zk: zk.clone(), ownership: node.ownership().clone(), since }));
+                    }
+                }
+                Ok(_) => break,
+                Err(error) => ride_out(zk, error).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The path of the leader's node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.ownership.path()
+    }
+
+    /// The fencing token: higher than that of every other leader before. Terms that one node has before and after a
+    /// suspended connection have the same token, for nobody else has led in between.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.ownership.fencing_token()
+    }
+
+    /// What we own while we lead.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    /// Whether it is known here that the term is over. That somebody has deleted the node is not known until
+    /// [`lost`](Self::lost) or a [fenced](Self::fenced) transaction has found it gone.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ownership.is_over() || self.ends_when_suspended() && self.zk.status().epoch != self.since
+    }
+
+    /// Resolves when the term is over: see [the table](super#when-leadership-ends). To learn that somebody has
+    /// deleted the node it leaves a watch on it: one request.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        let suspended = async {
+            if !self.ends_when_suspended() {
+                return pending().await;
+            }
+            // Every other state came through SUSPENDED, also where that was not seen.
+            self.zk.states().until(|status| status.epoch != self.since).await
+        };
+        tokio::select! {
+            biased;
+            _ = suspended => {}
+            () = self.ownership.lost() => {}
+        }
+    }
+
+    /// Begins a transaction that is only applied while we lead: see [`Ownership::fenced`].
+    pub fn fenced(&self) -> Transaction {
+        self.ownership.fenced()
+    }
+
+    fn ends_when_suspended(&self) -> bool {
+        self.zk.connection_state_error_policy().is_error(ConnectionState::Suspended)
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership")
+            .field("path", &self.path())
+            .field("token", &self.fencing_token())
+            .field("is_over", &self.is_over())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a leader could do something: one that reaches no quorum should not begin.
+fn is_writable(status: &ConnectionStatus) -> bool {
+    status.state.is_connected() && status.state != ConnectionState::ReadOnly
+}

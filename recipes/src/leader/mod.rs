@@ -1,0 +1,76 @@
+//! Leader election.
+//!
+//! * [`LeaderLatch`] stays in the race in the background, through every outage, and says who leads.
+//! * [`LeaderSelector`] runs a future of yours while we lead.
+//! * [`Election`] is etcd's: campaign with a value, proclaim another one, resign; others observe.
+//!
+//! All of them are one queue, as a [lock](crate::lock) is: whose node is first leads, everybody else watches the one
+//! before it, and when a leader goes, one candidate is woken.
+//!
+//! # When leadership ends
+//! When the node is gone, whoever has deleted it, or the session is over. And by the framework's
+//! [`ConnectionStateErrorPolicy`](zk_curator::state::ConnectionStateErrorPolicy):
+//!
+//! | state | `Standard`, the default | `Session` |
+//! |---|---|---|
+//! | SUSPENDED | leadership ends | goes on |
+//! | RECONNECTED, same session | begins again, if the node is still there: the same node, token and place | nothing has happened |
+//! | LOST | the place is lost | leadership ends, and the place is lost |
+//! | RECONNECTED, another session | in the queue anew, at its end | the same |
+//!
+//! No leader that is elected over a network is the only one by that alone: it may be paused for longer than its session,
+//! and wake up believing that it leads. Write through [`fenced`](Leadership::fenced) transactions, or give the
+//! [fencing token](Leadership::fencing_token) to the resource that you protect.
+
+mod election;
+mod latch;
+mod leadership;
+mod observer;
+mod queue;
+mod selector;
+
+pub use election::{Elected, Election};
+pub use latch::{Candidate, CloseMode, LatchState, LatchStates, LeaderLatch};
+pub use leadership::Leadership;
+pub use observer::{Observer, Proclaimed};
+pub(crate) use queue::ride_out;
+pub use selector::LeaderSelector;
+
+pub use crate::participant::Participant;
+
+/// The tags in the names of nodes.
+mod tag {
+    /// `LeaderLatch.LOCK_NAME`.
+    pub(super) const LATCH: &str = "latch-";
+    /// `LeaderSelector` is an `InterProcessMutex`.
+    pub(super) const SELECTOR: &str = "lock-";
+    /// Ours: Curator has no such recipe.
+    pub(super) const ELECTION: &str = "election-";
+}
+
+/// Why leadership could not be won or kept.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Leadership was lost: see [the table](self#when-leadership-ends).
+    #[error("leadership was lost")]
+    Lost,
+    /// [`LeaderSelector::interrupt_leadership`] has ended it.
+    #[error("leadership was interrupted")]
+    Interrupted,
+    /// The latch or the selector was closed, or the framework was.
+    #[error("the candidate has left the election")]
+    Closed,
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(zk_curator::Error),
+}
+
+impl From<zk_curator::Error> for Error {
+    fn from(error: zk_curator::Error) -> Self {
+        match error.kind() {
+            zk_curator::ErrorKind::Closed => Self::Closed,
+            _ => Self::Framework(error),
+        }
+    }
+}
