@@ -1,0 +1,374 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+
+use bytes::Bytes;
+use futures_util::future::join;
+use tracing::warn;
+use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
+
+use super::claims::{Claimed, Claimer, Claims, Returned, run, settle};
+use super::feed::Feed;
+use super::site::{Site, create_persistent};
+use super::{Error, ErrorMode, codec};
+use crate::contender::child;
+
+/// Hands out the items of a queue, in their order, each under a claim: an item leaves the queue when it is
+/// [acknowledged](Delivery::ack), and goes back if its consumer fails. Wire-compatible with Apache Curator's queues
+/// with a lock path.
+///
+/// # Layout
+/// ```text
+/// <lock path>                          persistent, made on first use
+///   └─ queue-0000000007                ephemeral: the claim to the item of the same name; data: which claim it is
+/// ```
+///
+/// # Protocol
+/// 1. Create the claim, and read the item, in one flight. If somebody else has claimed it, take the next.
+/// 2. Hand it out.
+/// 3. Acknowledged: in one transaction, make sure of the claim, delete the item, delete the claim. Back into the queue:
+///    the same, and create it anew at its end.
+///
+/// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. When there is nothing to claim, a watch waits for new items, and
+/// another for each of the first 64 claims of others.
+///
+/// # Guarantees
+/// * Each item is handed out at least once, and not to two at a time as long as the sessions of both live.
+/// * Who has lost its claim can neither acknowledge nor put back (CURATOR-605): the item is handed out again, and what
+///   its first consumer does with it by then is for [`Delivery::ownership`] to fence.
+/// * An item that is put back keeps its priority, its time and its id.
+///
+/// # Connection loss
+/// * SUSPENDED: deliveries are held on to.
+/// * LOST: the claims are gone with the session, [`Delivery::lost`] resolves, and others get the items.
+///
+/// # Cancel safety
+/// Dropping it, or any future of it, gives back the claims that were not handed out.
+pub struct Consumer {
+    claims: Claims<BesideItems>,
+}
+
+/// Claims in a directory of their own.
+struct BesideItems {
+    lock_path: ZPath,
+    dead_letters: Option<DeadLetters>,
+}
+
+/// Where items go that were handed out so often and never acknowledged.
+struct DeadLetters {
+    path: ZPath,
+    deliveries: u32,
+}
+
+impl Claimer for BesideItems {
+    type Claim = Delivery;
+    const GIVES_WAY: bool = true;
+
+    fn node(claim: &Delivery) -> &OwnedNode {
+        &claim.claim
+    }
+
+    fn claim(
+        &self,
+        site: Site,
+        name: String,
+        _returned: Returned,
+    ) -> impl Future<Output = Result<Claimed<Delivery>, Error>> + Send + 'static {
+        claim(site, self.lock_path.clone(), name)
+    }
+
+    async fn admit(&self, mut delivery: Delivery) -> Result<Option<Delivery>, Error> {
+        let Some(dead_letters) = &self.dead_letters else { return Ok(Some(delivery)) };
+        match delivery.count(dead_letters).await {
+            Ok(true) => Ok(Some(delivery)),
+            Ok(false) => put_aside(delivery, dead_letters).await.map(|()| None),
+            // Somebody has it now, or nobody: it is handed out by whoever claims it next.
+            Err(Error::Lost) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(feed: Feed, lock_path: ZPath) -> Self {
+        Self { claims: Claims::new(feed, BesideItems { lock_path, dead_letters: None }) }
+    }
+
+    /// How many items are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Default: 1.
+    #[must_use]
+    pub fn prefetch(mut self, items: usize) -> Self {
+        self.claims.prefetch = items.max(1);
+        self
+    }
+
+    /// Counts how often each item is handed out, and puts it aside instead when that was so many times, from 1, and nobody
+    /// has acknowledged it: into the queue at `path`, which is one of the same kind, for whoever looks after it.
+    ///
+    /// The count is the version of the item's node: it is written anew before it is handed out. So it counts
+    /// those too who crash with it, at the price of a request and a flight. An item that is [put back](Delivery::requeue) is a
+    /// new one, which begins with one; an item that is dropped back to its place is the same. A dropped
+    /// [`next`](Self::next) may have counted. Consumers without this, and those in Java, neither count nor put aside.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Result<Self, Error> {
+        let path = ZPath::for_operation("dead letters", path)?;
+        self.claims.claimer.dead_letters = Some(DeadLetters { path, deliveries: deliveries.max(1) });
+        Ok(self)
+    }
+
+    /// The next item, however long it takes until there is one.
+    ///
+    /// # Errors
+    /// None of them ends the consumer: it may be called again.
+    /// * [`Error::Corrupt`] for an item that cannot be read, once; it stays where it is.
+    /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: an item that was claimed meanwhile is the next.
+    pub async fn next(&mut self) -> Result<Delivery, Error> {
+        self.claims.next().await
+    }
+
+    /// Hands every item to `body`, so many nodes at a time at most, from 1. An item is acknowledged when `body` is done
+    /// with it. When `body` fails, the `mode` says whether it goes back; of several items in one node all do. `body` is
+    /// dropped when the session of the claim is lost.
+    ///
+    /// # Errors
+    /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single items, and items whose
+    /// claim was lost, are logged as warnings.
+    ///
+    /// # Cancel safety
+    /// What `body` has in its hands goes back to the queue.
+    pub async fn run<F, Fut, E>(mut self, limit: usize, mode: ErrorMode, body: F) -> Result<(), Error>
+    where
+        F: Fn(Bytes) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let zk = self.claims.feed.site.zk.clone();
+        let each = |delivery: Delivery| async {
+            let path = delivery.path.clone();
+            let lost = delivery.ownership().session_lost();
+            let work = async {
+                for item in delivery.items() {
+                    body(item.clone()).await?;
+                }
+                Ok::<_, E>(())
+            };
+            let done = tokio::select! {
+                biased;
+                () = lost.cancelled() => return warn!(path, "the claim to an item was lost"),
+                done = work => done,
+            };
+            let settled = match (done, mode) {
+                (Ok(()), _) => delivery.ack().await,
+                (Err(error), ErrorMode::Requeue) => {
+                    warn!(path, %error, "an item goes back to the queue");
+                    delivery.requeue().await
+                }
+                (Err(error), ErrorMode::Return) => {
+                    warn!(path, %error, "an item goes back to its place");
+                    drop(delivery);
+                    Ok(())
+                }
+                (Err(error), ErrorMode::Delete) => {
+                    warn!(path, %error, "an item is given up");
+                    delivery.ack().await
+                }
+            };
+            if let Err(error) = settled {
+                warn!(path, %error, "an item may be handed out again");
+            }
+        };
+        run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each).await
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("site", &self.claims.feed.site).finish_non_exhaustive()
+    }
+}
+
+/// Claims an item and reads it, in one flight.
+async fn claim(site: Site, lock_path: ZPath, name: String) -> Result<Claimed<Delivery>, Error> {
+    let path = site.item(&name);
+    let on = child(&lock_path, &name);
+    let create = site.zk.create(&on).mode(CreateMode::Ephemeral).creating_parents();
+    // The data tell our claim from those of others when the answer is lost.
+    let create = create.data(site.zk.new_guid()).protected_by_data().owned();
+    let read = site.zk.get_data(&path).with_stat();
+    let (created, read) = join(create.into_future(), read.into_future()).await;
+    let claim = match created {
+        Ok(claim) => claim,
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on, None)),
+        Err(error) => return Err(error.into()),
+    };
+    let (data, stat) = match read {
+        Ok(read) => read,
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+        Err(error) => return Err(error.into()),
+    };
+    let items = codec::decode(&data).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
+    let (version, attempt) = (stat.version, attempt(stat.version));
+    Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim })))
+}
+
+/// Which delivery it is when a node has this version: every one before has written it.
+fn attempt(version: i32) -> u32 {
+    u32::try_from(version).unwrap_or(0).saturating_add(1)
+}
+
+/// Moves an item that was handed out too often.
+async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(), Error> {
+    let (site, path) = (&delivery.site, delivery.path.clone());
+    create_persistent(&site.zk, &dead_letters.path).await?;
+    let anew = CreateOp::new(child(&dead_letters.path, site.kind.base(&delivery.name)));
+    let anew = anew.mode(CreateMode::PersistentSequential).data(delivery.data.clone());
+    warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item is put aside");
+    match delivery.settle(Some(anew)).await {
+        Err(Error::Lost) => Ok(()),
+        settled => settled,
+    }
+}
+
+/// An item in the hands of its consumer. Dropped, it goes back to its place in the queue.
+#[must_use = "dropping it puts the item back"]
+pub struct Delivery {
+    site: Site,
+    name: String,
+    path: String,
+    data: Bytes,
+    items: Vec<Bytes>,
+    version: i32,
+    attempt: u32,
+    claim: OwnedNode,
+}
+
+impl Delivery {
+    /// The path of the item.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The data: one item, unless several were [put as one](super::CuratorQueue::put_multi).
+    #[must_use]
+    pub fn items(&self) -> &[Bytes] {
+        &self.items
+    }
+
+    /// The id that the item was put with; `None` in another queue than a
+    /// [`DistributedIdQueue`](super::DistributedIdQueue).
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.site.kind.id_of(&self.name)
+    }
+
+    /// Which delivery of this item it is, from 1. Only those by consumers that [count](Consumer::dead_letters) are counted.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        self.claim.ownership()
+    }
+
+    /// Resolves when the claim is lost: others get the item.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.claim.ownership().lost().await;
+    }
+
+    /// The item is done with: removes it from the queue.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the claim was lost: the item is handed out again.
+    /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
+    ///   the item is removed, or handed out again.
+    ///
+    /// # Cancel safety
+    /// The item is removed, or goes back to its place.
+    pub async fn ack(self) -> Result<(), Error> {
+        self.settle(None).await
+    }
+
+    /// Puts the item back, at the end of the queue: behind all others of its priority. Its time and its id stay the same.
+    /// To put it back at its place, drop it.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack); the item is put back, or handed out again.
+    ///
+    /// # Cancel safety
+    /// The item goes back to the end, or to its place.
+    pub async fn requeue(self) -> Result<(), Error> {
+        let end = self.site.item(self.site.kind.base(&self.name));
+        let anew = CreateOp::new(end).mode(CreateMode::PersistentSequential).data(self.data.clone());
+        self.settle(Some(anew)).await
+    }
+
+    /// Counts this delivery; not `true` if there were too many before.
+    async fn count(&mut self, dead_letters: &DeadLetters) -> Result<bool, Error> {
+        if self.attempt > dead_letters.deliveries {
+            return Ok(false);
+        }
+        let zk = &self.site.zk;
+        loop {
+            let write = self.ownership().fenced().set_data_if(&self.path, self.data.clone(), self.version);
+            let Err(error) = write.await else { break };
+            if !error.may_have_applied() {
+                return Err(lost_or(error));
+            }
+            zk.sync(&self.path).await.map_err(|_| error.clone())?;
+            let there = zk.exists(&self.path).await.map_err(|_| error.clone())?;
+            if !self.claim.is_ours() {
+                return Err(Error::Lost);
+            }
+            // Nobody else writes it while we have the claim.
+            if there.is_none_or(|stat| stat.version != self.version) {
+                break;
+            }
+        }
+        self.version = self.version.wrapping_add(1);
+        Ok(true)
+    }
+
+    async fn settle(self, anew: Option<CreateOp>) -> Result<(), Error> {
+        let claim = self.claim.path().to_owned();
+        let changes = |fenced: Transaction| {
+            let mut transaction = fenced.delete_if(&self.path, self.version);
+            if let Some(anew) = &anew {
+                transaction = transaction.with(anew.clone());
+            }
+            transaction.delete(&claim)
+        };
+        settle(&self.site.zk, self.claim, changes).await.map_err(lost_or)
+    }
+}
+
+/// What it means that a transaction was refused which makes sure of the claim, and then of the item.
+fn lost_or(error: zk_curator::Error) -> Error {
+    match error.kind() {
+        ErrorKind::OwnershipLost
+        | ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode | ErrorCode::BadVersion } => {
+            Error::Lost
+        }
+        _ => error.into(),
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Delivery");
+        debug.field("path", &self.path).field("items", &self.items.len()).field("claim", &self.claim).finish()
+    }
+}

@@ -1,0 +1,480 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, ErrorKind};
+
+use super::consumer::Consumer;
+use super::feed::Feed;
+use super::name::{self, Kind};
+use super::put::Producer;
+use super::site::Site;
+use super::taker::{Taker, of_curator};
+use super::{Error, codec};
+
+/// A queue of Apache Curator's family, with its layout and its bytes; what differs between them is how items are put.
+///
+/// * [`DistributedQueue`]: first in, first out;
+/// * [`DistributedPriorityQueue`]: the lowest priority number first;
+/// * [`DistributedDelayQueue`]: each item not before its time;
+/// * [`DistributedIdQueue`]: items can be removed by an id.
+///
+/// # Layout
+/// ```text
+/// /queue                                     persistent, made on first use
+///   ├─ queue-0000000000                      persistent, sequential: a DistributedQueue; data: items
+///   ├─ queue-1000000050000000001             DistributedPriorityQueue: priority 5
+///   ├─ queue-0FFFFFFFB0000000002             priority -5
+///   ├─ queue-|198F0A2B3C4|0000000003         DistributedDelayQueue: due at this time, milliseconds since 1970
+///   └─ queue-|order 17|0000000004            DistributedIdQueue: its id
+/// ```
+/// A queue is of one kind. The data of an item are `00010001`, then for each item `01`, its length in four bytes, and its
+/// bytes, and at last `02`.
+///
+/// # Taking items
+/// With a [`Taker`], at most once: Curator's queues without a lock path. With a [`Consumer`], at least once: those with
+/// one. All that take from one queue must do it in the same way.
+///
+/// A queue that is in use must not be deleted. Who creates it anew begins with the same names, and one who has read ahead, or
+/// has a claim, may remove a new item in the place of an old one: a [`Taker`] has to be stopped before; a [`Consumer`]
+/// cannot once its lock path is deleted. ([`FifoQueue`](super::FifoQueue) and
+/// [`SimpleDistributedQueue`](super::SimpleDistributedQueue) may be deleted at any time.)
+///
+/// # Puts
+/// A put is answered when its item is in the queue: that is its acknowledgement. Puts are sent when they are first
+/// polled; several at a time are one flight. After a lost answer a put fails with
+/// [`may_have_applied`](zk_curator::Error::may_have_applied), because who would look for the item could find it consumed; a
+/// queue [with ids](Self::ids) finds out instead. (Curator puts again, and the item may be there twice.)
+///
+/// # Connection loss
+/// * SUSPENDED: puts wait for a connection, as all operations of the framework; takers and consumers wait on.
+/// * LOST: takers and consumers go on in the next session (CURATOR-623).
+///
+/// # Cancel safety
+/// A put that is dropped once it was polled may be in the queue.
+pub struct CuratorQueue<K> {
+    producer: Producer,
+    line: Option<ZPath>,
+    refresh_after: u32,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// First in, first out: Apache Curator's `DistributedQueue`. See [`CuratorQueue`].
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::queue::DistributedQueue;
+///
+/// let queue = DistributedQueue::new(&zk, "/queue")?;
+/// queue.put("one").await?;
+/// queue.put("two").await?;
+///
+/// let mut consumer = queue.consumer("/queue-locks")?;
+/// let one = consumer.next().await?;
+/// let two = consumer.next().await?;
+/// assert_eq!(two.items(), ["two"]);
+/// one.requeue().await?;
+/// two.ack().await?;
+/// assert_eq!(consumer.next().await?.items(), ["one"]);
+/// # drop(consumer);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+pub type DistributedQueue = CuratorQueue<Plain>;
+/// The lowest priority number first, and among equals the first that came: Apache Curator's `DistributedPriorityQueue`.
+/// See [`CuratorQueue`].
+///
+/// Who takes items gives up its list of them when new ones have come: at the latest
+/// [so many items](CuratorQueue::min_items_before_refresh) later. To look costs a request per item and no flight; the queue
+/// is listed again only if there are new items.
+pub type DistributedPriorityQueue = CuratorQueue<Priority>;
+/// Each item not before its time: Apache Curator's `DistributedDelayQueue`. See [`CuratorQueue`].
+///
+/// The clocks of those who put and those who take have to agree.
+pub type DistributedDelayQueue = CuratorQueue<Delay>;
+/// First in, first out, and items can be removed by an id: Apache Curator's `DistributedIdQueue`. See [`CuratorQueue`].
+pub type DistributedIdQueue = CuratorQueue<Id>;
+
+/// The kind of a [`DistributedQueue`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plain;
+/// The kind of a [`DistributedPriorityQueue`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Priority;
+/// The kind of a [`DistributedDelayQueue`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Delay;
+/// The kind of a [`DistributedIdQueue`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Id;
+
+impl<K> CuratorQueue<K> {
+    fn of_kind(zk: &CuratorFramework, path: String, kind: Kind) -> Result<Self, Error> {
+        let path = ZPath::for_operation("queue", path)?;
+        Ok(Self {
+            producer: Producer::new(Site::new(zk, path, kind)),
+            line: None,
+            refresh_after: 1,
+            kind: PhantomData,
+        })
+    }
+
+    /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room. Default: no
+    /// limit.
+    ///
+    /// The limit holds for all that put with one; those without do not know of it, nor do those in Java, who may exceed it
+    /// (CURATOR-254). A put then writes the parent of the items as well, and begins anew when somebody else was faster.
+    #[must_use]
+    pub fn max_items(mut self, limit: u32) -> Self {
+        self.producer.bounded(limit.max(1));
+        self
+    }
+
+    /// Puts every item **exactly once**, also when the answer is lost: in one transaction with a node below `path`, which
+    /// says after a lost answer whether the transaction was applied. The node is deleted along with the next put, or with
+    /// [`flush`](Self::flush); those of producers that crash are collected by others, ten minutes later.
+    ///
+    /// ```text
+    /// <path>                                   persistent, made on first use
+    ///   ├─ _c_<uuid>-producer-0000000000       ephemeral, sequential: one who puts
+    ///   └─ put-<count>-<producer>              persistent: a put under way
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn ids(mut self, path: impl Into<String>) -> Result<Self, Error> {
+        self.producer.with_ids(ZPath::for_operation("ids", path)?);
+        Ok(self)
+    }
+
+    /// Those that wait for items stand in a line, in ephemeral nodes below `path`; only the first of them watches the
+    /// queue. Without it, every new item wakes all that wait: in Apache Curator always.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn line(mut self, path: impl Into<String>) -> Result<Self, Error> {
+        self.line = Some(ZPath::for_operation("line", path)?);
+        Ok(self)
+    }
+
+    /// The path of the queue.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.producer.site.path.as_str()
+    }
+
+    /// How many nodes are in the queue; Curator's `getLastMessageCount`.
+    ///
+    /// # Errors
+    /// As every read of the framework. A queue that nobody has used yet is empty.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn count(&self) -> Result<usize, Error> {
+        let stat = self.producer.site.zk.exists(self.path()).await?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    /// Waits until all puts are answered that were begun through this queue, in whatever task; Curator's `flushPuts`.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when [ids](Self::ids) that are not needed any more cannot be deleted; that goes on in the
+    /// background.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.producer.flush().await
+    }
+
+    /// Takes items: each is removed before it is handed out. Nothing is sent yet.
+    pub fn taker(&self) -> Taker {
+        of_curator(self.producer.site.clone(), self.line.clone(), self.refresh_after)
+    }
+
+    /// Consumes items under claims, which are nodes below `lock_path`: each is removed when it is acknowledged. Nothing is
+    /// sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn consumer(&self, lock_path: impl Into<String>) -> Result<Consumer, Error> {
+        let lock_path = ZPath::for_operation("lock path", lock_path)?;
+        let feed = Feed::new(self.producer.site.clone(), self.line.clone(), self.refresh_after);
+        Ok(Consumer::new(feed, lock_path))
+    }
+
+    /// One node for each list of items: how its name begins, and its data.
+    fn nodes(
+        &self,
+        middle: &str,
+        items: impl IntoIterator<Item = Vec<Bytes>>,
+    ) -> Result<Vec<(String, Bytes)>, Error> {
+        let base = format!("{}{middle}", self.producer.site.kind.tag());
+        let node = |items: Vec<Bytes>| Some((base.clone(), codec::encode(&items)?));
+        items.into_iter().map(|items| node(items).ok_or(Error::TooLong)).collect()
+    }
+
+    async fn put_as(&self, middle: &str, items: impl IntoIterator<Item = Vec<Bytes>>) -> Result<(), Error> {
+        self.producer.put(&self.nodes(middle, items)?).await
+    }
+
+    async fn try_put_as(&self, middle: &str, item: Bytes) -> Result<bool, Error> {
+        self.producer.try_put(&self.nodes(middle, [vec![item]])?).await
+    }
+}
+
+impl CuratorQueue<Plain> {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Self::of_kind(zk, path.into(), Kind::Plain)
+    }
+
+    /// Puts an item at the end. Of a [bounded](Self::max_items) queue it waits for room.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before any of it is sent;
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when the answer was lost.
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
+        self.put_as("", [vec![item.into()]]).await
+    }
+
+    /// Puts an item at the end if there is room: whether there was. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn try_put(&self, item: impl Into<Bytes>) -> Result<bool, Error> {
+        self.try_put_as("", item.into()).await
+    }
+
+    /// Puts several items as one: in one node, handed out together; Curator's `putMulti`.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_multi(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
+        self.put_as("", [items.into_iter().collect()]).await
+    }
+
+    /// Puts several items, each as its own, in this order: all or none. One request.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); `TooLarge` when they are too large together.
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_all(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
+        self.put_as("", items.into_iter().map(|item| vec![item])).await
+    }
+}
+
+impl CuratorQueue<Priority> {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Self::of_kind(zk, path.into(), Kind::Priority)
+    }
+
+    /// After how many items a taker or a consumer looks whether new ones have come, from 1. Default: 1.
+    #[must_use]
+    pub fn min_items_before_refresh(mut self, items: u32) -> Self {
+        self.refresh_after = items.max(1);
+        self
+    }
+
+    /// Puts an item. The lower its priority, the earlier it is handed out.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>, priority: i32) -> Result<(), Error> {
+        self.put_as(&name::priority(priority), [vec![item.into()]]).await
+    }
+
+    /// Puts an item if there is room: whether there was. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn try_put(&self, item: impl Into<Bytes>, priority: i32) -> Result<bool, Error> {
+        self.try_put_as(&name::priority(priority), item.into()).await
+    }
+
+    /// Puts several items as one: see [`DistributedQueue::put_multi`].
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_multi(
+        &self,
+        items: impl IntoIterator<Item = Bytes>,
+        priority: i32,
+    ) -> Result<(), Error> {
+        self.put_as(&name::priority(priority), [items.into_iter().collect()]).await
+    }
+}
+
+impl CuratorQueue<Delay> {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Self::of_kind(zk, path.into(), Kind::Delay)
+    }
+
+    /// What tells the time. Default: the clock of the system.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.producer.site.clock = Arc::new(clock);
+        self
+    }
+
+    /// Puts an item that is handed out at that time, or later.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>, due: SystemTime) -> Result<(), Error> {
+        self.put_as(&middle_of(due), [vec![item.into()]]).await
+    }
+
+    /// Puts an item if there is room: whether there was. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn try_put(&self, item: impl Into<Bytes>, due: SystemTime) -> Result<bool, Error> {
+        self.try_put_as(&middle_of(due), item.into()).await
+    }
+
+    /// Puts several items as one: see [`DistributedQueue::put_multi`].
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_multi(
+        &self,
+        items: impl IntoIterator<Item = Bytes>,
+        due: SystemTime,
+    ) -> Result<(), Error> {
+        self.put_as(&middle_of(due), [items.into_iter().collect()]).await
+    }
+}
+
+/// Times before 1970 are due now, as 1970 is.
+fn middle_of(due: SystemTime) -> String {
+    let millis = due.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    name::due(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+impl CuratorQueue<Id> {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Self::of_kind(zk, path.into(), Kind::Id)
+    }
+
+    /// Puts an item at the end. Several may have the same id; `/` and `|` in it become `_`.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`]; `InvalidPath` for an id that cannot be in a path.
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>, id: &str) -> Result<(), Error> {
+        self.put_as(&name::id(id), [vec![item.into()]]).await
+    }
+
+    /// Puts an item if there is room: whether there was. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn try_put(&self, item: impl Into<Bytes>, id: &str) -> Result<bool, Error> {
+        self.try_put_as(&name::id(id), item.into()).await
+    }
+
+    /// Removes the items with an id: how many there were. Those that are being consumed too.
+    ///
+    /// # Errors
+    /// As every delete of the framework; some may be removed.
+    ///
+    /// # Cancel safety
+    /// Some may be removed.
+    pub async fn remove(&self, id: &str) -> Result<usize, Error> {
+        let site = &self.producer.site;
+        let wanted = name::id(id);
+        let names = match site.zk.children(self.path()).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(0),
+            names => names?,
+        };
+        let with_id = |name: &&String| site.kind.id_of(name) == wanted.get(1..wanted.len() - 1);
+        let deletes = names.iter().filter(with_id).map(|name| site.zk.delete(site.item(name)));
+        let mut removed = 0;
+        for deleted in zk_curator::op::fan_out(64, deletes).await {
+            match deleted {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl<K> Clone for CuratorQueue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            producer: self.producer.clone(),
+            line: self.line.clone(),
+            refresh_after: self.refresh_after,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for CuratorQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CuratorQueue").field("site", &self.producer.site).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,464 @@
+//! The engine of all consumers: works through a list of the items, and waits when there are none.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::{Future, IntoFuture, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{join_all, select_all};
+use tokio::time::sleep;
+use tracing::debug;
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
+
+use super::name::{Kind, Place, TAKER, is_taker};
+use super::site::{Site, Started};
+use crate::contender::Contender;
+use crate::order::Rule;
+
+/// Of a longer queue so many items are kept in memory at a time.
+const LONGEST_LIST: usize = 10_000;
+/// After so many items in a row that others have taken, the queue is listed anew.
+const MISSES: u32 = 16;
+/// So many nodes are watched at a time for the items behind them to become free.
+const WATCHED_AT_ONCE: usize = 64;
+
+/// The names of the items, first come first, as one consumer works through them.
+pub(super) struct Feed {
+    pub(super) site: Site,
+    /// Where those wait in line of whom only the first waits for items.
+    line: Option<ZPath>,
+    /// Where new items may come before old ones: after how many items it is looked whether there are any.
+    refresh_after: u32,
+    guard: Guard,
+    names: VecDeque<(Place, String)>,
+    /// The parent when it was listed.
+    listed: Option<Stat>,
+    watch: Option<Watch>,
+    /// Whether there are new items.
+    check: Option<Check>,
+    taken: u32,
+    misses: u32,
+    blocked: Vec<Blocked>,
+    /// What is not touched again, because it was reported.
+    aside: BTreeSet<String>,
+    /// What is to be reported: nodes that are no items.
+    foreign: VecDeque<String>,
+}
+
+/// An ephemeral node of ours among the items.
+///
+/// Their parent may be taken away, by the servers if it is a container and empty, or by somebody; whoever creates it anew
+/// begins their names anew. As long as our node is there, it is the same parent. What was listed after our node was created
+/// is removed in one transaction with a write of it, and so is never another of the same name.
+enum Guard {
+    /// There is to be none: the parent is taken to stay.
+    None,
+    Wanted(Option<Arc<OwnedNode>>),
+}
+
+/// Our turn to wait for items. It belongs to a call: who does not wait any more is in nobody's way.
+pub(super) type Turn = Option<OwnedNode>;
+
+/// A look at the parent.
+type Check = Started<Result<Option<Stat>, Error>>;
+
+/// An item that cannot be taken as long as some node stays as it is.
+struct Blocked {
+    name: String,
+    /// Whether nothing behind it may be taken either.
+    strict: bool,
+    /// The path of the node.
+    on: String,
+    watch: Option<Watch>,
+}
+
+impl Feed {
+    pub(super) const fn new(site: Site, line: Option<ZPath>, refresh_after: u32) -> Self {
+        Self {
+            site,
+            line,
+            refresh_after,
+            guard: Guard::None,
+            names: VecDeque::new(),
+            listed: None,
+            watch: None,
+            check: None,
+            taken: 0,
+            misses: 0,
+            blocked: Vec::new(),
+            aside: BTreeSet::new(),
+            foreign: VecDeque::new(),
+        }
+    }
+
+    /// Nothing is listed but under the protection of a node of ours among the items.
+    pub(super) fn guarded(mut self) -> Self {
+        self.guard = Guard::Wanted(None);
+        self
+    }
+
+    /// Our node among the items, if there is to be one and it is there.
+    pub(super) fn guard(&self) -> Option<&Arc<OwnedNode>> {
+        match &self.guard {
+            Guard::Wanted(Some(node)) if node.is_ours() => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Whether what was listed and read is still what is there under these names, or gone.
+    pub(super) fn is_guarded(&self) -> bool {
+        matches!(self.guard, Guard::None) || self.guard().is_some()
+    }
+
+    /// Our node among the items is not there any more.
+    pub(super) fn unguard(&mut self) {
+        if let Guard::Wanted(node) = &mut self.guard {
+            *node = None;
+        }
+    }
+
+    /// The next item of the list, if it is due.
+    pub(super) fn pop(&mut self) -> Option<String> {
+        if !self.has_next() {
+            return None;
+        }
+        self.names.pop_front().map(|(_, name)| name)
+    }
+
+    /// The path of a node among the items that is none, once.
+    pub(super) fn pop_foreign(&mut self) -> Option<String> {
+        self.foreign.pop_front()
+    }
+
+    fn has_next(&self) -> bool {
+        self.until_due() == Some(Duration::ZERO)
+    }
+
+    /// How long it is until the next item is due; `None` if there is none.
+    fn until_due(&self) -> Option<Duration> {
+        let (place, _) = self.names.front()?;
+        let millis =
+            if self.site.kind == Kind::Delay { place.rank.saturating_sub(self.site.now()) } else { 0 };
+        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    }
+
+    /// Whether there is something to do without waiting.
+    fn has_work(&self) -> bool {
+        self.has_next() || !self.foreign.is_empty()
+    }
+
+    /// Whether items cannot be taken although they are there.
+    pub(super) const fn is_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// An item is reported, and not looked at again.
+    pub(super) fn put_aside(&mut self, name: String) {
+        self.aside.insert(name);
+    }
+
+    /// An item cannot be taken as long as a node stays as it is; nor, if that is `strict`, can those behind it.
+    pub(super) fn block(&mut self, name: &str, on: String, strict: bool) {
+        if strict {
+            self.names.clear();
+        }
+        self.blocked.push(Blocked { name: name.to_owned(), strict, on, watch: None });
+    }
+
+    /// The same, not strict; with a watch on the node, unless so many are watched already.
+    pub(super) fn block_watched(&mut self, name: &str, on: String, watch: Option<Watch>) {
+        let watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some()).count();
+        self.block(name, on, false);
+        if let Some(last) = self.blocked.last_mut() {
+            last.watch = watch.filter(|_| watched < WATCHED_AT_ONCE);
+        }
+    }
+
+    /// What is blocked by nodes that nobody watches is tried again, when it is listed.
+    pub(super) fn unblock_unwatched(&mut self) {
+        self.blocked.retain(|blocked| blocked.watch.is_some());
+    }
+
+    /// Items that are back at their place.
+    pub(super) fn put_back(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if let Some(place) = self.site.kind.place(&name) {
+                let item = (place, name);
+                if let Err(at) = self.names.binary_search(&item) {
+                    self.names.insert(at, item);
+                }
+            }
+        }
+    }
+
+    /// Those of the blocked items are back whose node has changed by now.
+    pub(super) fn poll_freed(&mut self, cx: &mut Context<'_>) {
+        let mut freed = Vec::new();
+        self.blocked.retain_mut(|blocked| {
+            let fired = blocked.watch.as_mut().is_some_and(|watch| Pin::new(watch).poll(cx).is_ready());
+            if fired {
+                freed.push(std::mem::take(&mut blocked.name));
+            }
+            !fired
+        });
+        self.put_back(freed);
+    }
+
+    /// Nothing is known to be blocked any more.
+    pub(super) fn unblock(&mut self) {
+        self.blocked.clear();
+    }
+
+    /// An item is not blocked any more.
+    pub(super) fn unblock_item(&mut self, name: &str) {
+        self.blocked.retain(|blocked| blocked.name != name);
+    }
+
+    /// Forgets the list.
+    pub(super) fn reset(&mut self) {
+        self.names.clear();
+        self.check = None;
+        self.misses = 0;
+    }
+
+    /// An item has been taken, or will be: what was sent for that is ahead of everything that is sent now.
+    pub(super) fn took(&mut self, turn: &mut Turn) {
+        // The next in line may look for more.
+        *turn = None;
+        self.misses = 0;
+        self.taken = self.taken.saturating_add(1);
+    }
+
+    /// An item was taken by somebody else: whether the list is given up because of that.
+    pub(super) fn missed(&mut self) -> bool {
+        self.misses += 1;
+        let too_many = self.misses >= MISSES;
+        if too_many {
+            self.reset();
+        }
+        too_many
+    }
+
+    const fn can_be_reordered(&self) -> bool {
+        matches!(self.site.kind, Kind::Priority | Kind::Delay | Kind::Locking | Kind::Job)
+    }
+
+    /// Asks whether there are new items, where these may come first, and if it is time for that.
+    pub(super) fn start_check(&mut self) {
+        if self.can_be_reordered() && self.taken >= self.refresh_after {
+            let look = self.site.zk.exists(self.site.path.as_str()).into_future();
+            self.check = Some(Started::new(look));
+        }
+    }
+
+    /// Gives up the list if there are new items, where these may come first: whether it did. `is_ahead` is whether the
+    /// caller has items in its hands that are not taken yet.
+    pub(super) async fn refreshed(&mut self, is_ahead: bool) -> Result<bool, Error> {
+        let has_list = is_ahead || !self.names.is_empty();
+        let Some(listed) = self.listed.filter(|_| has_list && self.can_be_reordered()) else {
+            return Ok(false);
+        };
+        if self.taken < self.refresh_after {
+            return Ok(false);
+        }
+        if self.check.is_none() {
+            self.start_check();
+        }
+        let Some(look) = &mut self.check else { return Ok(false) };
+        let stat = look.await;
+        self.check = None;
+        self.taken = 0;
+        let is_new =
+            stat?.is_none_or(|stat| stat.czxid != listed.czxid || created_between(&listed, &stat) != 0);
+        if is_new {
+            self.reset();
+        }
+        Ok(is_new)
+    }
+
+    /// Lists the items, without waiting.
+    pub(super) async fn look(&mut self) -> Result<bool, Error> {
+        self.list(false).await?;
+        Ok(self.has_work())
+    }
+
+    /// Lists the items, and waits if there are none, or none that can be taken, until that may have changed.
+    pub(super) async fn more(&mut self, turn: &mut Turn) -> Result<(), Error> {
+        let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
+        if let Some(line) = self.line.clone().filter(|_| !in_line) {
+            if self.look().await? {
+                return Ok(());
+            }
+            // Who is not the first is not to be woken by what becomes free.
+            self.blocked.iter_mut().for_each(|blocked| blocked.watch = None);
+            let (rule, data) = (Rule::exclusive("wait-"), Bytes::new());
+            let place = Contender::enter(&self.site.zk, &line, &rule, &data).await?;
+            *turn = Some(place.turn().await?);
+        }
+        self.list(true).await?;
+        if !self.has_work() {
+            self.wait(turn.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, watched: bool) -> Result<(), Error> {
+        let path = self.site.path.clone();
+        let path = path.as_str();
+        loop {
+            let is_guarded = self.is_guarded();
+            let children = self.site.zk.children(path);
+            let listed = if watched {
+                children.watched().await.map(|watched| (watched.value, Some(watched.watch)))
+            } else {
+                children.with_stat().await.map(|value| (value, None))
+            };
+            match listed {
+                Ok(((names, _), _)) if !is_guarded && self.has_items(&names) => {
+                    self.unguard();
+                    let create =
+                        self.site.zk.create(self.site.item(TAKER)).mode(CreateMode::EphemeralSequential);
+                    let node = create.creating_parents_as_containers().protected().data("-").owned().await?;
+                    // What is there from now on is guarded.
+                    self.guard = Guard::Wanted(Some(Arc::new(node)));
+                }
+                Ok(((names, stat), watch)) => {
+                    if watched {
+                        self.watch = watch;
+                    }
+                    if self.listed.is_some_and(|listed| listed.czxid != stat.czxid) {
+                        // Of another queue at the same path.
+                        self.aside.clear();
+                        self.blocked.clear();
+                    }
+                    self.fill(names);
+                    self.listed = Some(stat);
+                    return Ok(());
+                }
+                // Not there yet, or a container that was empty (CURATOR-308). Who waits for items creates none, which
+                // would stay if there never are any.
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    if watched {
+                        let exists = self.site.zk.exists(path).watched().await?;
+                        if exists.value.is_some() {
+                            continue;
+                        }
+                        self.watch = Some(exists.watch);
+                    }
+                    self.fill(Vec::new());
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_items(&self, names: &[String]) -> bool {
+        names.iter().any(|name| self.site.kind.place(name).is_some())
+    }
+
+    /// Takes over a listing.
+    fn fill(&mut self, children: Vec<String>) {
+        let kind = self.site.kind;
+        let mut aside = BTreeSet::new();
+        let mut listed: Vec<(Place, String)> = Vec::new();
+        for name in children {
+            if self.aside.contains(&name) {
+                aside.insert(name);
+            } else if let Some(place) = kind.place(&name) {
+                listed.push((place, name));
+            } else if !is_taker(&name) {
+                debug!(path = %self.site.path, name, "not an item of the queue");
+                self.foreign.push_back(self.site.item(&name));
+                aside.insert(name);
+            }
+        }
+        // What is gone need not be remembered.
+        self.aside = aside;
+        self.blocked.retain(|blocked| listed.iter().any(|(_, name)| *name == blocked.name));
+        let wall = self.blocked.iter().filter(|blocked| blocked.strict);
+        let wall = wall.filter_map(|blocked| kind.place(&blocked.name)).min();
+        let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+        listed.retain(|(place, name)| {
+            !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
+        });
+        if listed.len() > LONGEST_LIST {
+            listed.select_nth_unstable(LONGEST_LIST);
+            listed.truncate(LONGEST_LIST);
+        }
+        listed.sort_unstable();
+        self.names = listed.into();
+        (self.check, self.taken, self.misses) = (None, 0, 0);
+    }
+
+    /// Waits until something has changed since the listing.
+    async fn wait(&mut self, turn: Option<&OwnedNode>) -> Result<(), Error> {
+        let new = self.blocked.iter_mut().take(WATCHED_AT_ONCE).filter(|blocked| blocked.watch.is_none());
+        let reads = new.map(|blocked| async {
+            let read = self.site.zk.get_data(blocked.on.as_str()).watched().await;
+            match read {
+                Ok(read) => blocked.watch = Some(read.watch),
+                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Some(blocked.name.clone())),
+                Err(error) => return Err(error),
+            }
+            Ok(None)
+        });
+        // In one flight.
+        let freed: Vec<Option<String>> = join_all(reads).await.into_iter().collect::<Result<_, Error>>()?;
+        let freed: Vec<String> = freed.into_iter().flatten().collect();
+        if !freed.is_empty() {
+            self.blocked.retain(|blocked| !freed.contains(&blocked.name));
+            return Ok(());
+        }
+        let until_due = self.until_due();
+        let due = async {
+            match until_due {
+                Some(time) => sleep(time).await,
+                None => pending().await,
+            }
+        };
+        let turn_lost = turn.map(|turn| turn.ownership().session_lost());
+        let turn_lost = async {
+            match turn_lost {
+                Some(lost) => lost.cancelled().await,
+                None => pending().await,
+            }
+        };
+        let freed = first_of(self.blocked.iter_mut().filter_map(|blocked| blocked.watch.as_mut()).collect());
+        let changed = first_of(self.watch.iter_mut().collect());
+        tokio::select! {
+            biased;
+            () = turn_lost => {}
+            _ = changed => self.watch = None,
+            freed = freed => {
+                let mut watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some());
+                // Whatever else it was blocked on: see again.
+                if let Some(name) = watched.nth(freed).map(|blocked| blocked.name.clone()) {
+                    self.unblock_item(&name);
+                }
+            }
+            () = due => {}
+        }
+        Ok(())
+    }
+}
+
+/// The place of the first watch that fires, whatever it says; never, if there is none.
+async fn first_of(watches: Vec<&mut Watch>) -> usize {
+    if watches.is_empty() {
+        return pending().await;
+    }
+    select_all(watches).await.1
+}
+
+/// How many children were created between two looks at their parent: its child version counts creates and deletes.
+fn created_between(before: &Stat, after: &Stat) -> i32 {
+    let changes = after.cversion.wrapping_sub(before.cversion);
+    let growth = after.num_children.wrapping_sub(before.num_children);
+    changes.wrapping_add(growth) / 2
+}

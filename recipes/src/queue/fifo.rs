@@ -1,0 +1,260 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Mutex;
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
+
+use super::Error;
+use super::name::Kind;
+use super::put::Producer;
+use super::simple::Takers;
+use super::site::Site;
+use super::taker::{Unsures, with_receipts};
+use crate::contender::child;
+
+/// A queue: bytes, first in, first out, each exactly once into it and at most once out of it.
+///
+/// # Layout
+/// ```text
+/// /queue                                 container; as all below, made on first use
+///   ├─ items                             container
+///   │    ├─ item-0000000007              persistent, sequential; data: the item
+///   │    ├─ _c_<uuid>-item-0000000008    the same, put in two phases
+///   │    └─ _c_<uuid>-taker-0000000009   ephemeral, sequential: one who takes; data: the item that it has removed last
+///   ├─ ids                               persistent: puts under way
+///   │    ├─ _c_<uuid>-producer-0000000000     ephemeral, sequential: one who puts
+///   │    └─ put-<count>-<producer>       persistent
+///   ├─ producers                         container: those that put in two phases
+///   │    └─ _c_<uuid>-producer-0000000000     ephemeral, sequential
+///   └─ line                              container: those that wait for an item
+///        └─ _c_<uuid>-wait-0000000003    ephemeral, sequential
+/// ```
+///
+/// # Protocol
+/// 1. Put: see [`Enqueue`].
+/// 2. Take the first: create our own node, list the queue, and read the nodes in the order of their numbers, a few ahead;
+///    in one transaction, delete the first and write its name into our own node. After a lost answer that node says
+///    whether the item is ours; and as long as it is there, no name that was listed can be that of another item. If
+///    somebody else was faster, go on with the next.
+/// 3. Wait for an item: get into the line. Only its first watches the items; with the first item that it takes it leaves
+///    the line, which wakes the next. So a new item wakes one that waits, and then another, however many there are.
+///
+/// # Guarantees
+/// * A put that succeeds has put its item once. One that fails says whether it may have.
+/// * An item is handed out at most once, and it is the first of those that nobody else has taken. It is lost if its
+///   consumer crashes with it: a [`Consumer`](super::Consumer) is for items that must not get lost.
+/// * Items of one producer, which waits for each put, are taken in their order.
+///
+/// # Connection loss
+/// * SUSPENDED: operations wait for a connection.
+/// * LOST: those that wait get into the line anew. If the answer to a removal was lost with the session, nobody can tell
+///   what has become of it: [`Error::Unknown`].
+///
+/// # Cancel safety
+/// What a dropped [`take`](Self::take) or [`poll`](Self::poll) has removed is handed out by the next one of this queue or
+/// of a clone. So a time limit is `tokio::time::timeout`. A put that is dropped may be in the queue.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::queue::FifoQueue;
+///
+/// let queue = FifoQueue::new(&zk, "/queue")?;
+/// queue.put("one").await?;
+/// queue.put("two").await?;
+/// assert_eq!(queue.poll().await?.unwrap(), "one");
+/// assert_eq!(queue.take().await?, "two");
+/// assert_eq!(queue.poll().await?, None);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FifoQueue {
+    producer: Producer,
+    enqueue: Enqueue,
+    phases: Arc<Phases>,
+    takers: Takers,
+}
+
+/// How an item gets into a [`FifoQueue`] exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Enqueue {
+    /// One transaction creates the item and a node with an id. After a lost answer it is sent again with the same id:
+    /// `NodeExists` says that it was applied. One flight; the id is deleted along with the next put. Those of producers that
+    /// crash are collected by others that put, ten minutes later. If ids were collected between the end of a session
+    /// and the question what has become of a put in it, it fails with
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
+    #[default]
+    Transaction,
+    /// The item is created empty, with a name that only its producer knows, and written when its producer is sure that it
+    /// is there; it can be consumed from then on. Two flights. Items of producers that crash in between are collected by
+    /// those who take. If the session ends before the answer to the second step is known, the put fails with
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
+    TwoPhase,
+}
+
+/// What those who take do about an item that is put in [two phases](Enqueue::TwoPhase), and not written yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Unsure {
+    /// Wait for it: items are taken strictly in the order in which their nodes were created.
+    #[default]
+    Wait,
+    /// Take those behind it. It is taken when it is written.
+    Skip,
+}
+
+/// For puts in two phases.
+#[derive(Debug)]
+struct Phases {
+    producers: ZPath,
+    /// What our items are collected after when it is gone.
+    node: Mutex<Option<Arc<OwnedNode>>>,
+}
+
+impl FifoQueue {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Self::with(zk, path, Unsure::default())
+    }
+
+    /// The same, with what to do about items of whom their producers are not sure yet.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn with(zk: &CuratorFramework, path: impl Into<String>, unsure: Unsure) -> Result<Self, Error> {
+        let parent = ZPath::for_operation("queue", path)?;
+        let below = |name| ZPath::for_operation("queue", child(&parent, name));
+        let site = Site::new(zk, below("items")?, Kind::Fifo);
+        let (line, producers) = (below("line")?, below("producers")?);
+        let takers = Takers::new(|| {
+            let unsures = Unsures { producers: producers.clone(), strict: unsure == Unsure::Wait };
+            with_receipts(site.clone(), Some(line.clone()), Some(unsures))
+        });
+        let mut producer = Producer::new(site);
+        producer.with_ids(below("ids")?);
+        let phases = Arc::new(Phases { producers, node: Mutex::new(None) });
+        Ok(Self { producer, enqueue: Enqueue::default(), phases, takers })
+    }
+
+    /// How items get into the queue. Default: [`Enqueue::Transaction`].
+    #[must_use]
+    pub const fn enqueue(mut self, enqueue: Enqueue) -> Self {
+        self.enqueue = enqueue;
+        self
+    }
+
+    /// Puts an item at the end, once.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before any of it is sent (in two phases its empty
+    /// node has been created by then, and goes away);
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
+    /// allows.
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
+        let item = item.into();
+        match self.enqueue {
+            Enqueue::Transaction => self.producer.put(&[(Kind::Fifo.tag().to_owned(), item)]).await,
+            Enqueue::TwoPhase => self.put_in_two_phases(item).await,
+        }
+    }
+
+    /// Takes the first item, however long it takes until there is one.
+    ///
+    /// # Errors
+    /// As [`Taker::next`](super::Taker::next).
+    ///
+    /// # Cancel safety
+    /// What was removed meanwhile is handed out by the next call.
+    pub async fn take(&self) -> Result<Bytes, Error> {
+        self.takers.take().await
+    }
+
+    /// Takes the first item if there is one. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`Taker::next`](super::Taker::next).
+    ///
+    /// # Cancel safety
+    /// What was removed meanwhile is handed out by the next call.
+    pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
+        self.takers.poll().await
+    }
+
+    /// Waits until all puts are answered, and deletes the ids that are not needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when an id cannot be deleted; that goes on in the background.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.producer.flush().await
+    }
+
+    async fn put_in_two_phases(&self, item: Bytes) -> Result<(), Error> {
+        let zk = &self.producer.site.zk;
+        loop {
+            let producer = self.phases.node(zk).await?;
+            let create = zk.create(self.producer.site.item(Kind::Fifo.tag()));
+            let create = create.mode(CreateMode::PersistentSequential).creating_parents_as_containers();
+            // Dropped before it is written, it goes away.
+            let node = create.protected().data(producer.name().to_owned()).owned().await?; // 1
+            loop {
+                let write = producer.ownership().fenced().set_data_if(node.path(), item.clone(), 0); // 2
+                let Err(error) = write.await else {
+                    drop(node.leak());
+                    return Ok(());
+                };
+                if !error.may_have_applied() {
+                    match error.kind() {
+                        // Our session is over, and the item may be collected: begin anew.
+                        ErrorKind::OwnershipLost
+                        | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => break,
+                        _ => return Err(error.into()),
+                    }
+                }
+                zk.sync(node.path()).await.map_err(|_| error.clone())?;
+                let written = match zk.exists(node.path()).await.map_err(|_| error.clone())? {
+                    Some(stat) => stat.version > 0,
+                    // Consumed, so it was written; unless it was collected after the end of our session.
+                    None if producer.is_ours() => true,
+                    None => return Err(error.into()),
+                };
+                if written {
+                    drop(node.leak());
+                    return Ok(());
+                }
+                if !producer.is_ours() {
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+impl Phases {
+    /// The node of this producer.
+    async fn node(&self, zk: &CuratorFramework) -> Result<Arc<OwnedNode>, Error> {
+        let mut present = self.node.lock().await;
+        if let Some(node) = present.as_ref().filter(|node| node.is_ours()) {
+            return Ok(Arc::clone(node));
+        }
+        let create = zk.create(child(&self.producers, "producer-")).mode(CreateMode::EphemeralSequential);
+        let create = create.creating_parents_as_containers().protected().data("-").owned();
+        let node = Arc::new(create.await?);
+        *present = Some(Arc::clone(&node));
+        Ok(node)
+    }
+}

@@ -1,0 +1,121 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::try_join_all;
+use futures_util::stream::{StreamExt, TryStreamExt, iter};
+use zk_curator::{CuratorFramework, ErrorKind, Stat};
+
+use super::{Executing, Failed, Places};
+use crate::queue::Error;
+use crate::queue::name::Kind;
+
+/// So many nodes are read at a time.
+const READS: usize = 64;
+
+/// What is known of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Its id.
+    pub id: String,
+    /// How often it was tried, the present attempt included. Of a job that is done it is not kept.
+    pub attempts: u32,
+    /// What has become of it.
+    pub state: JobState,
+}
+
+/// What has become of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobState {
+    /// It waits for a worker.
+    Pending,
+    /// A worker executes it.
+    #[non_exhaustive]
+    Executing {
+        /// The name of the worker.
+        worker: String,
+        /// The id of its session.
+        session: i64,
+        /// Since when, by the clock of the servers.
+        since: SystemTime,
+        /// Whether it still has it. If not, the cleaner is about to give the job to others.
+        is_alive: bool,
+    },
+    /// It is done, and its result is kept.
+    #[non_exhaustive]
+    Done {
+        /// Since when, by the clock of the servers.
+        since: SystemTime,
+    },
+    /// It has failed for good.
+    #[non_exhaustive]
+    Failed {
+        /// Why, by its last worker or by the cleaner.
+        why: String,
+        /// Since when, by the clock of the servers.
+        since: SystemTime,
+    },
+}
+
+/// The names of the children; none if there is no such node.
+pub(super) async fn names(zk: &CuratorFramework, path: &str) -> zk_curator::Result<Vec<String>> {
+    match zk.children(path).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+        names => names,
+    }
+}
+
+pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
+    // In the direction in which jobs go: who moves meanwhile is seen twice rather than not at all, and the latter counts.
+    let lists = ["pending", "executing", "leases", "done", "failed"]
+        .map(|directory| async move { names(&places.zk, &places.below(directory)).await });
+    let lists: [Vec<String>; 5] = try_join_all(lists).await?.try_into().unwrap_or_default();
+    let [pending, executing, leases, done, failed] = lists;
+    let leases: BTreeSet<String> = leases.into_iter().collect();
+
+    let mut jobs = BTreeMap::new();
+    let mut add = |id: &str, attempts, state| {
+        jobs.insert(id.to_owned(), JobInfo { id: id.to_owned(), attempts, state });
+    };
+    for name in &pending {
+        if let Some(marks) = Kind::Job.marks(name) {
+            add(marks.id, marks.times, JobState::Pending);
+        }
+    }
+    for (attempt, data, stat) in read(places, "executing", executing).await? {
+        let Some(Executing { name, session, worker }) = Executing::parse(&data) else { continue };
+        let (since, is_alive) = (since(&stat), leases.contains(&attempt));
+        if let Some(marks) = Kind::Job.marks(&name) {
+            add(marks.id, marks.times, JobState::Executing { worker, session, since, is_alive });
+        }
+    }
+    for (id, _, stat) in read(places, "done", done).await? {
+        add(&id, 0, JobState::Done { since: since(&stat) });
+    }
+    for (id, data, stat) in read(places, "failed", failed).await? {
+        let Some(Failed { attempts, why }) = Failed::parse(&data) else { continue };
+        add(&id, attempts, JobState::Failed { why, since: since(&stat) });
+    }
+    Ok(jobs.into_values().collect())
+}
+
+/// Reads nodes; without those that are gone.
+async fn read(
+    places: &Places,
+    directory: &str,
+    names: Vec<String>,
+) -> zk_curator::Result<Vec<(String, bytes::Bytes, Stat)>> {
+    let reads = names.into_iter().map(|name| async move {
+        match places.zk.get_data(places.of(directory, &name)).with_stat().await {
+            Ok((data, stat)) => Ok(Some((name, data, stat))),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error),
+        }
+    });
+    iter(reads).buffered(READS).try_filter_map(async |read| Ok(read)).try_collect().await
+}
+
+fn since(stat: &Stat) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0))
+}

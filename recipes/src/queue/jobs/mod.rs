@@ -1,0 +1,365 @@
+//! Jobs that workers claim, execute and complete, each claim and each end of it a checked transaction.
+//!
+//! # Layout
+//! ```text
+//! /jobs                                                persistent, as all below that is not said to be otherwise
+//!   ├─ all
+//!   │    └─ <id>                                           data: the job; there as long as anything is known of it
+//!   ├─ pending
+//!   │    └─ job-1000000000|<id>|<attempts>|0000000007      sequential at first: its number is its place
+//!   ├─ executing
+//!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
+//!   ├─ leases
+//!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name
+//!   ├─ done
+//!   │    └─ <id>                                           data: the result
+//!   ├─ failed
+//!   │    └─ <id>                                           data: how often it was tried, and why it failed at last
+//!   ├─ ids                                             submissions under way, as of a FifoQueue
+//!   ├─ line                                            container: workers that wait for a job
+//!   └─ cleaner                                         container: the election of the cleaner
+//! ```
+//!
+//! # Protocol
+//! 1. Submit: in one transaction, create the job, its place among the pending, and a node with an id, as of
+//!    [`FifoQueue`](super::FifoQueue).
+//! 2. Claim: create a lease of a name that nobody else has; in one transaction, make sure of the lease, delete the place
+//!    among the pending, create the attempt; read the job. All three in one flight.
+//! 3. Complete: in one transaction, make sure of the lease, delete it, delete the attempt, and keep the result, or delete
+//!    the job. Give back or fail: the same, and create it anew at its old place among the pending, or among the failed.
+//! 4. Clean: of the workers, one is elected to look for attempts without a lease. In one transaction it creates and deletes
+//!    the lease, which proves that there is none, deletes the attempt, and creates the job anew at its old place; or
+//!    among the failed, if that was its last attempt.
+//!
+//! A job costs four requests and two flights, after its submission.
+//!
+//! # Guarantees
+//! * A job that is submitted is pending, executing, done or failed, at any moment in one of these states; with its id
+//!   it is there once.
+//! * Whoever has lost its lease, with its session or because somebody took it away, can neither complete the job nor
+//!   fail it ([`Error::Lost`]): however long it was paused, and whoever executes the job meanwhile. What it has done
+//!   elsewhere is for the [fencing token](Job::fencing_token) to tell, which grows from attempt to attempt.
+//! * A job is not taken from a worker whose session lives. It is claimed again at the latest when that session is over, the
+//!   cleaner has found out, and another worker comes to it.
+//! * Jobs are claimed in the order of their submission; what comes back has its old place, among those that a worker
+//!   lists next: a worker works through its list, of 10,000 jobs at most.
+//! * No name is given twice, also when somebody deletes all of it and it is made anew.
+//!
+//! # Assumptions
+//! Only users of these jobs write here. The clock of the servers, by which it is said [since](JobState::Executing)
+//! when a job is executed, is for people.
+//!
+//! # Connection loss
+//! * SUSPENDED: workers hold on to their jobs.
+//! * LOST: the leases are gone with the session, [`Job::lost`] resolves, and the cleaner gives the jobs to others.
+//!
+//! # Example
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use zk_curator_recipes::queue::jobs::{JobState, Jobs};
+//!
+//! let jobs = Jobs::new(&zk, "/jobs")?.max_attempts(3);
+//! let id = jobs.submit("resize cat.png").await?;
+//!
+//! let mut worker = jobs.worker("worker-1");
+//! let job = worker.next().await?;
+//! assert_eq!((job.data(), job.attempt()), (&"resize cat.png".into(), 1));
+//! let listed = &jobs.inspect().await?[0];
+//! assert!(matches!(&listed.state, JobState::Executing { worker, .. } if worker == "worker-1"));
+//! job.complete_with("cat-small.png").await?;
+//!
+//! assert_eq!(jobs.result(&id).await?.unwrap(), "cat-small.png");
+//! jobs.forget(&id).await?;
+//! # drop(worker);
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+mod cleaner;
+mod inspect;
+mod record;
+mod worker;
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+pub use inspect::{JobInfo, JobState};
+pub use worker::{Job, Task, Worker};
+use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind};
+
+use super::Error;
+use super::name::{Kind, Marks};
+use super::put::Producer;
+use super::site::Site;
+use crate::contender::child;
+use record::{Executing, Failed};
+
+/// So often it is looked again when something has changed in between.
+const ROUNDS: usize = 50;
+
+/// Jobs at a path: see [the module](self). Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    places: Places,
+    producer: Producer,
+    max_attempts: Option<u32>,
+}
+
+/// Where everything is.
+#[derive(Debug, Clone)]
+struct Places {
+    zk: CuratorFramework,
+    path: ZPath,
+    pending: Site,
+    line: ZPath,
+}
+
+impl Places {
+    fn below(&self, directory: &str) -> String {
+        child(&self.path, directory)
+    }
+
+    fn of(&self, directory: &str, name: &str) -> String {
+        format!("{}/{name}", self.below(directory))
+    }
+
+    /// Creates what is missing of the directories.
+    async fn prepare(&self) -> zk_curator::Result<()> {
+        let create = |directory| async move {
+            match self.zk.create(self.below(directory)).creating_parents().data("").idempotent().await {
+                Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
+                created => created.map(drop),
+            }
+        };
+        try_join_all(["all", "pending", "executing", "leases", "done", "failed"].map(create)).await.map(drop)
+    }
+
+    /// An attempt has ended without success: what becomes of its job.
+    fn attempt_failed(
+        &self,
+        transaction: Transaction,
+        name: &str,
+        why: &str,
+        max_attempts: Option<u32>,
+    ) -> Transaction {
+        let marks = Kind::Job.marks(name).filter(|marks| max_attempts.is_some_and(|max| marks.times >= max));
+        let Some(Marks { id, times, .. }) = marks else {
+            return transaction.create(self.of("pending", name), "");
+        };
+        let failed = Failed { attempts: times, why: why.to_owned() };
+        transaction.create(self.of("failed", id), failed.encode())
+    }
+}
+
+impl Jobs {
+    /// The jobs at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        let path = ZPath::for_operation("jobs", path)?;
+        let below = |name| ZPath::for_operation("jobs", child(&path, name));
+        let pending = Site::new(zk, below("pending")?, Kind::Job);
+        let mut producer = Producer::new(pending.clone());
+        producer.with_ids(below("ids")?);
+        Ok(Self {
+            places: Places { zk: zk.clone(), pending, line: below("line")?, path },
+            producer,
+            max_attempts: None,
+        })
+    }
+
+    /// How often a job is tried at most, from 1; after that it has failed. Attempts count that failed, that were
+    /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: no limit.
+    #[must_use]
+    pub fn max_attempts(mut self, limit: u32) -> Self {
+        self.max_attempts = Some(limit.max(1));
+        self
+    }
+
+    /// Submits a job, once, and returns its id, a UUID.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
+    /// allows.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be submitted.
+    pub async fn submit(&self, job: impl Into<Bytes>) -> Result<String, Error> {
+        let id = self.places.zk.new_guid();
+        self.submit_as(&id, job).await?;
+        Ok(id)
+    }
+
+    /// Submits a job under an id of yours, unless there is one with that id, in whatever state.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    /// * [`Error::Exists`] when there is a job with this id.
+    /// * [`Error::InvalidId`] for an id that is empty, or has a `/`, a `|`, or what else cannot be in a name.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be submitted.
+    pub async fn submit_as(&self, id: &str, job: impl Into<Bytes>) -> Result<(), Error> {
+        self.check_id(id)?;
+        let job = job.into();
+        let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
+        let items = [(place, Bytes::new())];
+        for round in 1.. {
+            let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
+            let Err(error) = self.producer.put_with(&items, all).await else { break };
+            let Error::Framework(failed) = &error else { return Err(error) };
+            match failed.kind() {
+                ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. } => {
+                    return Err(Error::Exists { id: id.to_owned() });
+                }
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if round < ROUNDS => {
+                    self.places.prepare().await?;
+                }
+                _ => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all submissions are answered, and deletes the ids of them that are not needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when an id cannot be deleted; that goes on in the background.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.producer.flush().await
+    }
+
+    /// Withdraws a job that is pending: whether it was, and is gone. The pending jobs are listed for that.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be withdrawn.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be withdrawn.
+    pub async fn cancel(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        let zk = &self.places.zk;
+        for _ in 0..ROUNDS {
+            // It may have just been submitted through another server.
+            zk.sync(self.places.pending.path.as_str()).await?;
+            let names = inspect::names(zk, &self.places.below("pending")).await?;
+            let is_it = |name: &&String| Kind::Job.marks(name).is_some_and(|marks| marks.id == id);
+            let Some(name) = names.iter().find(is_it) else { return Ok(false) };
+            let delete = zk.transaction().delete(self.places.of("pending", name));
+            match delete.delete(self.places.of("all", id)).await {
+                Ok(_) => return Ok(true),
+                Err(error) if is_gone(&error, 0) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes a job pending again that has failed for good, at the end and with its attempts counted anew: whether it had.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be pending.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be pending.
+    pub async fn retry(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
+        let create = CreateOp::new(self.places.pending.item(&place)).mode(CreateMode::PersistentSequential);
+        let retried = self.places.zk.transaction().delete(self.places.of("failed", id)).with(create).await;
+        found(retried.map(drop))
+    }
+
+    /// Deletes what is kept of a job that is done, or has failed for good: whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be deleted.
+    ///
+    /// # Cancel safety
+    /// Once polled, it may be deleted.
+    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        for end in ["done", "failed"] {
+            let forget = self.places.zk.transaction().delete(self.places.of(end, id));
+            if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The result of a job that is done, if it was kept and is not [forgotten](Self::forget).
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn result(&self, id: &str) -> Result<Option<Bytes>, Error> {
+        self.check_id(id)?;
+        match self.places.zk.get_data(self.places.of("done", id)).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            result => Ok(Some(result?)),
+        }
+    }
+
+    /// All that is known, by the ids of the jobs: which state they are in, and who executes what. Two requests for each job
+    /// at most, none for those that are pending.
+    ///
+    /// What changes meanwhile may be seen before or after; a job that comes back in this moment, not at all.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Result<Vec<JobInfo>, Error> {
+        inspect::inspect(&self.places).await
+    }
+
+    /// A worker with this name, which is for people. Nothing is sent yet. With the first job that is asked for it also
+    /// becomes a candidate for the [cleaner](Self::clean), until it is dropped.
+    pub fn worker(&self, name: impl Into<String>) -> Worker {
+        Worker::new(self.clone(), name.into())
+    }
+
+    /// Takes part in the election of the cleaner, and gives jobs of workers that have died to others while elected. Every
+    /// [`Worker`] does so; this is for processes that have none.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] with `Closed`, and what else no repetition mends.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the election.
+    pub async fn clean(&self) -> Result<(), Error> {
+        cleaner::run(&self.places, self.max_attempts).await
+    }
+
+    fn check_id(&self, id: &str) -> Result<(), Error> {
+        let is_name = !id.is_empty() && !id.contains(['/', '|']) && self.places.path.join(id).is_ok();
+        if is_name { Ok(()) } else { Err(Error::InvalidId { id: id.to_owned() }) }
+    }
+}
+
+/// Whether a transaction failed because the node of one of its operations was not there.
+fn is_gone(error: &zk_curator::Error, of: usize) -> bool {
+    matches!(error.kind(), ErrorKind::TransactionFailed { index, code: ErrorCode::NoNode } if index == of)
+}
+
+/// Whether there was what a transaction was about, with its first operation.
+fn found(result: zk_curator::Result<()>) -> Result<bool, Error> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if is_gone(&error, 0) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

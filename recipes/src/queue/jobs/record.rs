@@ -1,0 +1,83 @@
+//! What the data of the nodes of jobs are: lines of text, an empty one, and a text of somebody else's.
+
+const EXECUTING: &str = "executing 1";
+const FAILED: &str = "failed 1";
+
+/// Of a job that is being executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Executing {
+    /// The name that it is given when it is pending again.
+    pub(super) name: String,
+    pub(super) session: i64,
+    pub(super) worker: String,
+}
+
+/// Of a job that has failed for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) attempts: u32,
+    pub(super) why: String,
+}
+
+impl Executing {
+    pub(super) fn encode(&self) -> String {
+        let Self { name, session, worker } = self;
+        format!("{EXECUTING}\njob {name}\nsession {session}\n\n{worker}")
+    }
+
+    /// `None` of what are not the data of one.
+    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+        let (lines, worker) = split(data, EXECUTING)?;
+        let (name, session) = lines.strip_prefix("job ")?.split_once("\nsession ")?;
+        Some(Self { name: name.to_owned(), session: session.parse().ok()?, worker: worker.to_owned() })
+    }
+}
+
+impl Failed {
+    pub(super) fn encode(&self) -> String {
+        format!("{FAILED}\nattempts {}\n\n{}", self.attempts, self.why)
+    }
+
+    /// `None` of what are not the data of one.
+    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+        let (lines, why) = split(data, FAILED)?;
+        Some(Self { attempts: lines.strip_prefix("attempts ")?.parse().ok()?, why: why.to_owned() })
+    }
+}
+
+/// The lines between the first and the empty one, and the text behind it.
+fn split<'a>(data: &'a [u8], first: &str) -> Option<(&'a str, &'a str)> {
+    std::str::from_utf8(data).ok()?.strip_prefix(first)?.strip_prefix('\n')?.split_once("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_data_are_text_that_people_can_read() {
+        let executing = Executing { name: "job-x".into(), session: 0x1f, worker: "w\n\n1".into() };
+        assert_eq!(executing.encode(), "executing 1\njob job-x\nsession 31\n\nw\n\n1");
+        let failed = Failed { attempts: 3, why: "no\n\nluck".into() };
+        assert_eq!(failed.encode(), "failed 1\nattempts 3\n\nno\n\nluck");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read(name in "[^\n]{0,40}", session in any::<i64>(), text in ".*", attempts in any::<u32>()) {
+            let executing = Executing { name, session, worker: text.clone() };
+            prop_assert_eq!(Executing::parse(executing.encode().as_bytes()), Some(executing));
+            let failed = Failed { attempts, why: text };
+            prop_assert_eq!(Failed::parse(failed.encode().as_bytes()), Some(failed));
+        }
+
+        #[test]
+        fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
+            prop_assert_eq!((Executing::parse(&data), Failed::parse(&data)), (None, None));
+            let executing = Executing { name: "n".into(), session: 1, worker: String::new() }.encode();
+            prop_assert_eq!(Executing::parse(&executing.as_bytes()[..cut.index(executing.len())]), None);
+        }
+    }
+}

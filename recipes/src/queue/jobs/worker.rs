@@ -1,0 +1,370 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+
+use bytes::Bytes;
+use futures_util::future::join3;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{debug, warn};
+use zk_curator::op::Transaction;
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
+
+use super::{Executing, Jobs, Marks, Places, is_gone};
+use crate::queue::Error;
+use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle};
+use crate::queue::feed::Feed;
+use crate::queue::name::Kind;
+use crate::queue::site::Site;
+
+/// Claims jobs. See [the module](super).
+///
+/// # Cancel safety
+/// Dropping it gives back the jobs that it has claimed and not handed out; the cleaner makes them pending again.
+pub struct Worker {
+    jobs: Jobs,
+    claims: Claims<Executed>,
+    /// Ends the candidacy for the cleaner.
+    cleaner: Option<DropGuard>,
+}
+
+impl Worker {
+    pub(super) fn new(jobs: Jobs, worker: String) -> Self {
+        let places = jobs.places.clone();
+        let feed = Feed::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
+        let claims = Claims::new(feed, Executed { places, worker, max_attempts: jobs.max_attempts });
+        Self { jobs, claims, cleaner: None }
+    }
+
+    /// How many jobs are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Default: 1.
+    #[must_use]
+    pub fn prefetch(mut self, jobs: usize) -> Self {
+        self.claims.prefetch = jobs.max(1);
+        self
+    }
+
+    /// The next job, however long it takes until there is one.
+    ///
+    /// # Errors
+    /// None of them ends the worker: it may be called again.
+    /// * [`Error::Foreign`] for a node that is no job, once; it stays where it is.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: a job that was claimed meanwhile is the next.
+    pub async fn next(&mut self) -> Result<Job, Error> {
+        self.ready().await?.next().await
+    }
+
+    /// The next job if there is one, `None` if not. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next).
+    pub async fn try_next(&mut self) -> Result<Option<Job>, Error> {
+        self.ready().await?.try_next().await
+    }
+
+    /// Hands every job to `body`, so many at a time at most, from 1. A job is completed when `body` is done with it, with
+    /// the result that it returns, if any; else all of the job is deleted. When `body` fails, the job has
+    /// [failed](Job::fail). `body` is dropped when the lease is lost.
+    ///
+    /// # Errors
+    /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single jobs, and jobs whose lease
+    /// was lost, are logged as warnings.
+    ///
+    /// # Cancel safety
+    /// What `body` has in its hands is given back.
+    pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
+    where
+        F: Fn(Task) -> Fut,
+        Fut: Future<Output = Result<Option<Bytes>, E>>,
+        E: fmt::Display,
+    {
+        let zk = self.jobs.places.zk.clone();
+        let each = |job: Job| async {
+            let id = job.id().to_owned();
+            let done = tokio::select! {
+                biased;
+                () = job.lost() => return warn!(id, "the lease of a job was lost"),
+                done = body(job.task()) => done,
+            };
+            let settled = match done {
+                Ok(Some(result)) => job.complete_with(result).await,
+                Ok(None) => job.complete().await,
+                Err(error) => {
+                    warn!(id, %error, "a job has failed");
+                    job.fail(error.to_string()).await
+                }
+            };
+            if let Err(error) = settled {
+                warn!(id, %error, "a job may be executed again");
+            }
+        };
+        run(&zk, limit, &mut self, async |worker: &mut Self| worker.next().await, each).await
+    }
+
+    /// Makes sure of the directories, and of a candidate for the cleaner.
+    async fn ready(&mut self) -> Result<&mut Claims<Executed>, Error> {
+        if self.cleaner.is_none() {
+            self.jobs.places.prepare().await?;
+            let (stop, jobs) = (CancellationToken::new(), self.jobs.clone());
+            let stopped = stop.clone();
+            self.jobs.places.zk.spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = stopped.cancelled() => {}
+                    Err(error) = jobs.clean() => debug!(%error, "is no candidate for the cleaner"),
+                }
+            });
+            self.cleaner = Some(stop.drop_guard());
+        }
+        Ok(&mut self.claims)
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("path", &self.jobs.places.path).finish_non_exhaustive()
+    }
+}
+
+/// A job that was handed out, without the duty to settle it. Cheap to clone.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Task {
+    /// The job.
+    pub data: Bytes,
+    /// Its id.
+    pub id: String,
+    /// The how manieth attempt it is, from 1.
+    pub attempt: u32,
+    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing token is higher than
+    /// those of all attempts before.
+    pub lease: Ownership,
+}
+
+/// Claims make attempts of pending jobs.
+struct Executed {
+    places: Places,
+    worker: String,
+    max_attempts: Option<u32>,
+}
+
+impl Claimer for Executed {
+    type Claim = Job;
+    const GIVES_WAY: bool = false;
+
+    fn node(claim: &Job) -> &OwnedNode {
+        &claim.lease
+    }
+
+    fn claim(
+        &self,
+        _pending: Site,
+        name: String,
+        _returned: Returned,
+    ) -> impl Future<Output = Result<Claimed<Job>, Error>> + Send + 'static {
+        claim(self.places.clone(), self.worker.clone(), self.max_attempts, name)
+    }
+}
+
+/// Claims a job and reads it, in one flight.
+async fn claim(
+    places: Places,
+    worker: String,
+    max_attempts: Option<u32>,
+    name: String,
+) -> Result<Claimed<Job>, Error> {
+    let zk = &places.zk;
+    let (Some(Marks { id, times, .. }), Some(held)) = (Kind::Job.marks(&name), Kind::Job.once_more(&name))
+    else {
+        return Ok(Claimed::Gone);
+    };
+    // Nobody else has such names: what is done under them cannot be mistaken for what others do.
+    let attempt = zk.new_guid();
+    let (lease_path, path) = (places.of("leases", &attempt), places.of("executing", &attempt));
+    let session = zk.session().map_or(0, |session| session.id.get());
+    let record = Executing { name: held.clone(), session, worker: worker.clone() }.encode();
+    let execute = |transaction: Transaction| {
+        transaction.delete(places.of("pending", &name)).create(&path, record.clone())
+    };
+
+    let lease = zk.create(&lease_path).mode(CreateMode::Ephemeral).creating_parents().data(worker);
+    let lease = lease.protected_by_data().owned();
+    let executed = execute(zk.transaction().check(&lease_path, None));
+    let read = zk.get_data(places.of("all", id));
+    let (lease, mut executed, read) =
+        join3(lease.into_future(), executed.into_future(), read.into_future()).await;
+    let lease = match lease {
+        Ok(lease) => lease,
+        // That of an earlier session: the cleaner sees to the attempt, if there is one.
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Gone),
+        Err(error) => return Err(error.into()),
+    };
+    // Which operation of the transaction deletes the place: the lease is made sure of before, at first in sight.
+    let mut place = 1;
+    while let Err(error) = executed {
+        if error.may_have_applied() {
+            zk.sync(&path).await.map_err(|_| error.clone())?;
+            if zk.exists(&path).await.map_err(|_| error.clone())?.is_some() {
+                break;
+            }
+            // Not applied, and it cannot be any more.
+        } else if is_gone(&error, place) || error.kind() == ErrorKind::OwnershipLost {
+            return Ok(Claimed::Gone);
+        } else if is_gone(&error, place + 1) {
+            places.prepare().await?;
+        } else if !(place == 1 && is_gone(&error, 0)) {
+            return Err(error.into());
+        }
+        place = 0;
+        executed = execute(lease.ownership().fenced()).await;
+    }
+    let attempts = times.saturating_add(1);
+    let (is_there, data) = match read {
+        Err(error) if error.kind() == ErrorKind::NoNode => (false, Bytes::new()),
+        read => (true, read?),
+    };
+    let task = Task { data, id: id.to_owned(), attempt: attempts, lease: lease.ownership().clone() };
+    let job = Job { task, path, held, lease, max_attempts, places: places.clone() };
+    if is_there {
+        return Ok(Claimed::Ours(Box::new(job)));
+    }
+    // Somebody has deleted the job by hand.
+    warn!(id = job.id(), "there was a place for a job that does not exist");
+    job.settle(|transaction| transaction).await?;
+    Ok(Claimed::Gone)
+}
+
+/// A job in the hands of its worker. Dropped, it is given back: the lease is deleted in the background, and the cleaner
+/// makes it pending again, at its old place; which counts as an attempt.
+#[must_use = "dropping it gives the job back"]
+pub struct Job {
+    places: Places,
+    max_attempts: Option<u32>,
+    task: Task,
+    /// The attempt.
+    path: String,
+    /// Its name when it is pending again.
+    held: String,
+    lease: OwnedNode,
+}
+
+impl Job {
+    /// The id of the job.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.task.id
+    }
+
+    /// The job.
+    #[must_use]
+    pub const fn data(&self) -> &Bytes {
+        &self.task.data
+    }
+
+    /// The how manieth attempt it is, from 1.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.task.attempt
+    }
+
+    /// All of that, without the duty to settle it.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.task.clone()
+    }
+
+    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        self.lease.ownership()
+    }
+
+    /// The fencing token of the lease: higher than those of all attempts at this job before.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.lease.ownership().fencing_token()
+    }
+
+    /// Resolves when the lease is lost: others get the job. To learn that somebody has deleted it, it leaves a watch,
+    /// which costs one request.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.lease.ownership().lost().await;
+    }
+
+    /// The job is done: deletes all of it.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by whoever had it since.
+    /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
+    ///   the job is done, or is executed again.
+    ///
+    /// # Cancel safety
+    /// The job is done, or given back.
+    pub async fn complete(self) -> Result<(), Error> {
+        let job = self.places.of("all", self.id());
+        self.settle(|transaction| transaction.delete(&job)).await
+    }
+
+    /// The job is done, and the result is kept, along with the job, until they are [forgotten](Jobs::forget).
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back.
+    ///
+    /// # Cancel safety
+    /// The job is done, or given back.
+    pub async fn complete_with(self, result: impl Into<Bytes>) -> Result<(), Error> {
+        let (done, result) = (self.places.of("done", self.id()), result.into());
+        self.settle(|transaction| transaction.create(&done, result.clone())).await
+    }
+
+    /// The attempt has failed: the job is pending again, at its old place; or it has failed for good, if that was its
+    /// [last](Jobs::max_attempts) attempt.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete); the attempt has failed, or the job is given back.
+    ///
+    /// # Cancel safety
+    /// The attempt has failed, or the job is given back.
+    pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
+        let (places, held, max, why) =
+            (self.places.clone(), self.held.clone(), self.max_attempts, why.into());
+        self.settle(|transaction| places.attempt_failed(transaction, &held, &why, max)).await
+    }
+
+    /// The job has failed for good, whatever the number of attempts.
+    ///
+    /// # Errors
+    /// As [`fail`](Self::fail).
+    ///
+    /// # Cancel safety
+    /// As [`fail`](Self::fail).
+    pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
+        let (places, held, why) = (self.places.clone(), self.held.clone(), why.into());
+        self.settle(|transaction| places.attempt_failed(transaction, &held, &why, Some(1))).await
+    }
+
+    async fn settle(self, changes: impl Fn(Transaction) -> Transaction) -> Result<(), Error> {
+        let lease = self.lease.path().to_owned();
+        let changes = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
+        settle(&self.places.zk, self.lease, changes).await.map_err(|error| match error.kind() {
+            ErrorKind::OwnershipLost
+            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => Error::Lost,
+            _ => error.into(),
+        })
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Job");
+        debug.field("id", &self.task.id).field("attempt", &self.task.attempt).field("lease", &self.lease);
+        debug.finish()
+    }
+}

@@ -1,0 +1,566 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+
+use bytes::Bytes;
+use futures_util::future::join;
+use futures_util::stream::{Stream, unfold};
+use tracing::warn;
+use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
+
+use super::Error;
+use super::claims::{Back, Claimed, Claimer, Claims, Returned, run, settle};
+use super::feed::Feed;
+use super::name::{Kind, Marks};
+use super::put::Producer;
+use super::site::Site;
+use crate::contender::child;
+
+/// The name of the claim to an item.
+const CLAIM: &str = "claim";
+
+/// A queue whose items are taken under claims: an item leaves it when it is acknowledged, and is back at its place when
+/// its consumer lets go of it or dies. Each is put exactly once, in a line of those that wait there is no herd, every
+/// delivery says the how manieth it is, and what fails too often is put aside.
+///
+/// What kazoo's `LockingQueue` is for, with a layout of its own.
+///
+/// # Layout
+/// ```text
+/// /queue
+///   ├─ items                                         persistent, made on first use; so numbers do not begin anew
+///   │    └─ item-1000000000|<id>|0|0000000007            persistent, sequential; data: the item
+///   │         └─ claim                                   ephemeral: its consumer's; data: a GUID
+///   ├─ ids                                           persistent: puts under way
+///   │    ├─ _c_<uuid>-producer-0000000000                ephemeral, sequential: one who puts
+///   │    └─ put-<count>-<producer>                       persistent
+///   ├─ line                                          container: those that wait for an item
+///   │    └─ _c_<uuid>-wait-0000000003                    ephemeral, sequential
+///   └─ dead                                          a queue like this one: what was put aside
+/// ```
+/// The name of an item has its priority, as Curator writes it; an id, which it keeps as long as it is anywhere; and how
+/// often it was claimed before it came to this place. The server counts how often it was claimed there: that is how
+/// many children its node has had.
+///
+/// # Protocol
+/// 1. Put: in one transaction, create the item and a node with an id, as of [`FifoQueue`](super::FifoQueue).
+/// 2. Take: create the claim and read the item, in one flight. If somebody else has claimed it, watch the claim and go on
+///    with the next. One that is back is tried before those behind it.
+/// 3. Acknowledge: in one transaction, make sure of the claim, delete it, delete the item. Back to the end, or aside: the
+///    same, and create it there.
+/// 4. Wait for an item: get into the line. Only its first watches the items and the claims of others, and leaves
+///    the line with the first item that it claims, which wakes the next.
+///
+/// Taking an item and acknowledging it are three requests and two flights.
+///
+/// # Guarantees
+/// * A put that succeeds has put its item once. One that fails says whether it may have.
+/// * Each item is handed out at least once, and not to two at a time as long as the sessions of both live. It is
+///   acknowledged, put back or put aside by one of those who had it, and by nobody who has lost its claim.
+/// * Of items with the same priority those put earlier are handed out earlier; what comes back keeps its place, and is
+///   handed out before those behind it to whoever looks after it has heard of that.
+/// * Nothing of a claim stays anywhere when its item is gone: a claim is a child of the item.
+/// * No name is given twice, also if somebody deletes the queue and it is made anew: whoever had an item of the
+///   first one has lost its claim. Who deletes a claim by hand takes the item from its consumer; of the two
+///   that have it then, one acknowledges it, and the other one is told that it has lost.
+///
+/// # Assumptions
+/// Only users of this queue write here. Nobody holds more items than a few: those who look for one read which are claimed.
+///
+/// # Connection loss
+/// * SUSPENDED: what was handed out is held on to, operations wait for a connection.
+/// * LOST: the claims are gone with the session, [`LockedItem::lost`] resolves, and others get the items.
+///
+/// # Cancel safety
+/// A put that is dropped may be in the queue.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::queue::LockingQueue;
+///
+/// let queue = LockingQueue::new(&zk, "/queue")?.max_deliveries(2);
+/// queue.put("one").await?;
+/// queue.put("two").await?;
+///
+/// let mut consumer = queue.consumer();
+/// let one = consumer.next().await?;
+/// drop(one); // The consumer has failed, or crashed.
+/// let one = consumer.next().await?;
+/// assert_eq!((&one.data()[..], one.attempt()), (&b"one"[..], 2));
+/// one.ack().await?;
+///
+/// let two = consumer.next().await?;
+/// two.reject().await?;
+/// assert_eq!(queue.dead_letters()?.consumer().next().await?.data(), "two");
+/// # drop(consumer);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LockingQueue {
+    producer: Producer,
+    line: ZPath,
+    dead: Site,
+    refresh_after: u32,
+    max_deliveries: Option<u32>,
+}
+
+impl LockingQueue {
+    /// The queue at a path. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path is not valid.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        Ok(Self::at(zk, &ZPath::for_operation("queue", path)?)?)
+    }
+
+    fn at(zk: &CuratorFramework, path: &ZPath) -> zk_curator::Result<Self> {
+        let below = |name| ZPath::for_operation("queue", child(path, name));
+        let mut producer = Producer::new(Site::new(zk, below("items")?, Kind::Locking));
+        producer.with_ids(below("ids")?);
+        let dead = Site::new(zk, below("dead/items")?, Kind::Locking);
+        Ok(Self { producer, line: below("line")?, dead, refresh_after: u32::MAX, max_deliveries: None })
+    }
+
+    /// Consumers look for items that were put with a priority meanwhile, and come before those that they have listed:
+    /// with every item that they take, which costs one request more and no flight. Default: they look when they have worked through
+    /// their list, of 10,000 items at most.
+    #[must_use]
+    pub const fn prioritized(mut self) -> Self {
+        self.refresh_after = 1;
+        self
+    }
+
+    /// How often an item is claimed at most, from 1; after that it is [put aside](Self::dead_letters), by the consumer that
+    /// comes upon it. Default: no limit.
+    ///
+    /// Of the crash of a consumer all items are counted that it had claimed, also those that it had
+    /// [claimed ahead](LockingConsumer::prefetch).
+    #[must_use]
+    pub fn max_deliveries(mut self, limit: u32) -> Self {
+        self.max_deliveries = Some(limit.max(1));
+        self
+    }
+
+    /// Puts an item at the end, once.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
+    /// allows.
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
+        self.put_with_priority(item, 0).await
+    }
+
+    /// Puts an item behind all with the same priority or a lower number, once: see [`prioritized`](Self::prioritized).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put_with_priority(&self, item: impl Into<Bytes>, priority: i32) -> Result<(), Error> {
+        self.producer.put(&[self.node(item.into(), priority)]).await
+    }
+
+    /// Puts several items at the end, in this order: all or none, and once. One flight.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); `TooLarge` when they are too large together.
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_all(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
+        let nodes: Vec<_> = items.into_iter().map(|item| self.node(item, 0)).collect();
+        self.producer.put(&nodes).await
+    }
+
+    /// Waits until all puts are answered, and deletes the ids that are not needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when an id cannot be deleted; that goes on in the background.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.producer.flush().await
+    }
+
+    /// How many items are in the queue, claimed or not. A queue that nobody has used yet is empty.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn count(&self) -> Result<usize, Error> {
+        let stat = self.producer.site.zk.exists(self.producer.site.path.as_str()).await?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    /// Takes items. Nothing is sent yet.
+    pub fn consumer(&self) -> LockingConsumer {
+        let feed = Feed::new(self.producer.site.clone(), Some(self.line.clone()), self.refresh_after);
+        let claimer = OnItems { dead: self.dead.clone(), max_deliveries: self.max_deliveries };
+        LockingConsumer { claims: Claims::new(feed, claimer) }
+    }
+
+    /// What was put aside: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
+    /// their ids and their counts.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when the path, which is longer than that of this queue, is not valid.
+    pub fn dead_letters(&self) -> Result<Self, Error> {
+        let path = self.dead.path.parent().unwrap_or_else(ZPath::root);
+        Ok(Self::at(&self.dead.zk, &path)?)
+    }
+
+    fn node(&self, item: Bytes, priority: i32) -> (String, Bytes) {
+        let Site { zk, kind, .. } = &self.producer.site;
+        let id = zk.new_guid();
+        (format!("{}{}", kind.tag(), Marks { priority, id: &id, times: 0 }), item)
+    }
+}
+
+/// Takes the items of a [`LockingQueue`], each under a claim.
+///
+/// # Cancel safety
+/// Dropping it gives back the items that it has claimed and not handed out.
+pub struct LockingConsumer {
+    claims: Claims<OnItems>,
+}
+
+impl LockingConsumer {
+    /// How many items are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Default: 1.
+    #[must_use]
+    pub fn prefetch(mut self, items: usize) -> Self {
+        self.claims.prefetch = items.max(1);
+        self
+    }
+
+    /// The next item, however long it takes until there is one.
+    ///
+    /// # Errors
+    /// None of them ends the consumer: it may be called again.
+    /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: an item that was claimed meanwhile is the next.
+    pub async fn next(&mut self) -> Result<LockedItem, Error> {
+        self.claims.next().await
+    }
+
+    /// The next item if there is one that nobody has claimed, `None` if not. Never waits for others.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next).
+    pub async fn try_next(&mut self) -> Result<Option<LockedItem>, Error> {
+        self.claims.try_next().await
+    }
+
+    /// The items as a stream, which does not end. An error is not the end either.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the consumer.
+    pub fn into_stream(self) -> impl Stream<Item = Result<LockedItem, Error>> + Send {
+        unfold(self, |mut consumer| async move { Some((consumer.next().await, consumer)) })
+    }
+
+    /// Hands every item to `body`, so many at a time at most, from 1. An item is acknowledged when `body` is done with
+    /// it, and goes back to its place when `body` fails, to be handed out again at once: see
+    /// [`LockingQueue::max_deliveries`]. `body` is dropped when the claim is lost.
+    ///
+    /// # Errors
+    /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single items, and items whose
+    /// claim was lost, are logged as warnings.
+    ///
+    /// # Cancel safety
+    /// What `body` has in its hands goes back to its place.
+    pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
+    where
+        F: Fn(Delivered) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let zk = self.claims.feed.site.zk.clone();
+        let each = |item: LockedItem| async {
+            let id = item.id().to_owned();
+            let done = tokio::select! {
+                biased;
+                () = item.lost() => return warn!(id, "the claim to an item was lost"),
+                done = body(item.delivered()) => done,
+            };
+            let settled = match done {
+                Ok(()) => item.ack().await,
+                Err(error) => return warn!(id, %error, "an item goes back to its place"),
+            };
+            if let Err(error) = settled {
+                warn!(id, %error, "an item may be handed out again");
+            }
+        };
+        run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each).await
+    }
+}
+
+impl fmt::Debug for LockingConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockingConsumer").field("site", &self.claims.feed.site).finish_non_exhaustive()
+    }
+}
+
+/// An item that was handed out, without the duty to settle it. Cheap to clone.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Delivered {
+    /// The item.
+    pub data: Bytes,
+    /// The same for as long as the item exists, also when it is put back or put aside.
+    pub id: String,
+    /// How often it was claimed, this time included.
+    pub attempt: u32,
+    /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
+    pub claim: Ownership,
+}
+
+/// Claims are children of the items.
+struct OnItems {
+    dead: Site,
+    max_deliveries: Option<u32>,
+}
+
+impl Claimer for OnItems {
+    type Claim = LockedItem;
+    // It would count as a delivery.
+    const GIVES_WAY: bool = false;
+
+    fn node(claim: &LockedItem) -> &OwnedNode {
+        &claim.claim
+    }
+
+    fn claim(
+        &self,
+        site: Site,
+        name: String,
+        returned: Returned,
+    ) -> impl Future<Output = Result<Claimed<LockedItem>, Error>> + Send + 'static {
+        claim(site, self.dead.clone(), name, returned)
+    }
+
+    async fn admit(&self, item: LockedItem) -> Result<Option<LockedItem>, Error> {
+        if self.max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
+            return Ok(Some(item));
+        }
+        warn!(id = item.id(), "an item is put aside");
+        match item.reject().await {
+            // Whoever claims it next puts it aside.
+            Ok(()) | Err(Error::Lost) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Claims an item and reads it, in one flight.
+async fn claim(
+    site: Site,
+    dead: Site,
+    name: String,
+    returned: Returned,
+) -> Result<Claimed<LockedItem>, Error> {
+    let (zk, path) = (&site.zk, site.item(&name));
+    let Some(Marks { priority, id, times }) = site.kind.marks(&name) else { return Ok(Claimed::Gone) };
+    let on = format!("{path}/{CLAIM}");
+    let (claim, mut read) = loop {
+        // The data tell our claim from those of others when the answer is lost.
+        let create =
+            zk.create(&on).mode(CreateMode::Ephemeral).data(zk.new_guid()).protected_by_data().owned();
+        let read = zk.get_data(&path).with_stat();
+        let (created, read) = join(create.into_future(), read.into_future()).await;
+        match created {
+            Ok(claim) => break (claim, read),
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+            Err(error) if error.kind() == ErrorKind::NodeExists => {}
+            Err(error) => return Err(error.into()),
+        }
+        match zk.get_data(&on).watched().await {
+            Ok(others) => return Ok(Claimed::Others(on, Some(others.watch))),
+            // Given back, or acknowledged, since.
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut looks = 0..2;
+    loop {
+        let (data, stat) = match read {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        // It was read after our claim was there, which is the last child it has had.
+        if stat.pzxid == claim.stat().czxid {
+            let claims = stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2;
+            let ownership = claim.ownership().clone();
+            let attempt = times.saturating_add(claims);
+            let what = Delivered { data, id: id.to_owned(), attempt, claim: ownership };
+            let back = returned.on_drop(name.clone());
+            return Ok(Claimed::Ours(Box::new(LockedItem { site, dead, path, priority, what, claim, back })));
+        }
+        if looks.next().is_none() {
+            // Somebody has deleted our claim.
+            return Ok(Claimed::Gone);
+        }
+        read = site.zk.get_data(&path).with_stat().await;
+    }
+}
+
+/// An item in the hands of its consumer. Dropped, it goes back to its place in the queue.
+#[must_use = "dropping it puts the item back"]
+pub struct LockedItem {
+    site: Site,
+    dead: Site,
+    path: String,
+    priority: i32,
+    what: Delivered,
+    claim: OwnedNode,
+    back: Back,
+}
+
+impl LockedItem {
+    /// The item.
+    #[must_use]
+    pub const fn data(&self) -> &Bytes {
+        &self.what.data
+    }
+
+    /// The same for as long as the item exists, also when it is put back or put aside: a UUID.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.what.id
+    }
+
+    /// The path of the item.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The priority that the item was put with.
+    #[must_use]
+    pub const fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// How often the item was claimed, this time included: from 1.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.what.attempt
+    }
+
+    /// All of that, without the duty to settle it.
+    #[must_use]
+    pub fn delivered(&self) -> Delivered {
+        self.what.clone()
+    }
+
+    /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
+    #[must_use]
+    pub const fn ownership(&self) -> &Ownership {
+        self.claim.ownership()
+    }
+
+    /// The fencing token of the claim: higher than that of everybody who had this item before.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.claim.ownership().fencing_token()
+    }
+
+    /// Resolves when the claim is lost: others get the item. To learn that somebody has deleted it, it leaves a watch,
+    /// which costs one request.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.claim.ownership().lost().await;
+    }
+
+    /// The item is done with: removes it from the queue.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] when the claim was lost: the item is handed out again, or was put back or removed by whoever
+    ///   has had it since.
+    /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
+    ///   the item is removed, or handed out again.
+    ///
+    /// # Cancel safety
+    /// The item is removed, or goes back to its place.
+    pub async fn ack(self) -> Result<(), Error> {
+        self.settle(None).await
+    }
+
+    /// Puts the item back at the end of the queue: behind all others of its priority. It keeps its id, and its count goes
+    /// on. To put it back at its place, drop it.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack); the item is put back, or handed out again.
+    ///
+    /// # Cancel safety
+    /// The item goes back to the end, or to its place.
+    pub async fn requeue(self) -> Result<(), Error> {
+        let to = self.site.clone();
+        self.settle(Some(to)).await
+    }
+
+    /// Puts the item aside: see [`LockingQueue::dead_letters`].
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack); the item is put aside, or handed out again.
+    ///
+    /// # Cancel safety
+    /// The item is put aside, or goes back to its place.
+    pub async fn reject(self) -> Result<(), Error> {
+        self.dead.create_parent().await?;
+        let to = self.dead.clone();
+        self.settle(Some(to)).await
+    }
+
+    /// Removes the item, and creates it anew somewhere.
+    async fn settle(self, to: Option<Site>) -> Result<(), Error> {
+        let claim = self.claim.path().to_owned();
+        let marks = Marks { priority: self.priority, id: &self.what.id, times: self.what.attempt };
+        let changes = |fenced: Transaction| {
+            let removed = fenced.delete(&claim).delete(&self.path);
+            let Some(to) = &to else { return removed };
+            let anew = CreateOp::new(to.item(&format!("{}{marks}", to.kind.tag())));
+            removed.with(anew.mode(CreateMode::PersistentSequential).data(self.what.data.clone()))
+        };
+        settle(&self.site.zk, self.claim, changes).await.map_err(|error| match error.kind() {
+            ErrorKind::OwnershipLost
+            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode | ErrorCode::NotEmpty } => {
+                Error::Lost
+            }
+            _ => error.into(),
+        })?;
+        self.back.never();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LockedItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("LockedItem");
+        debug.field("path", &self.path).field("attempt", &self.what.attempt);
+        debug.field("claim", &self.claim).finish()
+    }
+}

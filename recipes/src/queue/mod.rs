@@ -1,0 +1,119 @@
+//! Distributed queues.
+//!
+//! * [`SimpleDistributedQueue`]: the queue of ZooKeeper's recipes.
+//! * [`DistributedQueue`], [`DistributedPriorityQueue`], [`DistributedDelayQueue`], [`DistributedIdQueue`]: Apache
+//!   Curator's, wire-compatible: Java puts and we take, and the reverse.
+//!
+//! * [`FifoQueue`]: a queue of our own, without a herd, into which items get exactly once.
+//! * [`LockingQueue`]: the same for items that must not get lost with their consumer: taken under claims, counted, and put
+//!   aside when they fail too often.
+//!
+//! * [`jobs`]: work that is claimed, executed and completed, and of which is known who executes it.
+//!
+//! Items are taken in one of two ways: with a [`Taker`] each is removed before it is handed out, and so handed out **at
+//! most once**; with a [`Consumer`] each is removed when it is acknowledged, and so handed out **at least once**.
+//!
+//! ZooKeeper keeps all items in memory and writes them to the log of every server: queues in it are for few and small
+//! items, thousands and not millions, whose order and whose fate matter.
+
+mod claims;
+mod codec;
+mod consumer;
+mod curator;
+mod feed;
+mod fifo;
+mod ids;
+pub mod jobs;
+mod locking;
+mod name;
+mod put;
+mod simple;
+mod site;
+mod taker;
+
+pub use codec::CorruptItem;
+pub use consumer::{Consumer, Delivery};
+pub use curator::{
+    CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
+    DistributedQueue, Id, Plain, Priority,
+};
+pub use fifo::{Enqueue, FifoQueue, Unsure};
+pub use locking::{Delivered, LockedItem, LockingConsumer, LockingQueue};
+pub use simple::SimpleDistributedQueue;
+pub use taker::{Item, Taker};
+
+/// What becomes of an item with which its consumer has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ErrorMode {
+    /// It goes back to the queue, to its end; with its priority, its time and its id.
+    #[default]
+    Requeue,
+    /// It goes back to its place, and is handed out again soon. For consumers with [dead
+    /// letters](Consumer::dead_letters): otherwise an item with which all fail comes again and again.
+    Return,
+    /// It is deleted.
+    Delete,
+}
+
+/// Why an item could not be put, or was not handed out.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The data of a node are no items. It stays where it is, and is not looked at again.
+    #[error("the item {path} is corrupt: {why}")]
+    Corrupt {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        why: CorruptItem,
+    },
+    /// A node in the queue is no item, by its name. It stays where it is.
+    #[error("{path} is no item of the queue")]
+    Foreign {
+        /// Its path.
+        path: String,
+    },
+    /// The answer to the removal of an item was lost, and it is gone since: either we have removed it, or somebody else
+    /// has taken it. Who hands it on risks that it is consumed twice; who does not, that it is lost.
+    #[error("the item {} was removed by us, or taken by somebody else", item.path)]
+    Unknown {
+        /// The item.
+        item: Box<Item>,
+        /// What happened.
+        #[source]
+        why: zk_curator::Error,
+    },
+    /// The claim to the item, or the lease of the job, was lost while it was consumed: its session is over, or somebody has deleted it.
+    #[error("the claim to the item was lost")]
+    Lost,
+    /// More items at once than the queue may have.
+    #[error("{asked} items cannot be put into a queue of {limit}")]
+    OverLimit {
+        /// How many.
+        asked: u32,
+        /// The limit of the queue.
+        limit: u32,
+    },
+    /// An item is longer than the format can say: 2^31 - 1 bytes.
+    #[error("the item is too long for the format")]
+    TooLong,
+    /// There is a job with this id, in whatever state.
+    #[error("there is a job with the id {id}")]
+    Exists {
+        /// The id.
+        id: String,
+    },
+    /// What cannot be the id of a job.
+    #[error("{id:?} cannot be the id of a job")]
+    InvalidId {
+        /// The id.
+        id: String,
+    },
+    /// There is no item.
+    #[error("the queue is empty")]
+    Empty,
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(#[from] zk_curator::Error),
+}

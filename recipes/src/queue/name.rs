@@ -1,0 +1,330 @@
+//! The names of the nodes of items, and their order: pure functions.
+
+use std::fmt;
+
+use zk_curator::path::SequenceSuffix;
+
+/// How the name of a node ends, but for its number, with which one who takes is among the items.
+pub(crate) const TAKER: &str = "taker-";
+
+/// Whether one who takes is among the items with this name.
+pub(crate) fn is_taker(name: &str) -> bool {
+    name.starts_with("_c_") && SequenceSuffix::after(name, TAKER).is_some()
+}
+
+/// How a queue names its items, and orders them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `qn-NNNNNNNNNN` (`SimpleDistributedQueue`, and ZooKeeper's own recipe).
+    Simple,
+    /// `queue-NNNNNNNNNN` (`DistributedQueue`).
+    Plain,
+    /// `queue-` and [`priority`], then the number (`DistributedPriorityQueue`).
+    Priority,
+    /// `queue-` and [`due`], then the number (`DistributedDelayQueue`).
+    Delay,
+    /// `queue-` and [`id`], then the number (`DistributedIdQueue`).
+    Id,
+    /// `item-NNNNNNNNNN`, perhaps after the prefix of a protected create (`FifoQueue`).
+    Fifo,
+    /// `item-`, [`Marks`], and the number (`LockingQueue`).
+    Locking,
+    /// `job-`, [`Marks`], and the number (`Jobs`).
+    Job,
+}
+
+/// What the name of an item says that has been handed out some times, `PPPPPPPPP|id|times|`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marks<'a> {
+    pub(crate) priority: i32,
+    /// The same for as long as the item exists, wherever it is.
+    pub(crate) id: &'a str,
+    /// How often it was handed out before it came to this place.
+    pub(crate) times: u32,
+}
+
+impl<'a> Marks<'a> {
+    fn parse(middle: &'a str) -> Option<Self> {
+        let mut parts = middle.split('|');
+        let (rank, id, times, end) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        if !is_priority(rank) || id.is_empty() || !end.is_empty() || parts.next().is_some() {
+            return None;
+        }
+        let number: u32 = times.parse().ok()?;
+        // Only what we would write.
+        (number.to_string() == times).then_some(Self { priority: priority_of(rank)?, id, times: number })
+    }
+}
+
+impl fmt::Display for Marks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}|{}|{}|", priority(self.priority), self.id, self.times)
+    }
+}
+
+/// Where an item stands: lower comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The priority, or when it is due, in milliseconds since 1970; zero where neither matters.
+    pub(crate) rank: i64,
+    /// The number that the server gave. After 2^31 - 1 it goes on with negative ones, which come later.
+    sequence: u32,
+}
+
+/// The part of a name that says the priority of an item, as Curator writes it: its order is that of the number.
+pub(crate) fn priority(priority: i32) -> String {
+    format!("{}{:08X}", u8::from(priority >= 0), priority.cast_unsigned())
+}
+
+/// The part of a name that says when an item is due, in milliseconds since 1970.
+pub(crate) fn due(millis: u64) -> String {
+    format!("|{millis:08X}|")
+}
+
+/// The part of a name that says the id of an item; what cannot stand there becomes `_`, as in Curator.
+pub(crate) fn id(id: &str) -> String {
+    format!("|{}|", id.replace(['/', '|'], "_"))
+}
+
+impl Kind {
+    /// How the names of items begin.
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Self::Simple => "qn-",
+            Self::Fifo | Self::Locking => "item-",
+            Self::Job => "job-",
+            Self::Plain | Self::Priority | Self::Delay | Self::Id => "queue-",
+        }
+    }
+
+    /// The name without the number, and the number; `None` of what is no item.
+    fn split(self, name: &str) -> Option<(&str, SequenceSuffix)> {
+        // What stands before the number: without it a hyphen could be a sign.
+        let before = match self {
+            Self::Simple | Self::Plain | Self::Fifo => self.tag(),
+            Self::Locking | Self::Job => "|",
+            _ if name.contains('|') => "|",
+            _ => match SequenceSuffix::after(name, self.tag()) {
+                Some(number) => {
+                    return Some((self.tag(), number)).filter(|(tag, _)| is_whole(name, tag, number));
+                }
+                None => "",
+            },
+        };
+        let number = SequenceSuffix::after(name, before)?;
+        let digits = format!("{:010}", number.get()).len();
+        let base = name.split_at_checked(name.len() - digits)?.0;
+        let middle = base.strip_prefix(self.tag());
+        let is_ours = match self {
+            Self::Simple | Self::Plain => middle == Some(""),
+            Self::Fifo => middle == Some("") || base.starts_with("_c_"),
+            Self::Priority => middle.is_some_and(is_priority),
+            Self::Locking | Self::Job => middle.is_some_and(|middle| Marks::parse(middle).is_some()),
+            Self::Delay | Self::Id => middle
+                .is_some_and(|middle| middle.len() >= 2 && middle.starts_with('|') && middle.ends_with('|')),
+        };
+        is_ours.then_some((base, number))
+    }
+
+    /// The place of the item with this name; `None` if it is none.
+    ///
+    /// In a queue with priorities or times, Curator gives a name without them to what it puts back: such an item comes
+    /// first.
+    pub(crate) fn place(self, name: &str) -> Option<Place> {
+        let (base, number) = self.split(name)?;
+        let middle = base.strip_prefix(self.tag()).unwrap_or_default();
+        let rank = match self {
+            Self::Priority if middle.is_empty() => i64::MIN,
+            Self::Priority => i64::from(priority_of(middle)?),
+            Self::Locking | Self::Job => i64::from(Marks::parse(middle)?.priority),
+            // As in Curator, what cannot be read is due now.
+            Self::Delay => i64::from_str_radix(middle.trim_matches('|'), 16).unwrap_or(0),
+            _ => 0,
+        };
+        Some(Place { rank, sequence: number.get().cast_unsigned() })
+    }
+
+    /// The name of an item without its number: what it has to be created with to keep its priority, time and id.
+    pub(crate) fn base(self, name: &str) -> &str {
+        match self.split(name) {
+            // The prefix of a protected create is for one create.
+            Some((base, _)) if base.starts_with(self.tag()) => base,
+            _ => self.tag(),
+        }
+    }
+
+    /// What the name of an item or job says; `None` if it is none.
+    pub(crate) fn marks(self, name: &str) -> Option<Marks<'_>> {
+        Marks::parse(self.split(name)?.0.strip_prefix(self.tag())?)
+    }
+
+    /// The name of the same item at the same place when it was handed out once more.
+    pub(crate) fn once_more(self, name: &str) -> Option<String> {
+        let (base, _) = self.split(name)?;
+        let Marks { priority, id, times } = self.marks(name)?;
+        let marks = Marks { priority, id, times: times.saturating_add(1) };
+        Some(format!("{}{marks}{}", self.tag(), name.strip_prefix(base)?))
+    }
+
+    /// The id in a name; `None` if there is none.
+    pub(crate) fn id_of(self, name: &str) -> Option<&str> {
+        let (base, _) = self.split(name)?;
+        base.strip_prefix(self.tag())?.strip_prefix('|')?.strip_suffix('|')
+    }
+}
+
+/// Whether a name is made of this tag and this number alone.
+fn is_whole(name: &str, tag: &str, number: SequenceSuffix) -> bool {
+    name.len() == tag.len() + format!("{:010}", number.get()).len()
+}
+
+/// The priority in what [`is_priority`] accepts.
+fn priority_of(text: &str) -> Option<i32> {
+    Some(u32::from_str_radix(text.get(1..)?, 16).ok()?.cast_signed())
+}
+
+fn is_priority(middle: &str) -> bool {
+    let is_digit = |digit: char| digit.is_ascii_digit() || ('A'..='F').contains(&digit);
+    let (sign, digits) = middle.split_at_checked(1).unwrap_or_default();
+    ["0", "1"].contains(&sign) && digits.len() == 8 && digits.chars().all(is_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Kind; 8] = [
+        Kind::Simple,
+        Kind::Plain,
+        Kind::Priority,
+        Kind::Delay,
+        Kind::Id,
+        Kind::Fifo,
+        Kind::Locking,
+        Kind::Job,
+    ];
+
+    fn named(kind: Kind, middle: &str, sequence: i32) -> String {
+        format!("{}{middle}{sequence:010}", kind.tag())
+    }
+
+    #[test]
+    fn names_are_those_of_curator() {
+        assert_eq!(named(Kind::Priority, &priority(5), 0), "queue-1000000050000000000");
+        assert_eq!(named(Kind::Priority, &priority(-1), 1), "queue-0FFFFFFFF0000000001");
+        assert_eq!(named(Kind::Delay, &due(0x187_1234_5678), 2), "queue-|18712345678|0000000002");
+        assert_eq!(named(Kind::Id, &id("a/b|c"), 3), "queue-|a_b_c|0000000003");
+    }
+
+    #[test]
+    fn foreign_names_are_no_items() {
+        for kind in ALL {
+            for name in
+                ["", "queue-", "queue-abc", "qn-1", "lock-0000000001", "queue-x0000000001", "é", "item-|"]
+            {
+                assert_eq!(kind.place(name), None, "{kind:?} {name:?}");
+            }
+        }
+        assert_eq!(Kind::Plain.place("queue-|a|0000000001"), None);
+        assert_eq!(Kind::Priority.place("queue-2000000050000000001"), None);
+        assert_eq!(Kind::Priority.place("queue-1000000_50000000001"), None);
+    }
+
+    #[test]
+    fn what_curator_puts_back_comes_first() {
+        for kind in [Kind::Priority, Kind::Delay] {
+            let back = kind.place("queue-0000000009").unwrap();
+            let other = if kind == Kind::Delay { due(5) } else { priority(i32::MIN) };
+            assert!(back < kind.place(&named(kind, &other, 1)).unwrap(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_handed_out_says_how_often() {
+        let marks = Marks { priority: -1, id: "a-0000000001", times: 3 };
+        let name = named(Kind::Job, &marks.to_string(), i32::MIN);
+        assert_eq!(name, "job-0FFFFFFFF|a-0000000001|3|-2147483648");
+        assert_eq!(Kind::Job.marks(&name), Some(marks));
+        assert_eq!(Kind::Job.once_more(&name).unwrap(), "job-0FFFFFFFF|a-0000000001|4|-2147483648");
+        for middle in
+            ["1000000000||0|", "1000000000|a|00|", "1000000000|a|-1|", "5|a|0|", "1000000000|a|b|0|", ""]
+        {
+            assert_eq!(Kind::Job.place(&named(Kind::Job, middle, 7)), None, "{middle}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_the_last_positive_one_come_later() {
+        let last = Kind::Plain.place(&named(Kind::Plain, "", i32::MAX)).unwrap();
+        assert!(last < Kind::Plain.place("queue--2147483648").unwrap());
+        assert!(
+            Kind::Plain.place(&named(Kind::Plain, "", i32::MIN))
+                < Kind::Plain.place(&named(Kind::Plain, "", -5))
+        );
+    }
+
+    /// CURATOR-56, CURATOR-224: every time an item was put back its name got longer.
+    #[test]
+    fn curator_56_224_a_name_does_not_grow_and_keeps_its_rank() {
+        let middles = [
+            (Kind::Simple, String::new()),
+            (Kind::Plain, String::new()),
+            (Kind::Priority, priority(-7)),
+            (Kind::Delay, due(77)),
+            (Kind::Id, id("x")),
+        ];
+        for (kind, middle) in middles {
+            let mut name = named(kind, &middle, 1);
+            for sequence in [2, i32::MAX, i32::MIN, -1] {
+                let again = format!("{}{sequence:010}", kind.base(&name));
+                assert_eq!(again, named(kind, &middle, sequence));
+                assert_eq!(
+                    kind.place(&again).map(|place| place.rank),
+                    kind.place(&name).map(|place| place.rank)
+                );
+                name = again;
+            }
+        }
+    }
+
+    proptest! {
+        /// Java sorts by name.
+        #[test]
+        fn the_order_is_that_of_the_names(
+            a in (any::<i32>(), 0..i32::MAX),
+            b in (any::<i32>(), 0..i32::MAX),
+        ) {
+            let name = |(rank, sequence)| named(Kind::Priority, &priority(rank), sequence);
+            let (one, two) = (name(a), name(b));
+            prop_assert_eq!(Kind::Priority.place(&one).cmp(&Kind::Priority.place(&two)), one.cmp(&two));
+            prop_assert_eq!(Kind::Priority.place(&one).unwrap().rank, i64::from(a.0));
+        }
+
+        #[test]
+        fn an_id_comes_back(text in "[^/|]{0,20}", sequence in any::<i32>()) {
+            let name = named(Kind::Id, &id(&text), sequence);
+            prop_assert_eq!(Kind::Id.id_of(&name), Some(text.as_str()));
+            prop_assert_eq!(Kind::Id.base(&name), format!("queue-|{text}|"));
+        }
+
+        #[test]
+        fn marks_come_back(priority in any::<i32>(), id in "[^/|]{1,20}", times in any::<u32>(), sequence in any::<i32>()) {
+            let marks = Marks { priority, id: &id, times };
+            for kind in [Kind::Locking, Kind::Job] {
+                let name = named(kind, &marks.to_string(), sequence);
+                prop_assert_eq!(kind.marks(&name), Some(marks));
+                prop_assert_eq!(kind.place(&name).unwrap().rank, i64::from(priority));
+                prop_assert_eq!(Kind::Fifo.place(&name), None);
+            }
+        }
+
+        #[test]
+        fn any_name_is_judged(name in ".{0,40}") {
+            for kind in ALL {
+                prop_assert_eq!(kind.place(&name).is_some(), kind.split(&name).is_some());
+            }
+        }
+    }
+}

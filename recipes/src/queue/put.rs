@@ -1,0 +1,319 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::join;
+use tokio::sync::Notify;
+use tracing::debug;
+use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, ErrorCode, ErrorKind};
+
+use super::Error;
+use super::ids::{Ids, Presence};
+use super::site::Site;
+
+/// The producer's side of a queue; clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Producer {
+    pub(super) site: Site,
+    bound: Option<Arc<Bound>>,
+    ids: Option<Arc<Ids>>,
+    in_flight: Arc<InFlight>,
+}
+
+/// A queue with at most so many items.
+#[derive(Debug)]
+struct Bound {
+    limit: u32,
+    /// One put at a time: they could not succeed at the same time.
+    last: tokio::sync::Mutex<Option<Parent>>,
+}
+
+/// What is put in one transaction.
+#[derive(Debug, Clone, Copy)]
+struct Put<'a> {
+    /// The beginnings of the names, and the data.
+    items: &'a [(String, Bytes)],
+    /// Of a queue with at most so many items: its version must be that one.
+    parent: Option<&'a Parent>,
+    /// Another node, elsewhere.
+    also: Option<&'a CreateOp>,
+}
+
+/// What we know of the parent of the items.
+#[derive(Debug, Clone)]
+struct Parent {
+    data: Bytes,
+    version: i32,
+    /// How many items there are at most.
+    items: u32,
+}
+
+/// The puts that are not answered yet.
+#[derive(Debug, Default)]
+struct InFlight {
+    count: Mutex<usize>,
+    changed: Notify,
+}
+
+impl InFlight {
+    fn change(&self, change: impl FnOnce(&mut usize)) {
+        change(&mut self.count.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_waiters();
+    }
+
+    fn is_zero(&self) -> bool {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) == 0
+    }
+}
+
+/// A put that is not answered yet.
+struct Ticket(Arc<InFlight>);
+
+impl Ticket {
+    fn new(in_flight: &Arc<InFlight>) -> Self {
+        in_flight.change(|count| *count += 1);
+        Self(Arc::clone(in_flight))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.change(|count| *count -= 1);
+    }
+}
+
+impl Producer {
+    pub(super) fn new(site: Site) -> Self {
+        Self { site, bound: None, ids: None, in_flight: Arc::default() }
+    }
+
+    pub(super) fn bounded(&mut self, limit: u32) {
+        self.bound = Some(Arc::new(Bound { limit, last: tokio::sync::Mutex::new(None) }));
+    }
+
+    pub(super) fn with_ids(&mut self, path: ZPath) {
+        self.ids = Some(Arc::new(Ids::new(path)));
+    }
+
+    /// Puts nodes into the queue, all or none, in this order: the beginnings of their names, and their data.
+    pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
+        let _ticket = Ticket::new(&self.in_flight);
+        match &self.bound {
+            Some(bound) => self.put_bounded(bound, items, true).await.map(drop),
+            None => self.send(Put { items, parent: None, also: None }).await,
+        }
+    }
+
+    /// The same in one transaction with the creation of another node, in a queue with ids. Fails with `NodeExists` if that
+    /// node is there already, and with `NoNode` if there is no parent of something.
+    pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
+        let _ticket = Ticket::new(&self.in_flight);
+        self.send(Put { items, parent: None, also: Some(&also) }).await
+    }
+
+    /// The same if there is room for them: whether there was. Never waits for others.
+    pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
+        let _ticket = Ticket::new(&self.in_flight);
+        match &self.bound {
+            Some(bound) => self.put_bounded(bound, items, false).await,
+            None => self.send(Put { items, parent: None, also: None }).await.map(|()| true),
+        }
+    }
+
+    /// Waits until every put that was begun is answered, and deletes the ids that are not needed any more.
+    pub(super) async fn flush(&self) -> Result<(), Error> {
+        loop {
+            let changed = self.in_flight.changed.notified();
+            if self.in_flight.is_zero() {
+                break;
+            }
+            changed.await;
+        }
+        if let Some(ids) = &self.ids {
+            while ids.has_done() {
+                ids.delete_done(&self.site.zk).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the items when there is room for them, and answers whether there was; waits for it only if it is to.
+    ///
+    /// Every put of this kind writes the parent, if its version is the one that was read with the number of items: so no
+    /// two find the same room (CURATOR-254).
+    async fn put_bounded(&self, bound: &Bound, items: &[(String, Bytes)], wait: bool) -> Result<bool, Error> {
+        let (zk, path) = (&self.site.zk, self.site.path.as_str());
+        let more = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let fits = |parent: &Parent| parent.items.saturating_add(more) <= bound.limit;
+        if more > bound.limit {
+            return Err(Error::OverLimit { asked: more, limit: bound.limit });
+        }
+        let mut last = bound.last.lock().await;
+        loop {
+            let parent = match last.take().filter(fits) {
+                Some(parent) => parent,
+                None => match zk.get_data(path).with_stat().await {
+                    Ok((data, stat)) => {
+                        let items = u32::try_from(stat.num_children).unwrap_or(0);
+                        Parent { data, version: stat.version, items }
+                    }
+                    Err(error) if error.kind() == ErrorKind::NoNode => {
+                        self.site.create_parent().await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            if !fits(&parent) {
+                if !wait {
+                    return Ok(false);
+                }
+                self.until_fewer(bound.limit - more).await?;
+                continue;
+            }
+            match self.send(Put { items, parent: Some(&parent), also: None }).await {
+                Ok(()) => {
+                    let (version, items) = (parent.version.wrapping_add(1), parent.items + more);
+                    *last = Some(Parent { version, items, ..parent });
+                    return Ok(true);
+                }
+                // Somebody else was faster.
+                Err(Error::Framework(error)) if is_conflict(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until there are not more items than that.
+    async fn until_fewer(&self, items: u32) -> Result<(), Error> {
+        let watched = match self.site.zk.children(self.site.path.as_str()).watched().await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
+            watched => watched?,
+        };
+        if watched.value.0.len() > items as usize {
+            // Fired or ended: look again.
+            drop(watched.watch.await);
+        }
+        Ok(())
+    }
+
+    async fn send(&self, put: Put<'_>) -> Result<(), Error> {
+        match (&self.ids, put) {
+            (Some(ids), put) => {
+                let (deleted, put) = join(ids.delete_done(&self.site.zk), self.put_once(ids, put)).await;
+                if let Err(error) = deleted {
+                    // It goes on in the background, and says nothing about the put.
+                    debug!(path = %self.site.path, %error, "an id that is not needed any more is not deleted yet");
+                }
+                put
+            }
+            (None, Put { items: [(base, data)], parent: None, also: None }) => self.create(base, data).await,
+            (None, put) => self.transact(put).await,
+        }
+    }
+
+    /// Creates one node. Nobody can tell whose it is after a lost answer.
+    async fn create(&self, base: &str, data: &Bytes) -> Result<(), Error> {
+        loop {
+            let create = self.site.zk.create(self.site.item(base)).mode(CreateMode::PersistentSequential);
+            match create.data(data.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NoNode => self.site.create_parent().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Creates all nodes or none.
+    async fn transact(&self, put: Put<'_>) -> Result<(), Error> {
+        loop {
+            let transaction = creates(&self.site, self.site.zk.transaction(), put);
+            let Err(error) = transaction.await else { return Ok(()) };
+            self.made_room_for(error, put).await?;
+        }
+    }
+
+    /// Creates all nodes or none, once and not twice: in a transaction that creates an id as well, as long as we are there.
+    async fn put_once(&self, ids: &Ids, put: Put<'_>) -> Result<(), Error> {
+        let zk = &self.site.zk;
+        loop {
+            let presence = ids.presence(zk).await?;
+            let once = self.put_with_id(ids, &presence, put);
+            let (is_put, ()) = join(once, ids.collect(zk, &presence)).await;
+            if is_put? {
+                return Ok(());
+            }
+            ids.leave(&presence).await;
+        }
+    }
+
+    /// The same with one id: not `true` if nothing was put, because we are not there any more.
+    async fn put_with_id(&self, ids: &Ids, presence: &Presence, put: Put<'_>) -> Result<bool, Error> {
+        let zk = &self.site.zk;
+        let id = ids.next(presence);
+        let mut unknown = None;
+        loop {
+            let transaction = presence.node.ownership().fenced().create(id.path(), "");
+            let Err(error) = creates(&self.site, transaction, put).await else { return Ok(true) };
+            match (error.kind(), unknown.take()) {
+                _ if error.may_have_applied() => {
+                    // With the same id it cannot be applied twice. Reads wait until there is a connection again.
+                    match zk.exists(id.path()).await {
+                        Ok(None) => unknown = Some(error),
+                        Ok(Some(_)) => return Ok(true),
+                        Err(_) => return Err(error.into()),
+                    }
+                }
+                // An earlier attempt was applied.
+                (ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists }, Some(_)) => {
+                    return Ok(true);
+                }
+                (ErrorKind::OwnershipLost, None) => return Ok(false),
+                (ErrorKind::OwnershipLost, Some(unknown)) => {
+                    let applied = ids.was_applied(zk, presence, &id).await.ok().flatten();
+                    return applied.ok_or_else(|| unknown.into());
+                }
+                // No earlier attempt was applied either, or it would have failed for that.
+                (ErrorKind::TransactionFailed { .. }, _) | (_, None) => {
+                    self.made_room_for(error, put).await?;
+                }
+                // This one was not sent, an earlier one was.
+                (_, Some(unknown)) => return Err(unknown.into()),
+            }
+        }
+    }
+
+    /// Creates the parent of the items, if that is why a transaction has failed.
+    async fn made_room_for(&self, error: zk_curator::Error, put: Put<'_>) -> Result<(), Error> {
+        match (error.kind(), put) {
+            (
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. },
+                Put { parent: None, also: None, .. },
+            ) => Ok(self.site.create_parent().await?),
+            _ => Err(error.into()),
+        }
+    }
+}
+
+/// Adds the nodes to a transaction.
+fn creates(site: &Site, mut transaction: Transaction, put: Put<'_>) -> Transaction {
+    if let Some(parent) = put.parent {
+        transaction = transaction.set_data_if(site.path.as_str(), parent.data.clone(), parent.version);
+    }
+    for (base, data) in put.items {
+        let create = CreateOp::new(site.item(base)).mode(CreateMode::PersistentSequential);
+        transaction = transaction.with(create.data(data.clone()));
+    }
+    match put.also {
+        Some(also) => transaction.with(also.clone()),
+        None => transaction,
+    }
+}
+
+fn is_conflict(error: &zk_curator::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TransactionFailed { code: ErrorCode::BadVersion | ErrorCode::NoNode, .. }
+    )
+}

@@ -1,0 +1,98 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
+
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, Error, ErrorKind};
+
+use super::name::Kind;
+use crate::contender::child;
+
+/// Tells the time, for items that are due at a time.
+pub(super) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Where the items of a queue are, and what they are like.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) zk: CuratorFramework,
+    /// The parent of the items.
+    pub(super) path: ZPath,
+    pub(super) kind: Kind,
+    /// Whether the parent is a container.
+    pub(super) container: bool,
+    pub(super) clock: Clock,
+}
+
+impl Site {
+    pub(super) fn new(zk: &CuratorFramework, path: ZPath, kind: Kind) -> Self {
+        let container = matches!(kind, Kind::Simple | Kind::Fifo);
+        Self { zk: zk.clone(), path, kind, container, clock: Arc::new(SystemTime::now) }
+    }
+
+    /// The path of an item, or of items to be, by the name.
+    pub(super) fn item(&self, name: &str) -> String {
+        child(&self.path, name)
+    }
+
+    /// Creates the parent of the items, unless it is there.
+    pub(super) async fn create_parent(&self) -> Result<(), Error> {
+        if self.container {
+            return self.zk.create_containers(self.path.as_str()).await;
+        }
+        create_persistent(&self.zk, &self.path).await
+    }
+
+    /// The time in milliseconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        let since = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("path", &self.path).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Creates a persistent node, unless it is there.
+pub(super) async fn create_persistent(zk: &CuratorFramework, path: &ZPath) -> Result<(), Error> {
+    match zk.create(path.as_str()).creating_parents_as_containers().idempotent().await {
+        Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
+        created => created.map(drop),
+    }
+}
+
+/// A request that has been sent already: operations of the framework are sent when they are first polled.
+pub(super) struct Started<T> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    output: Option<T>,
+}
+
+impl<T> Started<T> {
+    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+        let output = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        };
+        Self { future, output }
+    }
+}
+
+// The output is never pinned.
+impl<T> Unpin for Started<T> {}
+
+impl<T> Future for Started<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match self.output.take() {
+            Some(output) => Poll::Ready(output),
+            None => self.future.as_mut().poll(cx),
+        }
+    }
+}
