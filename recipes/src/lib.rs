@@ -10,10 +10,41 @@
 //! | several locks as one | | `InterProcessMultiLock` | [`lock::InterProcessMultiLock`] |
 //! | re-entrant lock | | `InterProcessMutex` | [`lock::ReentrantMutex`] |
 //! | lock passed on within a process | | | [`lock::HandoverMutex`] |
+//! | node that is kept | | `PersistentNode` | [`node::PersistentNode`] |
+//! | node that outlives its process | | `PersistentTtlNode` | [`node::PersistentTtlNode`] |
+//! | group membership | Name Service, Configuration, Group Membership | `GroupMember` | [`group::GroupMember`], [`group::Group`] |
+//! | configuration | Name Service, Configuration, Group Membership | | [`config::ConfigStore`] |
+//! | name service | Name Service, Configuration, Group Membership | | [`name::NameService`] |
+//! | two-phase commit | Recipes: Two-phased Commit | | [`two_phase`] |
+//! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
+//! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
+//! | leader with a value, and observers | Recipes: Leader Election | etcd's `Election` | [`leader::Election`] |
+//! | barrier | Recipes: Barriers | `DistributedBarrier` | [`barrier::DistributedBarrier`] |
+//! | double barrier | Recipes: Double Barriers | `DistributedDoubleBarrier` | [`barrier::DistributedDoubleBarrier`] |
+//! | queue | Recipes: Queues | `SimpleDistributedQueue` | [`queue::SimpleDistributedQueue`] |
+//! | queue without a herd, exactly once into it | Recipes: Queues | | [`queue::FifoQueue`] |
+//! | queue of a family | | `DistributedQueue` | [`queue::DistributedQueue`] |
+//! | priority queue | Recipes: Priority Queues | `DistributedPriorityQueue` | [`queue::DistributedPriorityQueue`] |
+//! | delay queue | | `DistributedDelayQueue` | [`queue::DistributedDelayQueue`] |
+//! | queue with ids | | `DistributedIdQueue` | [`queue::DistributedIdQueue`] |
+//! | queue with claims, counts and dead letters | | kazoo's `LockingQueue` | [`queue::LockingQueue`] |
+//! | jobs, claimed and completed | | | [`queue::jobs`] |
 //!
 //! Every guard carries a [`FencingToken`](zk_curator::FencingToken), says when it is lost, and cleans up when
 //! it is dropped, also when the future that was to return it is dropped at any point.
 
+pub mod barrier;
+pub mod config;
 mod contender;
+mod following;
+pub mod group;
+pub mod leader;
 pub mod lock;
+pub mod name;
+pub mod node;
 mod order;
+mod participant;
+pub mod queue;
+mod removal;
+pub mod two_phase;
+pub mod value;

@@ -1,0 +1,133 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use zk_curator::op::fan_out;
+use zk_curator::{CuratorFramework, ErrorKind, Stat};
+
+use super::record::Record;
+use super::snapshot::Revision;
+use super::{ConfigStore, Error, ROUNDS};
+
+/// How many records are read at a time.
+const READS_AT_ONCE: usize = 64;
+
+/// What one update has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The revision that it has made.
+    pub revision: Revision,
+    /// When, in milliseconds since 1970, by the clock of the server that led.
+    pub at_ms: i64,
+    /// What was changed, by key.
+    pub keys: BTreeMap<String, ChangedValue>,
+}
+
+/// What became of one value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedValue {
+    /// What it was; `None` if there was none.
+    pub before: Option<Bytes>,
+    /// What it is since; `None` if it was removed.
+    pub after: Option<Bytes>,
+}
+
+impl ConfigStore {
+    /// The updates that are kept, the latest last.
+    ///
+    /// # Errors
+    /// [`Error::NotAStore`]; [`Error::Framework`] as a read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn history(&self) -> Result<Vec<Change>, Error> {
+        let records = self.in_one_session(|zk| async move { self.records(&zk).await }).await?;
+        let changes = records.into_values().map(|(record, stat)| {
+            let value = |(key, diff): (String, super::record::Diff)| {
+                (key, ChangedValue { before: diff.before, after: diff.after })
+            };
+            let keys = record.keys.into_iter().map(value).collect();
+            Change { revision: Revision(stat.czxid), at_ms: stat.ctime, keys }
+        });
+        Ok(changes.collect())
+    }
+
+    /// Makes all values what they were at an earlier revision, in an update of its own: the revision that it has made. If
+    /// they are so already, nothing is changed.
+    ///
+    /// That can be every revision in the [history](Self::history), and the one at which the store was made while all
+    /// updates since are kept.
+    ///
+    /// # Errors
+    /// * [`Error::NotKept`] when the revision is not known, or not any more.
+    /// * As [`Update::commit`](super::Update::commit).
+    ///
+    /// # Cancel safety
+    /// As [`Update::commit`](super::Update::commit).
+    pub async fn roll_back(&self, to: Revision) -> Result<Revision, Error> {
+        for _ in 0..ROUNDS {
+            let read = async |zk: CuratorFramework| {
+                let root = self.root(zk.get_data(self.root.as_str()).synced().with_stat().await)?;
+                Ok((root, self.records(&zk).await?))
+            };
+            let (root, mut records) = self.in_one_session(read).await?;
+            let Some(root) = root else { return Err(self.not_kept(to)) };
+            if to == root.revision {
+                return Ok(to);
+            }
+            // Those that have come since the root was read are none of ours.
+            records.retain(|czxid, _| *czxid <= root.revision.0);
+            let mut later = records.split_off(&to.0);
+            let is_known = later.remove(&to.0).is_some()
+                || (to.0 == root.czxid && i64::try_from(later.len()).ok() == Some(i64::from(root.version)));
+            if !is_known {
+                return Err(self.not_kept(to));
+            }
+            // From the latest back to the one after it.
+            let mut values = BTreeMap::new();
+            for (record, _) in later.into_values().rev() {
+                values.extend(record.keys.into_iter().map(|(key, diff)| (key, diff.before)));
+            }
+            let mut update = self.update().if_unchanged_since(root.revision);
+            for (key, before) in values {
+                update = match before {
+                    Some(data) => update.set(key, data),
+                    None => update.remove(key),
+                };
+            }
+            match update.commit().await {
+                Err(Error::Changed { .. }) => {}
+                Err(Error::NoChanges { .. }) => return Ok(root.revision),
+                made => return made,
+            }
+        }
+        Err(Error::Busy { path: self.path().to_owned() })
+    }
+
+    /// The records that are kept, by their revisions.
+    async fn records(&self, zk: &CuratorFramework) -> Result<BTreeMap<i64, (Record, Stat)>, Error> {
+        let names = match zk.children(self.history.as_str()).synced().await {
+            Ok(names) => names,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let versions = names.iter().filter_map(|name| name.parse().ok());
+        let reads: Vec<_> =
+            versions.map(|version| zk.get_data(self.record_path(version)).with_stat()).collect();
+        let mut records = BTreeMap::new();
+        for read in fan_out(READS_AT_ONCE, reads).await {
+            match read {
+                Ok((data, stat)) => drop(records.insert(stat.czxid, (self.record(&data)?, stat))),
+                // No longer kept.
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(records)
+    }
+
+    fn not_kept(&self, revision: Revision) -> Error {
+        Error::NotKept { path: self.path().to_owned(), revision }
+    }
+}

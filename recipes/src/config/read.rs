@@ -1,0 +1,231 @@
+//! How the values of a store are read so that they belong together.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use bytes::Bytes;
+use zk_curator::op::fan_out;
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, ErrorKind, Stat};
+
+use super::record::Record;
+use super::snapshot::{Entry, Revision};
+use super::{ConfigStore, Error, MAGIC, ROUNDS};
+
+/// How many nodes are read at a time.
+const READS_AT_ONCE: usize = 64;
+/// Whoever is more updates behind reads all values, instead of what has happened to them.
+const MOST_REPLAYED: u32 = 64;
+
+/// The node of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Root {
+    /// When it was made: a store that is deleted and made again is another one.
+    pub(super) czxid: i64,
+    /// How many updates there have been.
+    pub(super) version: i32,
+    pub(super) revision: Revision,
+}
+
+impl Root {
+    /// How many updates lie between this one, the later one, and another of the same store.
+    pub(super) const fn updates_since(&self, earlier: &Self) -> i32 {
+        self.version.wrapping_sub(earlier.version)
+    }
+
+    const fn is_of_the_same_store(&self, other: &Self) -> bool {
+        self.czxid == other.czxid
+    }
+}
+
+/// The values at one revision. `None`: there is no store.
+#[derive(Debug, Clone, Default)]
+pub(super) struct View {
+    pub(super) root: Option<Root>,
+    pub(super) entries: BTreeMap<String, Entry>,
+}
+
+impl ConfigStore {
+    /// Runs reads in one session: there, one that is sent after the answer to another is answered from a state that is not
+    /// older.
+    pub(super) async fn in_one_session<T, F>(&self, body: impl Fn(CuratorFramework) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let read = self.zk.in_one_session(|zk| {
+            let read = body(zk);
+            async move {
+                match read.await {
+                    Ok(value) => Ok(Ok(value)),
+                    Err(Error::Framework(error)) => Err(error),
+                    Err(error) => Ok(Err(error)),
+                }
+            }
+        });
+        read.await?
+    }
+
+    /// The values as the leader knows them.
+    pub(super) async fn present(&self) -> Result<View, Error> {
+        self.in_one_session(|zk| async move {
+            let read = || async {
+                let read = zk.get_data(self.root.as_str()).synced().with_stat().await;
+                Ok((self.root(read)?, ()))
+            };
+            Ok(self.look(&zk, View::default(), read).await?.0)
+        })
+        .await
+    }
+
+    /// The values that follow upon these, as far as the server knows, and a watch for when that is no longer true.
+    pub(super) async fn next(&self, last: &View) -> Result<(View, Watch), Error> {
+        self.in_one_session(|zk| async move {
+            let read = || async {
+                let path = self.root.as_str();
+                loop {
+                    let (read, watch) = match zk.get_data(path).watched().await {
+                        Ok(watched) => (Ok(watched.value), watched.watch),
+                        Err(error) if error.kind() == ErrorKind::NoNode => {
+                            // Not only because the server of a new session lags.
+                            let watched = zk.exists(path).synced().watched().await?;
+                            if watched.value.is_some() {
+                                continue;
+                            }
+                            (Err(error), watched.watch)
+                        }
+                        Err(error) => return Err(error.into()),
+                    };
+                    return Ok((self.root(read)?, watch));
+                }
+            };
+            self.look(&zk, last.clone(), read).await
+        })
+        .await
+    }
+
+    /// Reads the values by what is known already. `read_root` is asked whenever the store has to be looked at.
+    async fn look<W, F>(
+        &self,
+        zk: &CuratorFramework,
+        last: View,
+        read_root: impl Fn() -> F,
+    ) -> Result<(View, W), Error>
+    where
+        F: Future<Output = Result<(Option<Root>, W), Error>>,
+    {
+        let mut known = last;
+        for _ in 0..ROUNDS {
+            // 1. Which revision?
+            let (root, watch) = read_root().await?;
+            let Some(root) = root else { return Ok((View::default(), watch)) };
+            if known.root.is_some_and(|known| known.is_newer_than(&root)) {
+                // The server of a new session lags: what we know is the truth, and the watch fires when it has caught up.
+                return Ok((known, watch));
+            }
+            // 2. Do again what was done since.
+            if let Some(view) = self.replay(zk, &known, root).await? {
+                return Ok((view, watch));
+            }
+            // 3. Or read everything. What is newer than the root was written meanwhile: then begin anew with that.
+            match self.load(zk, root).await? {
+                Loaded::At(view) => return Ok((view, watch)),
+                Loaded::Around(view) => known = view,
+            }
+        }
+        Err(Error::Busy { path: self.path().to_owned() })
+    }
+
+    pub(super) fn root(&self, read: zk_curator::Result<(Bytes, Stat)>) -> Result<Option<Root>, Error> {
+        match read {
+            Ok((data, stat)) if data == MAGIC => {
+                let revision = Revision(stat.mzxid);
+                Ok(Some(Root { czxid: stat.czxid, version: stat.version, revision }))
+            }
+            Ok(_) => Err(Error::NotAStore { path: self.path().to_owned() }),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The values at `root`, from those that are known and the records of what has happened since; `None` when these are not
+    /// enough. The records say what the values were set to: whatever was read too early or too late is put right by them.
+    async fn replay(&self, zk: &CuratorFramework, known: &View, root: Root) -> Result<Option<View>, Error> {
+        let Some(from) = known.root.filter(|known| known.is_of_the_same_store(&root)) else {
+            return Ok(None);
+        };
+        let missed = root.updates_since(&from).unsigned_abs();
+        if missed > MOST_REPLAYED {
+            return Ok(None);
+        }
+        let versions = (1..=missed).map(|more| from.version.wrapping_add_unsigned(more));
+        let reads: Vec<_> =
+            versions.map(|version| zk.get_data(self.record_path(version)).with_stat()).collect();
+        let mut entries = known.entries.clone();
+        for read in fan_out(READS_AT_ONCE, reads).await {
+            let (data, stat) = match read {
+                Ok(read) => read,
+                // It is not kept any more.
+                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let record = self.record(&data)?;
+            for (key, diff) in record.keys {
+                match diff.after {
+                    Some(data) => entries.insert(key, Entry { data, revision: Revision(stat.czxid) }),
+                    None => entries.remove(&key),
+                };
+            }
+        }
+        if let Some((key, _)) = entries.iter().find(|(_, entry)| entry.revision > root.revision) {
+            // No update has written it, for there is none between the read of it and that of the root.
+            return Err(Error::Foreign { path: self.value_path(key) });
+        }
+        Ok(Some(View { root: Some(root), entries }))
+    }
+
+    /// Reads all values.
+    async fn load(&self, zk: &CuratorFramework, root: Root) -> Result<Loaded, Error> {
+        let mut view = View { root: Some(root), entries: BTreeMap::new() };
+        let (keys, stat) = match zk.children(self.values.as_str()).with_stat().await {
+            Ok(listed) => listed,
+            // The store has been deleted meanwhile.
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Loaded::Around(view)),
+            Err(error) => return Err(error.into()),
+        };
+        let mut is_of_root = stat.pzxid <= root.revision.0;
+        let reads: Vec<_> = keys.iter().map(|key| zk.get_data(self.value_path(key)).with_stat()).collect();
+        for (key, read) in keys.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
+            match read {
+                Ok((data, stat)) => {
+                    is_of_root &= stat.mzxid <= root.revision.0;
+                    view.entries.insert(key.clone(), Entry { data, revision: Revision(stat.mzxid) });
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => is_of_root = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(if is_of_root { Loaded::At(view) } else { Loaded::Around(view) })
+    }
+
+    pub(super) fn record(&self, data: &Bytes) -> Result<Record, Error> {
+        Record::parse(data).ok_or_else(|| Error::NotAStore { path: self.path().to_owned() })
+    }
+}
+
+impl Root {
+    fn is_newer_than(&self, other: &Self) -> bool {
+        if self.is_of_the_same_store(other) {
+            other.updates_since(self) < 0
+        } else {
+            self.czxid > other.czxid
+        }
+    }
+}
+
+/// All values, as they were read one after the other.
+enum Loaded {
+    /// At the revision of the root.
+    At(View),
+    /// Some at that, some at later ones.
+    Around(View),
+}

@@ -1,0 +1,202 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use zk_curator::op::fan_out;
+use zk_curator::path::ZPath;
+use zk_curator::watch::{Watch, Watched};
+use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
+
+use super::READS_AT_ONCE;
+use crate::contender::child;
+use crate::following::until_passed;
+
+/// What happens in a group.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupEvent {
+    /// A member has joined, or was there when we began to look.
+    Joined {
+        /// Who.
+        id: String,
+        /// What it says of itself.
+        data: Bytes,
+    },
+    /// A member says something else of itself.
+    Changed {
+        /// Who.
+        id: String,
+        /// What it says.
+        data: Bytes,
+    },
+    /// A member has left, or its session is over.
+    Left {
+        /// Who.
+        id: String,
+    },
+}
+
+/// Follows a [`Group`](super::Group). It costs no task: nothing is read unless [`next`](Self::next) is awaited.
+///
+/// # Cancel safety
+/// Dropping it removes its watches.
+#[must_use = "nothing is read unless it is asked for the next event"]
+pub struct GroupWatch {
+    zk: CuratorFramework,
+    path: String,
+    /// Fires when the list of ids is no longer true.
+    list: Option<Watch>,
+    ids: Vec<String>,
+    /// Those that were read.
+    seen: BTreeMap<String, Member>,
+    /// What has come of that and was not told yet.
+    pending: VecDeque<GroupEvent>,
+    /// The members by what was told.
+    members: BTreeMap<String, Bytes>,
+}
+
+struct Member {
+    czxid: i64,
+    mzxid: i64,
+    /// Fires when it is no longer true.
+    watch: Option<Watch>,
+}
+
+impl GroupWatch {
+    pub(super) fn new(zk: CuratorFramework, path: String) -> Self {
+        Self {
+            zk,
+            path,
+            list: None,
+            ids: Vec::new(),
+            seen: BTreeMap::new(),
+            pending: VecDeque::new(),
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// The members after the last event, and their data. While there is no connection it is what was last seen.
+    #[must_use]
+    pub const fn members(&self) -> &BTreeMap<String, Bytes> {
+        &self.members
+    }
+
+    /// Waits for the next event, for ever and across sessions.
+    ///
+    /// # Errors
+    /// What cannot pass by itself, such as `NoAuth`; `InvalidPath`; `Closed`.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub async fn next(&mut self) -> Result<GroupEvent, Error> {
+        let path = ZPath::for_operation("follow", self.path.as_str())?;
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                match &event {
+                    GroupEvent::Joined { id, data } | GroupEvent::Changed { id, data } => {
+                        self.members.insert(id.clone(), data.clone());
+                    }
+                    GroupEvent::Left { id } => drop(self.members.remove(id)),
+                }
+                return Ok(event);
+            }
+            match self.look(&path).await {
+                Ok(()) if self.pending.is_empty() => poll_fn(|cx| self.poll_changed(cx)).await,
+                Ok(()) => {}
+                Err(error) => until_passed(&self.zk, error).await?,
+            }
+        }
+    }
+
+    /// Reads what is not known.
+    async fn look(&mut self, path: &ZPath) -> Result<(), Error> {
+        while self.list.is_none() {
+            self.list(path).await?;
+        }
+        let is_known = |id: &&String| self.seen.get(*id).is_some_and(|member| member.watch.is_some());
+        let unknown: Vec<_> = self.ids.iter().filter(|id| !is_known(id)).cloned().collect();
+        let reads: Vec<_> = unknown.iter().map(|id| self.zk.get_data(child(path, id)).watched()).collect();
+        for (id, read) in unknown.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
+            match read {
+                Ok(read) => self.found(id, read),
+                // It has left since: the list is about to say so.
+                Err(error) if error.kind() == ErrorKind::NoNode => self.left(id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, path: &ZPath) -> Result<(), Error> {
+        match self.zk.children(path.as_str()).watched().await {
+            Ok(Watched { value: (ids, _), watch, .. }) => {
+                self.ids = ids;
+                self.list = Some(watch);
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                let group = self.zk.exists(path.as_str()).watched().await?;
+                if group.value.is_some() {
+                    return Ok(());
+                }
+                self.ids.clear();
+                self.list = Some(group.watch);
+            }
+            Err(error) => return Err(error),
+        }
+        let gone: Vec<_> = self.seen.keys().filter(|id| !self.ids.contains(id)).cloned().collect();
+        for id in gone {
+            self.left(&id);
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, id: &str, read: Watched<(Bytes, Stat)>) {
+        let Watched { value: (data, stat), watch, .. } = read;
+        let member = Member { czxid: stat.czxid, mzxid: stat.mzxid, watch: Some(watch) };
+        let id = id.to_owned();
+        match self.seen.insert(id.clone(), member) {
+            Some(before) if before.czxid == stat.czxid && before.mzxid == stat.mzxid => {}
+            Some(before) if before.czxid == stat.czxid => {
+                self.pending.push_back(GroupEvent::Changed { id, data });
+            }
+            before => {
+                if before.is_some() {
+                    self.pending.push_back(GroupEvent::Left { id: id.clone() });
+                }
+                self.pending.push_back(GroupEvent::Joined { id, data });
+            }
+        }
+    }
+
+    fn left(&mut self, id: &str) {
+        self.ids.retain(|other| other != id);
+        if self.seen.remove(id).is_some() {
+            self.pending.push_back(GroupEvent::Left { id: id.to_owned() });
+        }
+    }
+
+    /// Ready when something has to be read.
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut fired = |watch: &mut Option<Watch>| {
+            let fired = watch.as_mut().is_some_and(|watch| Pin::new(watch).poll(cx).is_ready());
+            if fired {
+                *watch = None;
+            }
+            fired
+        };
+        let mut changed = fired(&mut self.list);
+        for member in self.seen.values_mut() {
+            changed |= fired(&mut member.watch);
+        }
+        if changed { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl fmt::Debug for GroupWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupWatch").field("path", &self.path).field("ids", &self.ids).finish_non_exhaustive()
+    }
+}

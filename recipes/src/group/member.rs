@@ -1,0 +1,125 @@
+use bytes::Bytes;
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, Error};
+
+use super::Group;
+use crate::contender::child;
+use crate::node::{PersistentNode, PersistentNodeBuilder};
+
+/// A member of a group: wire-compatible with Apache Curator's class of that name. See the [module](super).
+///
+/// # Cancel safety
+/// Dropping it leaves the group in the background.
+#[derive(Debug)]
+#[must_use = "dropping it leaves the group in the background"]
+pub struct GroupMember {
+    group: Group,
+    id: String,
+    node: PersistentNode,
+}
+
+/// What member is to join: see [`GroupMember::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is done until it is started"]
+pub struct GroupMemberBuilder {
+    group: Group,
+    id: String,
+    node: PersistentNodeBuilder,
+}
+
+impl GroupMember {
+    /// A member with this id, of a group that is made if it is not there. Nothing is sent until it is
+    /// [started](GroupMemberBuilder::start).
+    pub fn builder(
+        zk: &CuratorFramework,
+        group: impl Into<String>,
+        id: impl Into<String>,
+    ) -> GroupMemberBuilder {
+        let (group, id) = (Group::new(zk, group), id.into());
+        let path = format!("{}/{id}", group.path().trim_end_matches('/'));
+        let node = PersistentNode::builder(zk, path, CreateMode::Ephemeral);
+        GroupMemberBuilder { group, id, node }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its group: to list and to follow.
+    #[must_use]
+    pub const fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Waits until it is a member.
+    ///
+    /// # Errors
+    /// Why it is none, if that is something else than the connection or another member with its id: for example `NoNode` when
+    /// the group [is not there](Group::join). It is tried again all the same. `Closed` when the framework is closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn joined(&self) -> Result<(), Error> {
+        self.node.created().await.map(|_| ())
+    }
+
+    /// Whether it is a member now, as far as it can know: its node is there, and there is a connection to a server.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.node.is_present() && self.group.zk.state().is_connected()
+    }
+
+    /// Says something else of itself, now and whenever it joins again, and waits until the server has it.
+    ///
+    /// # Errors
+    /// As [`joined`](Self::joined).
+    ///
+    /// # Cancel safety
+    /// Once polled, the data are written in the background all the same.
+    #[doc(alias = "setThisData")]
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.node.set_data(data).await
+    }
+
+    /// Leaves the group, and waits for the answer.
+    ///
+    /// # Errors
+    /// `ConnectionLoss` when it cannot be known whether it has left; the janitor goes on.
+    ///
+    /// # Cancel safety
+    /// It leaves all the same.
+    pub async fn leave(self) -> Result<(), Error> {
+        self.node.close().await
+    }
+}
+
+impl GroupMemberBuilder {
+    /// What it says of itself. Default: nothing. Curator's default is the address of the machine.
+    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
+        self.node = self.node.data(data);
+        self
+    }
+
+    /// Joins only a group that is there: see [`Group::join`].
+    pub fn without_parents(mut self) -> Self {
+        self.node = self.node.without_parents();
+        self
+    }
+
+    /// Begins to join, in a background task.
+    ///
+    /// # Errors
+    /// `InvalidPath` when the path is not valid, or the id is no name for a node.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn start(self) -> Result<GroupMember, Error> {
+        let Self { group, id, node } = self;
+        let parent = ZPath::for_operation("join", group.path())?;
+        // The name of a node, not a path below the group.
+        ZPath::for_operation("join", child(&parent, &id.replace('/', "\0")))?;
+        Ok(GroupMember { group, id, node: node.start() })
+    }
+}

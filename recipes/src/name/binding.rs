@@ -1,0 +1,160 @@
+use std::fmt;
+
+use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
+
+use super::Error;
+use crate::node::PersistentNode;
+use crate::value::ToData;
+
+/// How often a value is written again whose answer was lost.
+const ROUNDS: usize = 50;
+
+/// A name that is bound as long as a session: see [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
+///
+/// # Cancel safety
+/// Dropping it unbinds the name in the background.
+#[must_use = "dropping it unbinds the name in the background"]
+pub struct Binding {
+    zk: CuratorFramework,
+    name: String,
+    node: OwnedNode,
+}
+
+impl Binding {
+    pub(super) const fn new(zk: CuratorFramework, name: String, node: OwnedNode) -> Self {
+        Self { zk, name, node }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the name is bound by us, as far as we can know: the session is not over, and there is a connection to a
+    /// server.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.node.is_ours() && self.zk.state().is_connected()
+    }
+
+    /// Resolves when the name is not bound by us any more, as [`Ownership::lost`](zk_curator::Ownership::lost) does:
+    /// not while the connection is merely suspended. It does not come back: bind it anew.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) {
+        self.node.ownership().lost().await;
+    }
+
+    /// Binds the name to another value.
+    ///
+    /// # Errors
+    /// * [`Error::NotBound`] when it is not bound by us any more.
+    /// * [`Error::Unencodable`].
+    /// * [`Error::Framework`] as a transaction.
+    ///
+    /// # Cancel safety
+    /// Once polled, the name may be rebound.
+    pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
+        let path = self.node.path();
+        let data = value.to_data().map_err(|source| Error::Unencodable { path: path.to_owned(), source })?;
+        let mut round = 0;
+        loop {
+            let write = self.node.ownership().fenced().set_data(path, data.clone()).commit().await;
+            match write {
+                // Nobody else writes it: what is written again is the same.
+                Err(error) if error.may_have_applied() && round < ROUNDS => round += 1,
+                Err(error) if error.kind() == ErrorKind::OwnershipLost => {
+                    return Err(Error::NotBound { path: path.to_owned() });
+                }
+                written => return Ok(written.map(|_| ())?),
+            }
+        }
+    }
+
+    /// Unbinds the name, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]: `ConnectionLoss` when it cannot be known whether it is unbound; the janitor goes on.
+    ///
+    /// # Cancel safety
+    /// The name is unbound all the same.
+    pub async fn unbind(self) -> Result<(), Error> {
+        match self.node.delete().await {
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => Ok(()),
+            deleted => Ok(deleted?),
+        }
+    }
+}
+
+impl fmt::Debug for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Binding").field("name", &self.name).field("is_bound", &self.is_bound()).finish()
+    }
+}
+
+/// A name that is bound in every session: see [`NameService::keep_bound`](super::NameService::keep_bound).
+///
+/// # Cancel safety
+/// Dropping it unbinds the name in the background.
+#[derive(Debug)]
+#[must_use = "dropping it unbinds the name in the background"]
+pub struct KeptBinding {
+    zk: CuratorFramework,
+    name: String,
+    node: PersistentNode,
+}
+
+impl KeptBinding {
+    pub(super) const fn new(zk: CuratorFramework, name: String, node: PersistentNode) -> Self {
+        Self { zk, name, node }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until the name is bound by us.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]: why it is not, if that is something else than the connection or another binding; it is tried
+    /// again all the same. `Closed` when the framework is closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn bound(&self) -> Result<(), Error> {
+        Ok(self.node.created().await.map(|_| ())?)
+    }
+
+    /// Whether the name is bound by us now, as far as we can know.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.node.is_present() && self.zk.state().is_connected()
+    }
+
+    /// Binds the name to another value, now and whenever it is bound again, and waits until the server has it.
+    ///
+    /// # Errors
+    /// [`Error::Unencodable`]; else as [`bound`](Self::bound).
+    ///
+    /// # Cancel safety
+    /// Once polled, the name is rebound in the background all the same.
+    pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
+        let unencodable = |source| Error::Unencodable { path: self.name.clone(), source };
+        Ok(self.node.set_data(value.to_data().map_err(unencodable)?).await?)
+    }
+
+    /// Unbinds the name, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]: `ConnectionLoss` when it cannot be known whether it is unbound; the janitor goes on.
+    ///
+    /// # Cancel safety
+    /// The name is unbound all the same.
+    pub async fn unbind(self) -> Result<(), Error> {
+        Ok(self.node.close().await?)
+    }
+}

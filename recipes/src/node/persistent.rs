@@ -1,0 +1,279 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
+
+use super::keeper::{Hold, Keeper, Known, Spec};
+
+/// Keeps a node in existence: creates it, and creates it again when its session is over or somebody deletes it, with
+/// the same path and data. Apache Curator's class of that name.
+///
+/// # Layout
+/// ```text
+/// /services/orders                      container, made on first use
+///   └─ worker-7                         the node; `_c_<uuid>-worker-7` if protected, and with a number if sequential
+/// ```
+///
+/// # Protocol
+/// 1. Create the node. If an ephemeral one of another session is there, wait until it is gone. A lasting one is adopted,
+///    whoever has made it: its data are replaced.
+/// 2. Leave an `exists` watch on it. When it is deleted, or its session is lost, go to 1.
+/// 3. A sequential node is created with a number once. From then on it is created at the path that it had, so that the
+///    prefix of a protected one and the number stay as they are.
+///
+/// # Guarantees
+/// * While it is [present](Self::is_present) the node belongs to the present session (if it is ephemeral), and had the
+///   data that were [set](Self::set_data) last. What others write into it stays; it is their business.
+/// * It deletes no other node: not the parent, nor what others have created at its path meanwhile.
+///
+/// # Assumptions
+/// A background task does this. It runs on the [spawner](zk_curator::CuratorFrameworkBuilder::spawner) of the framework and
+/// ends with it. An unprotected sequential node may exist twice after a lost reply, until the session ends:
+/// protect it.
+///
+/// # Connection loss
+/// * SUSPENDED: nothing; the node is there as long as its session.
+/// * LOST: the node is not present; it is created when a server is reached in the next session.
+///
+/// # Cancel safety
+/// Dropping it deletes the node in the background. All futures may be dropped at any point.
+///
+/// # Errors
+/// What fails for another reason than the connection is tried again twice a second, for somebody may mend it, and is told
+/// by [`created`](Self::created).
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator::CreateMode;
+/// use zk_curator_recipes::node::PersistentNode;
+///
+/// let node = PersistentNode::builder(&zk, "/services/worker-7", CreateMode::Ephemeral).data("10.0.0.7").start();
+/// assert_eq!(node.created().await?, "/services/worker-7");
+/// node.set_data("10.0.0.8").await?;
+/// node.close().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[doc(alias = "PersistentEphemeralNode")]
+#[must_use = "dropping it deletes the node in the background"]
+pub struct PersistentNode {
+    zk: CuratorFramework,
+    deleted_at_end: bool,
+    known: Arc<Signal<Known>>,
+}
+
+/// What node is to be kept: see [`PersistentNode::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is done until it is started"]
+pub struct PersistentNodeBuilder {
+    zk: CuratorFramework,
+    spec: Spec,
+    data: Bytes,
+}
+
+impl PersistentNode {
+    /// A node of this kind. Nothing is sent until it is [started](PersistentNodeBuilder::start).
+    pub fn builder(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        mode: CreateMode,
+    ) -> PersistentNodeBuilder {
+        let path = path.into();
+        let spec = Spec { path, mode, ttl: None, protected: false, parents: true, deleted_at_end: true };
+        PersistentNodeBuilder { zk: zk.clone(), spec, data: Bytes::new() }
+    }
+
+    /// Waits until the node exists: its path. At once if it does.
+    ///
+    /// # Errors
+    /// Why it does not exist, if that is something else than the connection; it is tried again all the same. `Closed` when
+    /// the framework is closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    #[doc(alias = "waitForInitialCreate")]
+    pub async fn created(&self) -> Result<String, Error> {
+        let look = |known: &Known| match (&known.error, &known.path) {
+            _ if known.ended => Some(None),
+            (Some(error), _) => Some(Some(Err(error.clone()))),
+            (None, Some(path)) if is_present(known) => Some(Some(Ok(path.clone()))),
+            _ => None,
+        };
+        match self.known.find(look).await {
+            Some(result) => result,
+            None => Err(self.closed().await),
+        }
+    }
+
+    /// The path of the node, once it has existed.
+    #[doc(alias = "getActualPath")]
+    #[must_use]
+    pub fn path(&self) -> Option<String> {
+        self.known.look(|known| known.path.clone())
+    }
+
+    /// The data that were set last.
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        self.known.look(|known| known.data.clone())
+    }
+
+    /// Whether the node exists, as far as is known here.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        self.known.look(is_present)
+    }
+
+    /// Replaces the data, of the node now and of those that come after it, and waits until the server has them.
+    ///
+    /// # Errors
+    /// As [`created`](Self::created); the data are written when that is over.
+    ///
+    /// # Cancel safety
+    /// Once polled, the data are written in the background all the same.
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
+        let data = data.into();
+        let wanted = self.known.modify(|known| {
+            known.data = data;
+            known.wanted += 1;
+            known.wanted
+        });
+        let look = |known: &Known| match &known.error {
+            _ if known.ended => Some(None),
+            _ if known.written >= wanted => Some(Some(Ok(()))),
+            Some(error) => Some(Some(Err(error.clone()))),
+            None => None,
+        };
+        match self.known.find(look).await {
+            Some(result) => result,
+            None => Err(self.closed().await),
+        }
+    }
+
+    /// Tells the path whenever the node has come into existence, beginning with the present one. Of several creations since
+    /// it was looked at, it tells one. Ends when the framework is closed.
+    pub fn creations(&self) -> impl Stream<Item = String> + Send + use<> {
+        stream::unfold((Arc::clone(&self.known), 0), async |(known, seen)| {
+            let look = |known: &Known| match &known.path {
+                Some(path) if known.creations > seen => Some(Some((path.clone(), known.creations))),
+                _ if known.ended => Some(None),
+                _ => None,
+            };
+            let (path, seen) = known.find(look).await?;
+            Some((path, (known, seen)))
+        })
+    }
+
+    /// Stops keeping the node, deletes it, and waits for the answer.
+    ///
+    /// # Errors
+    /// `ConnectionLoss` or `SessionExpired` when it cannot be known whether it is gone; the janitor goes on.
+    ///
+    /// # Cancel safety
+    /// The node is deleted all the same.
+    pub async fn close(self) -> Result<(), Error> {
+        let (hold, path) = self.end();
+        let deleted = match hold {
+            Some(Hold::Owned(node)) => node.delete().await,
+            Some(Hold::Lasting) if self.deleted_at_end => self.zk.delete(path).guaranteed().quietly().await,
+            _ => Ok(()),
+        };
+        match deleted {
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    /// Ends the task; what exists, and where.
+    fn end(&self) -> (Option<Hold>, String) {
+        self.known.modify(|known| {
+            known.ended = true;
+            (known.hold.take(), known.path.clone().unwrap_or_default())
+        })
+    }
+
+    /// What an operation fails with after the end.
+    async fn closed(&self) -> Error {
+        match self.zk.exists("/").await {
+            Err(error) => error,
+            Ok(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for PersistentNode {
+    fn drop(&mut self) {
+        let (hold, path) = self.end();
+        if matches!(hold, Some(Hold::Lasting)) && self.deleted_at_end {
+            // Polled once, it is queued; dropped, it is left to the janitor.
+            let delete = pin!(self.zk.delete(path).guaranteed().quietly().into_future());
+            drop(delete.poll(&mut Context::from_waker(Waker::noop())));
+        }
+    }
+}
+
+fn is_present(known: &Known) -> bool {
+    known.hold.as_ref().is_some_and(Hold::is_alive)
+}
+
+impl PersistentNodeBuilder {
+    /// The data. Default: none.
+    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Puts `_c_<uuid>-` in front of the name, as Curator does: a sequential node is then found after a lost reply.
+    /// Default: it does not.
+    pub const fn protected(mut self) -> Self {
+        self.spec.protected = true;
+        self
+    }
+
+    /// The time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.spec.ttl = Some(ttl);
+        self
+    }
+
+    /// Leaves missing parents missing, instead of creating them as containers: then a tree that somebody deletes is not
+    /// brought back by those who are in it (CURATOR-590, CURATOR-643).
+    pub const fn without_parents(mut self) -> Self {
+        self.spec.parents = false;
+        self
+    }
+
+    /// Leaves the node when it is not kept any more.
+    pub(super) const fn left_at_end(mut self) -> Self {
+        self.spec.deleted_at_end = false;
+        self
+    }
+
+    /// Begins to keep the node, in a background task.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn start(self) -> PersistentNode {
+        let Self { zk, spec, data } = self;
+        let known = Arc::new(Signal::new(Known { data, wanted: 1, ..Known::default() }));
+        let deleted_at_end = spec.deleted_at_end;
+        zk.spawn(Keeper { zk: zk.clone(), spec, known: Arc::clone(&known) }.run());
+        PersistentNode { zk, deleted_at_end, known }
+    }
+}
+
+impl fmt::Debug for PersistentNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PersistentNode").field("known", &self.known).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use tracing::debug;
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
+
+use super::{PersistentNode, PersistentNodeBuilder};
+use crate::contender::child;
+
+/// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
+/// Curator's class of that name.
+///
+/// # Layout
+/// ```text
+/// /services/worker-7                    with a time to live: the node
+///   └─ touch                            with the same time to live, no data: written twice in that time
+/// ```
+///
+/// # Protocol
+/// 1. Keep the node, as [`PersistentNode`] does.
+/// 2. Write the child `touch`, and create it if it is not there, again and again. Watches on the data of the node do not
+///    fire for that.
+/// 3. When nobody does that any more, the server removes the child after its time to live, and then the node.
+///
+/// # Guarantees
+/// If the process ends between 1 and 2, the node is removed all the same, since it has a time to live itself
+/// (GH-1258). Of Curator before 5.9 the node is a container, and stays for ever then.
+///
+/// # Assumptions
+/// The servers are started with `zookeeper.extendedTypesEnabled=true`; else [`created`](Self::created) fails with
+/// `Unimplemented`. They look for nodes to remove once a minute, by default.
+///
+/// # Connection loss
+/// The node stays while it can be touched at least once in its time to live.
+///
+/// # Cancel safety
+/// Dropping it ends the touching; the node stays for its time to live. All futures may be dropped at any point.
+///
+/// # Errors
+/// As [`PersistentNode`].
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use std::time::Duration;
+/// use zk_curator_recipes::node::PersistentTtlNode;
+///
+/// let ttl = Duration::from_secs(600);
+/// let node = PersistentTtlNode::builder(&zk, "/services/worker-7", ttl).data("10.0.0.7").start()?;
+/// node.created().await?;
+/// drop(node); // it stays for ten minutes
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it ends the touching of the node"]
+pub struct PersistentTtlNode {
+    node: PersistentNode,
+    /// Whether it has ended.
+    ended: Arc<Signal<bool>>,
+}
+
+/// What node is to be kept: see [`PersistentTtlNode::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is done until it is started"]
+pub struct PersistentTtlNodeBuilder {
+    zk: CuratorFramework,
+    path: String,
+    node: PersistentNodeBuilder,
+    ttl: Duration,
+    touch: String,
+    factor: u32,
+}
+
+impl PersistentTtlNode {
+    /// A node with this time to live, from 1 ms to 2^40 - 1 ms. Nothing is sent until it is
+    /// [started](PersistentTtlNodeBuilder::start).
+    pub fn builder(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        ttl: Duration,
+    ) -> PersistentTtlNodeBuilder {
+        let path = path.into();
+        let node =
+            PersistentNode::builder(zk, path.as_str(), CreateMode::PersistentWithTtl).ttl(ttl).left_at_end();
+        PersistentTtlNodeBuilder { zk: zk.clone(), path, node, ttl, touch: "touch".to_owned(), factor: 2 }
+    }
+
+    /// Waits until the node exists: its path.
+    ///
+    /// # Errors
+    /// As [`PersistentNode::created`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn created(&self) -> Result<String, Error> {
+        self.node.created().await
+    }
+
+    /// The data that were set last.
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        self.node.data()
+    }
+
+    /// Replaces the data, and waits until the server has them.
+    ///
+    /// # Errors
+    /// As [`PersistentNode::set_data`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the data are written in the background all the same.
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.node.set_data(data).await
+    }
+}
+
+impl Drop for PersistentTtlNode {
+    fn drop(&mut self) {
+        self.ended.set(true);
+    }
+}
+
+impl PersistentTtlNodeBuilder {
+    /// The data. Default: none.
+    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
+        self.node = self.node.data(data);
+        self
+    }
+
+    /// The name of the child that is touched. Default: `touch`, as of Curator.
+    pub fn touch_name(mut self, name: impl Into<String>) -> Self {
+        self.touch = name.into();
+        self
+    }
+
+    /// How often the child is touched within the time to live, from 1. Default: 2, as of Curator.
+    pub const fn touches(mut self, factor: u32) -> Self {
+        self.factor = if factor == 0 { 1 } else { factor };
+        self
+    }
+
+    /// Leaves missing parents missing: see [`PersistentNodeBuilder::without_parents`].
+    pub fn without_parents(mut self) -> Self {
+        self.node = self.node.without_parents();
+        self
+    }
+
+    /// Begins to keep the node, in background tasks.
+    ///
+    /// # Errors
+    /// `InvalidPath` when the path of the node, or that of its child, is not valid.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn start(self) -> Result<PersistentTtlNode, Error> {
+        let Self { zk, path, node, ttl, touch, factor } = self;
+        let path = ZPath::for_operation("start", path)?;
+        let touch = ZPath::for_operation("start", child(&path, &touch))?;
+        let node = node.start();
+        let ended = Arc::new(Signal::new(false));
+        let toucher = Toucher { zk: zk.clone(), path: touch.into(), ttl, pause: ttl / factor };
+        let end = Arc::clone(&ended);
+        zk.spawn(async move {
+            tokio::select! {
+                biased;
+                () = end.until(|ended| *ended) => {}
+                () = toucher.run() => {}
+            }
+        });
+        Ok(PersistentTtlNode { node, ended })
+    }
+}
+
+/// Touches the child.
+struct Toucher {
+    zk: CuratorFramework,
+    path: String,
+    ttl: Duration,
+    pause: Duration,
+}
+
+impl Toucher {
+    /// Ends when the framework is closed.
+    async fn run(self) {
+        let mut states = self.zk.states();
+        while states.until(|status| status.state.is_connected()).await.is_some() {
+            let pause = match self.touch().await {
+                Ok(()) => self.pause,
+                Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) => {
+                    debug!(path = self.path, %error, "not touched");
+                    // Soon enough to try again before it is too late; the node may not be there yet.
+                    self.pause / 8
+                }
+            };
+            sleep(pause.max(Duration::from_millis(1))).await;
+        }
+    }
+
+    async fn touch(&self) -> Result<(), Error> {
+        match self.zk.set_data(self.path.as_str(), Bytes::new()).idempotent().await {
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                let create = self.zk.create(self.path.as_str()).mode(CreateMode::PersistentWithTtl);
+                create.ttl(self.ttl).data(Bytes::new()).idempotent().or_set_data().await.map(|_| ())
+            }
+            touched => touched.map(|_| ()),
+        }
+    }
+}

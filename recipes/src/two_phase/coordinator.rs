@@ -1,0 +1,317 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::select_all;
+use tokio::time::Instant;
+use zk_curator::op::CreateOp;
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
+
+use super::machine;
+use super::record::{Record, whole_millis};
+use super::settle::{Transaction, parse};
+use super::{DONE, Error, Form, Outcome};
+use crate::removal;
+
+/// Whoever has begun a transaction, or takes over from a coordinator that is gone. Any number of them may be at it: they
+/// can only finish what the nodes of the transaction say.
+///
+/// # Cancel safety
+/// Dropping it changes nothing: sites end the transaction at its deadline, and a new coordinator can
+/// [resume](Self::resume) it.
+pub struct Coordinator {
+    transaction: Transaction,
+    due: Instant,
+    outcome: Option<Outcome>,
+}
+
+/// Begins a transaction: see [`Coordinator::begin`].
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct Begin {
+    zk: CuratorFramework,
+    path: String,
+    record: Record,
+}
+
+impl Coordinator {
+    /// Begins a transaction of these sites: creates its nodes, all of them at once. Missing parents are created as
+    /// containers.
+    ///
+    /// **Awaiting returns** the `Coordinator`. Errors:
+    /// * [`Error::Exists`] when there is a node at the path.
+    /// * [`Error::NoSites`], [`Error::Duplicate`], [`Error::InvalidSite`].
+    /// * [`Error::Framework`] as a create; then the transaction may have begun, or `TooLarge` when the payload is.
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may have begun, with all its nodes.
+    pub fn begin(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        sites: impl IntoIterator<Item = impl Into<String>>,
+        payload: impl Into<Bytes>,
+    ) -> Begin {
+        let sites = sites.into_iter().map(Into::into).collect();
+        let deadline = Begin::DEADLINE;
+        let record = Record { form: Form::default(), deadline, sites, payload: payload.into() };
+        Begin { zk: zk.clone(), path: path.into(), record }
+    }
+
+    /// Takes over a transaction that somebody has begun, whatever has happened to it. The deadline is counted from now.
+    ///
+    /// # Errors
+    /// * [`Error::Gone`] when there is no transaction, [`Error::NotATransaction`].
+    /// * [`Error::Framework`] as a read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn resume(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
+        let (transaction, outcome) = Transaction::read("resume", zk, &path.into()).await?;
+        let due = transaction.record.due();
+        Ok(Self { transaction, due, outcome })
+    }
+
+    /// The path of the transaction.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.transaction.path.as_str()
+    }
+
+    /// The sites.
+    #[must_use]
+    pub fn sites(&self) -> &[String] {
+        &self.transaction.record.sites
+    }
+
+    /// What the transaction is about.
+    #[must_use]
+    pub const fn payload(&self) -> &Bytes {
+        &self.transaction.record.payload
+    }
+
+    /// Waits for the votes and decides: to commit when all sites have voted to, to abort at the first vote to abort, when
+    /// the node of a site that has voted is gone ([`Form::Ephemeral`]), and at the deadline.
+    ///
+    /// # Errors
+    /// * [`Error::Gone`] when the transaction has been removed.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; call it again.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; a decision that is being written may be written.
+    pub async fn outcome(&mut self) -> Result<Outcome, Error> {
+        self.settle(self.due).await
+    }
+
+    /// Aborts if that is still possible, without waiting for votes: what was decided. It is
+    /// [`Committed`](Outcome::Committed) when all sites have voted to commit.
+    ///
+    /// # Errors
+    /// As [`outcome`](Self::outcome).
+    ///
+    /// # Cancel safety
+    /// Once polled, the transaction may be aborted.
+    pub async fn abort(&mut self) -> Result<Outcome, Error> {
+        self.settle(Instant::now()).await
+    }
+
+    async fn settle(&mut self, due: Instant) -> Result<Outcome, Error> {
+        if let Some(outcome) = self.outcome {
+            return Ok(outcome);
+        }
+        let outcome = self.transaction.settle(true, due).await?;
+        if self.transaction.record.form == Form::Symmetric && outcome == Outcome::Committed {
+            // The votes say it already; the node says it for those who look later. If it is not written now, the first
+            // site writes it that is done.
+            self.transaction.write(&[machine::record(outcome)]).await?;
+        }
+        self.outcome = Some(outcome);
+        Ok(outcome)
+    }
+
+    /// Waits until all sites have [acknowledged](super::Participant::acknowledge) the decision, however long it takes, and
+    /// removes the transaction.
+    ///
+    /// # Errors
+    /// * [`Error::Undecided`] before the decision.
+    /// * [`Error::Framework`] as a read or a delete; then it may be removed.
+    ///
+    /// # Cancel safety
+    /// Nothing is removed, or everything.
+    pub async fn clean_up(&mut self) -> Result<(), Error> {
+        self.decided().await?;
+        loop {
+            let mut watches = Vec::new();
+            for site in 0..self.sites().len() {
+                watches.extend(self.watch_until_done(site).await?);
+            }
+            if watches.is_empty() {
+                return remove(&self.transaction).await;
+            }
+            // Whatever has happened: look again.
+            drop(select_all(watches).await);
+        }
+    }
+
+    /// Removes the transaction without waiting for the sites. One that comes later learns nothing
+    /// ([`Error::Gone`]): for transactions whose sites will not come back.
+    ///
+    /// # Errors
+    /// As [`clean_up`](Self::clean_up).
+    ///
+    /// # Cancel safety
+    /// Nothing is removed, or everything.
+    pub async fn discard(&mut self) -> Result<(), Error> {
+        self.decided().await?;
+        match self.transaction.decision_now().await {
+            Ok(Some(_)) => {}
+            // The votes alone are the decision.
+            Ok(None) => drop(self.transaction.write(&[machine::record(Outcome::Committed)]).await?),
+            Err(Error::Gone { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        remove(&self.transaction).await
+    }
+
+    async fn decided(&mut self) -> Result<(), Error> {
+        if self.outcome.is_none() {
+            self.outcome = self.transaction.decision_now().await?;
+        }
+        match self.outcome {
+            Some(_) => Ok(()),
+            None => Err(Error::Undecided { path: self.path().to_owned() }),
+        }
+    }
+
+    /// `None` when the site has acknowledged, else a watch for when it does.
+    async fn watch_until_done(&self, site: usize) -> Result<Option<Watch>, Error> {
+        let (zk, node) = (&self.transaction.zk, self.transaction.site(site));
+        loop {
+            match zk.get_data(node.as_str()).watched().await {
+                Ok(watched) if watched.value.0 == DONE => return Ok(None),
+                Ok(watched) => return Ok(Some(watched.watch)),
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error.into()),
+            }
+            if zk.exists(self.path()).await?.is_none() {
+                return Ok(None);
+            }
+            let watched = zk.exists(node.as_str()).watched().await?;
+            if watched.value.is_none() {
+                return Ok(Some(watched.watch));
+            }
+        }
+    }
+}
+
+/// Removes a transaction that is decided; not one that has begun at its path since.
+async fn remove(transaction: &Transaction) -> Result<(), Error> {
+    Ok(removal::remove(&transaction.zk, &transaction.path, Some(machine::DECIDED)).await?)
+}
+
+impl Begin {
+    /// Unless it is set.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Who watches what. Default: [`Form::Coordinated`].
+    pub const fn form(mut self, form: Form) -> Self {
+        self.record.form = form;
+        self
+    }
+
+    /// How long votes are waited for, in whole milliseconds. Everybody counts it for itself, from when it has learnt of
+    /// the transaction, so clocks need not agree. Default: 60 s.
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.record.deadline = deadline;
+        self
+    }
+
+    async fn run(self) -> Result<Coordinator, Error> {
+        const OP: &str = "begin";
+        let Self { zk, path, mut record } = self;
+        let path = ZPath::for_operation(OP, path)?;
+        check_sites(&path, &record.sites)?;
+        record.deadline = whole_millis(record.deadline);
+        let due = record.due();
+        let data = record.encode(None);
+        let transaction = Transaction::new(&zk, path, record);
+        let path = transaction.path.as_str();
+        let mut unknown = false;
+        for round in Transaction::rounds() {
+            let mut creates = zk.transaction().with(CreateOp::new(path).data(data.clone()));
+            if transaction.record.form != Form::Ephemeral {
+                for site in 0..transaction.record.sites.len() {
+                    creates = creates.with(CreateOp::new(transaction.site(site)).data(Bytes::new()));
+                }
+            }
+            let Err(error) = creates.commit().await else { break };
+            let code = match error.kind() {
+                ErrorKind::TransactionFailed { code, .. } => Some(code),
+                _ => None,
+            };
+            unknown |= error.may_have_applied();
+            match code {
+                Some(ErrorCode::NoNode) if round < *Transaction::rounds().end() => {
+                    if let Some(parent) = transaction.path.parent() {
+                        zk.create_containers(parent.as_str()).await?;
+                    }
+                }
+                Some(ErrorCode::NodeExists) if !unknown => {
+                    return Err(Error::Exists { path: path.to_owned() });
+                }
+                Some(ErrorCode::NodeExists) => {
+                    // Ours, unless somebody else's is there.
+                    let (found, _) = parse(&transaction.path, &zk.get_data(path).await?)?;
+                    if found != transaction.record {
+                        return Err(Error::Exists { path: path.to_owned() });
+                    }
+                    break;
+                }
+                None if error.may_have_applied() && round < *Transaction::rounds().end() => {
+                    // Not before a server can be reached again.
+                    zk.sync(path).await.map_err(|_| error)?;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+        Ok(Coordinator { transaction, due, outcome: None })
+    }
+}
+
+fn check_sites(path: &ZPath, sites: &[String]) -> Result<(), Error> {
+    if sites.is_empty() {
+        return Err(Error::NoSites);
+    }
+    let mut names = BTreeSet::new();
+    for site in sites {
+        if site.contains('/') || path.join(site).is_err() {
+            return Err(Error::InvalidSite { site: site.clone() });
+        }
+        if !names.insert(site) {
+            return Err(Error::Duplicate { site: site.clone() });
+        }
+    }
+    Ok(())
+}
+
+impl IntoFuture for Begin {
+    type Output = Result<Coordinator, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("path", &self.path())
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! The decision as pure functions: what a party does by what it has read, and what its writes are made of. The parties
+//! do nothing else to the nodes of a transaction, and `model.rs` tries all of it in every order.
+
+use super::{Form, Outcome, Vote};
+
+/// The version of the transaction node until the decision is written.
+const UNDECIDED: i32 = 0;
+/// The version of the transaction node from then on.
+pub(super) const DECIDED: i32 = UNDECIDED + 1;
+/// The version of the node of a site before the vote, if the coordinator has made it.
+const NOT_CAST: i32 = 0;
+
+/// A node of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Transaction,
+    /// Of the site with this index.
+    Site(usize),
+}
+
+/// What is written into a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Outcome(Outcome),
+    Vote(Vote),
+    Done,
+}
+
+/// One operation of a transaction of ZooKeeper. `None` is any version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Check { place: Place, version: Option<i32> },
+    Write { place: Place, content: Content, version: Option<i32> },
+    Create { place: Place, content: Content, ephemeral: bool },
+    Delete { place: Place },
+}
+
+/// Which votes a party has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Votes {
+    /// It has not looked.
+    Unseen,
+    /// That of this site is missing.
+    Missing(usize),
+    All,
+}
+
+/// What a party does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is decided.
+    Decided(Outcome),
+    /// Write the decision; if that is refused, look again.
+    Decide(Outcome),
+    /// Wait for a change.
+    Wait,
+}
+
+/// What a party does that has first seen the votes and *then* read the decision. It is `pressed` when it is to wait no
+/// longer for votes that are missing.
+///
+/// A vote to abort writes the decision along with itself. So when all votes are there and the decision, read later, is
+/// not, all of them are to commit: no vote needs to be read.
+pub(super) const fn next(form: Form, decision: Option<Outcome>, votes: Votes, pressed: bool) -> Next {
+    match (decision, votes) {
+        (Some(outcome), _) => Next::Decided(outcome),
+        (None, Votes::All) => match form {
+            // The votes themselves are the decision.
+            Form::Symmetric => Next::Decided(Outcome::Committed),
+            Form::Coordinated | Form::Ephemeral => Next::Decide(Outcome::Committed),
+        },
+        (None, Votes::Missing(_)) if pressed => Next::Decide(Outcome::Aborted),
+        (None, Votes::Missing(_) | Votes::Unseen) => Next::Wait,
+    }
+}
+
+/// Casts a vote: once, and only while nothing is decided.
+pub(super) fn vote(form: Form, site: usize, vote: Vote) -> Vec<Change> {
+    let (place, content) = (Place::Site(site), Content::Vote(vote));
+    let cast = match form {
+        Form::Symmetric | Form::Coordinated => Change::Write { place, content, version: Some(NOT_CAST) },
+        Form::Ephemeral => Change::Create { place, content, ephemeral: true },
+    };
+    vec![admit(vote), cast]
+}
+
+/// Casts the vote of a site anew that has been cast by an earlier session of it, which has not ended yet. There is no
+/// moment without the vote.
+pub(super) fn renew(site: usize, vote: Vote) -> Vec<Change> {
+    let (place, content) = (Place::Site(site), Content::Vote(vote));
+    vec![admit(vote), Change::Delete { place }, Change::Create { place, content, ephemeral: true }]
+}
+
+/// One vote to abort is enough, so it is the decision, too.
+const fn admit(vote: Vote) -> Change {
+    let (place, version) = (Place::Transaction, Some(UNDECIDED));
+    match vote {
+        Vote::Commit => Change::Check { place, version },
+        Vote::Abort => Change::Write { place, content: Content::Outcome(Outcome::Aborted), version },
+    }
+}
+
+/// Writes the decision that [`next`] has asked for.
+pub(super) fn decide(form: Form, sites: usize, outcome: Outcome, votes: Votes) -> Vec<Change> {
+    let mut changes = Vec::new();
+    match (form, outcome, votes) {
+        // Others may have seen all votes, and go by them: not if this one is missing.
+        (Form::Symmetric, Outcome::Aborted, Votes::Missing(site)) => {
+            changes.push(Change::Check { place: Place::Site(site), version: Some(NOT_CAST) });
+        }
+        // Whoever is gone has not committed.
+        (Form::Ephemeral, Outcome::Committed, _) => {
+            changes.extend((0..sites).map(|site| Change::Check { place: Place::Site(site), version: None }));
+        }
+        _ => {}
+    }
+    changes.push(record(outcome));
+    changes
+}
+
+/// Writes the decision, whatever else there is.
+pub(super) const fn record(outcome: Outcome) -> Change {
+    let (place, version) = (Place::Transaction, Some(UNDECIDED));
+    Change::Write { place, content: Content::Outcome(outcome), version }
+}
+
+/// Says that a site is done with a decision, which is `recorded` in the transaction node, or is along with it. Whether
+/// the site's vote is `there` matters only if it is ephemeral: it gives way to a node that lasts.
+pub(super) fn acknowledge(
+    form: Form,
+    site: usize,
+    outcome: Outcome,
+    recorded: bool,
+    there: bool,
+) -> Vec<Change> {
+    let (place, content) = (Place::Site(site), Content::Done);
+    let mut changes = Vec::new();
+    if !recorded {
+        changes.push(record(outcome));
+    }
+    match form {
+        Form::Symmetric | Form::Coordinated => {
+            changes.push(Change::Write { place, content, version: None });
+        }
+        Form::Ephemeral => {
+            if there {
+                changes.push(Change::Delete { place });
+            }
+            changes.push(Change::Create { place, content, ephemeral: false });
+        }
+    }
+    changes
+}

@@ -1,0 +1,250 @@
+//! Two-phase commit: several sites do something together, or none of them does.
+//!
+//! # Layout
+//! ```text
+//! /transactions                     container, made on first use
+//!   └─ order-17                     persistent: the transaction; version 0 until it is decided, then 1
+//!        ├─ orders                  the site "orders": empty at version 0, then its vote `commit` or `abort`, then `done`
+//!        └─ stock                   the same of "stock"
+//! ```
+//! The data of the transaction node are lines of text, an empty line, and the payload as it was given:
+//! ```text
+//! two-phase commit 1
+//! state preparing                   or `committed`, `aborted`
+//! form coordinated                  or `symmetric`, `ephemeral`
+//! deadline_ms 60000
+//! site orders                       one line for each, in the order of the coordinator
+//! site stock
+//! ```
+//! In the forms `symmetric` and `coordinated` the coordinator creates the nodes of the sites, persistent; in `ephemeral`
+//! each site creates its own with its vote, ephemeral, until it is done: then a persistent one takes its place.
+//!
+//! # Protocol
+//! [ZooKeeper's recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit), in the three
+//! forms it describes ([`Form`]):
+//! 1. The coordinator creates the node of the transaction and, but for `ephemeral`, those of the sites: all in one
+//!    transaction of ZooKeeper.
+//! 2. A site casts its vote to commit in one that checks version 0 of the transaction node and of its own. So it votes
+//!    once, and not after the decision.
+//! 3. A site casts its vote to abort in one that writes the decision, `aborted`, too: one such vote is enough.
+//! 4. When all votes are there, and nothing was decided by the time the last was seen, all of them are to commit.
+//!    `coordinated`: the coordinator writes `committed` at version 0. `ephemeral`: the same, in a transaction that also
+//!    checks that the node of every site is still there. `symmetric`: every site that has seen it knows; nothing needs
+//!    to be written. The coordinator does, for those who look later.
+//! 5. Whoever finds the deadline passed and a vote missing writes `aborted` at version 0; `symmetric`: together with a
+//!    check that the missing vote is still missing. So does the coordinator when an ephemeral vote is gone.
+//! 6. Sites that have carried out the decision write `done`. When all are, the coordinator, or [`sweep`], removes all
+//!    nodes in one transaction.
+//!
+//! The messages of a commit, counted at a server from the begin until all sites know, when all have joined before the first
+//! vote and vote one after another; requests and notifications:
+//!
+//! | sites | `symmetric` | `coordinated` | `ephemeral` |
+//! |---|---|---|---|
+//! | 3 | 33 and 12 | 15 and 7 | 17 and 7 |
+//! | 10 | 166 and 110 | 43 and 21 | 45 and 21 |
+//! | 50 | 2763 and 2600 | 203 and 101 | 205 and 101 |
+//!
+//! Of n sites that is `(n + 1)²` reads and about as many notifications, and `4n + 3` and `4n + 5` requests and `2n + 1`
+//! notifications.
+//!
+//! # Guarantees
+//! * Atomic: all sites that learn the outcome learn the same one, for ever.
+//! * Valid: it is [`Committed`](Outcome::Committed) only if every site has voted to commit; it is if all have, and in
+//!   time.
+//! * It ends: at the deadline at the latest, if any party that waits for it is alive. A coordinator that crashed can be
+//!   replaced by any number of new ones ([`Coordinator::resume`]), which can only finish what the nodes say.
+//!
+//! The rules are pure functions; a test tries every order of every step of three sites, with stale reads, crashes, lost
+//! requests and lost replies everywhere.
+//!
+//! # Assumptions
+//! * A site is one process at a time, and can keep its promise to commit across a crash: it writes what it needs to disk
+//!   before it votes.
+//! * Nobody else writes to the nodes. Deadlines are counted by each party for itself; clocks need not agree.
+//! * All nodes are written in one request at the beginning, and removed in one at the end, so payload and names of the
+//!   sites have to fit into one, which is 1 MiB on servers that are not configured otherwise.
+//!
+//! # Connection loss
+//! * SUSPENDED: those that wait go on waiting. Writes whose answer is lost are resolved by reading.
+//! * LOST: the same, but for the votes of the form `ephemeral`: the transaction is aborted unless it was decided before.
+//!
+//! # Cancel safety
+//! Every future may be dropped at any point. Nothing is left behind but what stands on purpose: the transaction, and the
+//! votes that were cast.
+//!
+//! # Errors
+//! [`Error`].
+//!
+//! # Example
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use zk_curator_recipes::two_phase::{Coordinator, Outcome, Participant, Vote};
+//!
+//! let path = "/transactions/order-17";
+//! let mut coordinator = Coordinator::begin(&zk, path, ["orders", "stock"], "3 of article 7").await?;
+//!
+//! // Elsewhere:
+//! let mut orders = Participant::join(&zk, path, "orders").await?;
+//! let mut stock = Participant::join(&zk, path, "stock").await?;
+//! assert_eq!(orders.payload(), "3 of article 7");
+//! orders.vote(Vote::Commit).await?;
+//! stock.vote(Vote::Commit).await?;
+//!
+//! assert_eq!(coordinator.outcome().await?, Outcome::Committed);
+//! for mut site in [orders, stock] {
+//!     assert_eq!(site.outcome().await?, Outcome::Committed);
+//!     // … carry it out, then:
+//!     site.acknowledge().await?;
+//! }
+//! coordinator.clean_up().await?;
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+mod coordinator;
+mod inspect;
+mod machine;
+#[cfg(test)]
+mod model;
+mod participant;
+mod record;
+mod settle;
+
+pub use coordinator::{Begin, Coordinator};
+pub use inspect::{Inspection, SiteState, inspect, sweep};
+pub use participant::Participant;
+
+/// The data of the node of a site that has acknowledged the decision.
+const DONE: &[u8] = b"done";
+
+/// Who watches what: the three forms of ZooKeeper's recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::exhaustive_enums, reason = "the recipe has three")]
+pub enum Form {
+    /// Every site watches the votes of all: nobody waits for a coordinator, and the number of messages grows with the
+    /// square of the number of sites.
+    Symmetric,
+    /// The coordinator watches the votes and writes the decision; sites watch only that.
+    #[default]
+    Coordinated,
+    /// As [`Coordinated`](Self::Coordinated), but the votes are ephemeral nodes of the sites: the death of one that has
+    /// voted, before the decision, is seen as an abort.
+    Ephemeral,
+}
+
+impl Form {
+    const ALL: [Self; 3] = [Self::Symmetric, Self::Coordinated, Self::Ephemeral];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Symmetric => "symmetric",
+            Self::Coordinated => "coordinated",
+            Self::Ephemeral => "ephemeral",
+        }
+    }
+}
+
+/// What a site votes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "there is nothing in between")]
+pub enum Vote {
+    /// It promises to do its part.
+    Commit,
+    /// It cannot, or will not.
+    Abort,
+}
+
+impl Vote {
+    const fn text(self) -> &'static [u8] {
+        match self {
+            Self::Commit => b"commit",
+            Self::Abort => b"abort",
+        }
+    }
+
+    fn parse(data: &[u8]) -> Option<Self> {
+        [Self::Commit, Self::Abort].into_iter().find(|vote| vote.text() == data)
+    }
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "there is nothing in between")]
+pub enum Outcome {
+    /// All sites do their parts.
+    Committed,
+    /// None does.
+    Aborted,
+}
+
+/// Why a party could not go on.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// There is a node at the path of a transaction that was to begin.
+    #[error("there is a node at {path} already")]
+    Exists {
+        /// The path.
+        path: String,
+    },
+    /// There is no transaction: not yet, or not any more.
+    #[error("there is no transaction at {path}")]
+    Gone {
+        /// The path.
+        path: String,
+    },
+    /// The data of the node are not those of a transaction.
+    #[error("the node {path} is no transaction")]
+    NotATransaction {
+        /// The path.
+        path: String,
+    },
+    /// The transaction does not know this site.
+    #[error("{site:?} is no site of the transaction {path}")]
+    NotASite {
+        /// The path of the transaction.
+        path: String,
+        /// The site.
+        site: String,
+    },
+    /// It was decided before the vote.
+    #[error("the vote comes too late: {outcome:?} already")]
+    Late {
+        /// What was decided.
+        outcome: Outcome,
+    },
+    /// The site has voted otherwise.
+    #[error("the site has voted before: {vote:?}")]
+    AlreadyCast {
+        /// Its vote.
+        vote: Vote,
+    },
+    /// Nothing is decided yet.
+    #[error("the transaction {path} is not decided")]
+    Undecided {
+        /// The path of the transaction.
+        path: String,
+    },
+    /// A transaction was to begin without sites.
+    #[error("no site is given")]
+    NoSites,
+    /// A site is given twice.
+    #[error("the site {site:?} is given twice")]
+    Duplicate {
+        /// Its name.
+        site: String,
+    },
+    /// The name of a site cannot be that of a node.
+    #[error("{site:?} is no name for a site")]
+    InvalidSite {
+        /// The name.
+        site: String,
+    },
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(#[from] zk_curator::Error),
+}

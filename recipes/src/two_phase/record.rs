@@ -1,0 +1,128 @@
+//! What the data of the transaction node are.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::time::Instant;
+
+use super::{Form, Outcome};
+
+/// Nobody waits longer; what others write is not to overflow a clock.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+const MAGIC: &str = "two-phase commit 1";
+
+/// A transaction as the coordinator has begun it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) form: Form,
+    pub(super) deadline: Duration,
+    pub(super) sites: Vec<String>,
+    pub(super) payload: Bytes,
+}
+
+/// What can be written.
+pub(super) fn whole_millis(deadline: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Record {
+    /// The deadline, counted from now.
+    pub(super) fn due(&self) -> Instant {
+        Instant::now() + self.deadline.min(LONGEST)
+    }
+
+    /// The data of the node: lines of text, an empty one, and the payload as it is.
+    pub(super) fn encode(&self, decision: Option<Outcome>) -> Bytes {
+        let state = match decision {
+            None => "preparing",
+            Some(Outcome::Committed) => "committed",
+            Some(Outcome::Aborted) => "aborted",
+        };
+        let form = self.form.name();
+        let millis = self.deadline.as_millis();
+        let mut text = format!("{MAGIC}\nstate {state}\nform {form}\ndeadline_ms {millis}\n");
+        for site in &self.sites {
+            text.extend(["site ", site, "\n"]);
+        }
+        text.push('\n');
+        let mut data = BytesMut::with_capacity(text.len() + self.payload.len());
+        data.put(text.as_bytes());
+        data.put(&self.payload[..]);
+        data.freeze()
+    }
+
+    /// The transaction and the decision; `None` when these are not the data of one.
+    pub(super) fn parse(data: &Bytes) -> Option<(Self, Option<Outcome>)> {
+        let end = data.windows(2).position(|pair| pair == b"\n\n")?;
+        let text = std::str::from_utf8(&data[..end]).ok()?;
+        let mut lines = text.lines();
+        if lines.next()? != MAGIC {
+            return None;
+        }
+        let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
+        let decision = match value("state")? {
+            "preparing" => None,
+            "committed" => Some(Outcome::Committed),
+            "aborted" => Some(Outcome::Aborted),
+            _ => return None,
+        };
+        let name = value("form")?;
+        let form = Form::ALL.into_iter().find(|form| form.name() == name)?;
+        let deadline = Duration::from_millis(value("deadline_ms")?.parse().ok()?);
+        let mut sites = Vec::new();
+        for line in lines {
+            sites.push(line.strip_prefix("site ")?.to_owned());
+        }
+        if sites.is_empty() {
+            return None;
+        }
+        Some((Self { form, deadline, sites, payload: data.slice(end + 2..) }, decision))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_data_are_text_that_people_can_read() {
+        let record = Record {
+            form: Form::Coordinated,
+            deadline: Duration::from_secs(30),
+            sites: vec!["orders".into(), "stock".into()],
+            payload: Bytes::from_static(b"move 3\n\nof 7"),
+        };
+        let data = record.encode(None);
+        let text = "two-phase commit 1\nstate preparing\nform coordinated\ndeadline_ms 30000\nsite orders\nsite stock\n\n\
+                    move 3\n\nof 7";
+        assert_eq!(data, text);
+        assert_eq!(Record::parse(&data), Some((record, None)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read(
+            form in 0..3usize,
+            millis in any::<u64>(),
+            sites in prop::collection::vec("[^/\\p{C}\u{2028}\u{2029}]{1,9}", 1..5),
+            payload in any::<Vec<u8>>(),
+            decision in 0..3usize,
+        ) {
+            let deadline = Duration::from_millis(millis);
+            let record = Record { form: Form::ALL[form], deadline, sites, payload: payload.into() };
+            let decision = [None, Some(Outcome::Committed), Some(Outcome::Aborted)][decision];
+            prop_assert_eq!(Record::parse(&record.encode(decision)), Some((record, decision)));
+        }
+
+        #[test]
+        fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in 0..60usize) {
+            prop_assert_eq!(Record::parse(&Bytes::from(data)), None);
+            let record = Record {
+                form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
+            };
+            prop_assert_eq!(Record::parse(&record.encode(None).slice(..cut)), None);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The driver of the decision: reads, watches, and writes what the pure functions ask for.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::future::{join, try_join_all};
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind, EventType, WatchEnded, WatchedEvent};
+
+use super::machine::{self, Change, Content, Next, Place, Votes};
+use super::record::Record;
+use super::{DONE, Error, Form, Outcome};
+use crate::contender::child;
+
+/// How often something is tried again because of others, or because nobody knows what came of it.
+const ROUNDS: usize = 50;
+
+/// A transaction that a party takes part in, and what it has seen of it.
+pub(super) struct Transaction {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: ZPath,
+    pub(super) record: Record,
+    seen: Seen,
+}
+
+/// What a party has seen, and the watches that tell when it is no longer true.
+#[derive(Default)]
+struct Seen {
+    decision: Decision,
+    /// By site.
+    votes: Vec<Cast>,
+    /// On the children, where sites make their nodes themselves.
+    children: Option<Watch>,
+    /// A vote that was there is gone, and its site with it.
+    gone: bool,
+}
+
+#[derive(Default)]
+enum Decision {
+    #[default]
+    Unread,
+    /// There was none.
+    Pending(Watch),
+    /// The watch has fired.
+    Changed,
+}
+
+#[derive(Default)]
+struct Cast {
+    there: bool,
+    watch: Option<Watch>,
+}
+
+/// How a conditional write went.
+pub(super) enum Written {
+    Done,
+    /// Somebody else was there, or nobody knows: look.
+    Look(zk_curator::Error),
+}
+
+impl Transaction {
+    /// Reads the transaction; with the decision, if there is one.
+    pub(super) async fn read(
+        operation: &'static str,
+        zk: &CuratorFramework,
+        path: &str,
+    ) -> Result<(Self, Option<Outcome>), Error> {
+        let path = ZPath::for_operation(operation, path)?;
+        let watched = match zk.get_data(path.as_str()).watched().await {
+            Ok(watched) => watched,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Err(Error::Gone { path: path.into() }),
+            Err(error) => return Err(error.into()),
+        };
+        let (record, decision) = parse(&path, &watched.value.0)?;
+        let mut transaction = Self::new(zk, path, record);
+        if decision.is_none() {
+            transaction.seen.decision = Decision::Pending(watched.watch);
+        }
+        Ok((transaction, decision))
+    }
+
+    /// A transaction of which nothing has been read.
+    pub(super) fn new(zk: &CuratorFramework, path: ZPath, record: Record) -> Self {
+        Self { zk: zk.clone(), path, record, seen: Seen::default() }
+    }
+
+    /// The path of the node of a site.
+    pub(super) fn site(&self, site: usize) -> String {
+        child(&self.path, &self.record.sites[site])
+    }
+
+    /// Waits for the decision, and makes it where that is up to us: when all votes are there, if we look at them; and
+    /// from `due` on in any case.
+    pub(super) async fn settle(&mut self, watch_votes: bool, due: Instant) -> Result<Outcome, Error> {
+        let form = self.record.form;
+        let mut failures = 0;
+        loop {
+            let pressed = Instant::now() >= due || self.seen.gone;
+            let decision = self.look(watch_votes || pressed).await?;
+            let votes = self.votes();
+            match machine::next(form, decision, votes, pressed || self.seen.gone) {
+                Next::Decided(outcome) => {
+                    self.seen = Seen::default();
+                    return Ok(outcome);
+                }
+                Next::Decide(outcome) => {
+                    debug!(path = %self.path, ?outcome, "deciding");
+                    let changes = machine::decide(form, self.record.sites.len(), outcome, votes);
+                    match self.write(&changes).await? {
+                        Written::Done => {
+                            self.seen = Seen::default();
+                            return Ok(outcome);
+                        }
+                        Written::Look(error) if failures == ROUNDS => return Err(error.into()),
+                        Written::Look(_) => {}
+                    }
+                    failures += 1;
+                    self.look_anew().await?;
+                }
+                Next::Wait => tokio::select! {
+                    biased;
+                    () = poll_fn(|cx| self.seen.poll_changed(cx)) => {}
+                    () = sleep_until(due), if !pressed => self.look_anew().await?,
+                },
+            }
+        }
+    }
+
+    /// Forgets what was seen, which may be old.
+    async fn look_anew(&mut self) -> Result<(), Error> {
+        self.seen = Seen::default();
+        Ok(self.zk.sync(self.path.as_str()).await?)
+    }
+
+    /// Reads what is not known, the votes before the decision.
+    pub(super) async fn look(&mut self, votes: bool) -> Result<Option<Outcome>, Error> {
+        let mut seen = std::mem::take(&mut self.seen);
+        if !votes {
+            let decision = self.look_at_decision(&mut seen.decision).await;
+            self.seen = seen;
+            return decision;
+        }
+        let Seen { decision, votes, children, gone } = &mut seen;
+        votes.resize_with(self.record.sites.len(), Cast::default);
+        let look = async {
+            match self.record.form {
+                Form::Ephemeral => self.look_for_children(votes, children, gone).await,
+                Form::Symmetric | Form::Coordinated => self.look_at_votes(votes).await,
+            }
+        };
+        // In one flight.
+        let (looked, mut decision) = join(look, self.look_at_decision(decision)).await;
+        let all = seen.votes.iter().all(|vote| vote.there);
+        self.seen = seen;
+        // Whoever finds a decision needs no votes.
+        if !matches!(decision, Ok(Some(_))) {
+            looked?;
+        }
+        if matches!(decision, Ok(None)) && all && self.record.form == Form::Symmetric {
+            decision = self.confirm().await;
+        }
+        decision
+    }
+
+    async fn look_at_decision(&self, known: &mut Decision) -> Result<Option<Outcome>, Error> {
+        match known {
+            Decision::Pending(_) => Ok(None),
+            Decision::Changed => {
+                *known = Decision::Unread;
+                let decision = self.decision(self.zk.get_data(self.path.as_str()).await)?;
+                if decision.is_some() {
+                    return Ok(decision);
+                }
+                Box::pin(self.look_at_decision(known)).await
+            }
+            Decision::Unread => match self.zk.get_data(self.path.as_str()).watched().await {
+                Ok(watched) => {
+                    let decision = self.decision(Ok(watched.value.0))?;
+                    if decision.is_none() {
+                        *known = Decision::Pending(watched.watch);
+                    }
+                    Ok(decision)
+                }
+                Err(error) => self.decision(Err(error)),
+            },
+        }
+    }
+
+    /// Reads the decision again, now that all votes are there; from the leader, for a server of the next session might not
+    /// know yet of what the last one has seen.
+    async fn confirm(&self) -> Result<Option<Outcome>, Error> {
+        self.decision(self.zk.get_data(self.path.as_str()).synced().await)
+    }
+
+    fn decision(&self, read: zk_curator::Result<Bytes>) -> Result<Option<Outcome>, Error> {
+        match read {
+            Ok(data) => Ok(parse(&self.path, &data)?.1),
+            Err(error) if error.kind() == ErrorKind::NoNode => Err(self.gone()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn look_at_votes(&self, votes: &mut [Cast]) -> Result<(), Error> {
+        let unknown = votes.iter().enumerate().filter(|(_, vote)| !vote.there && vote.watch.is_none());
+        let reads = unknown.map(|(site, _)| async move {
+            Ok::<_, Error>((site, self.zk.get_data(self.site(site)).watched().await))
+        });
+        for (site, read) in try_join_all(reads).await? {
+            match read {
+                Ok(watched) if watched.value.1.version > 0 => votes[site].there = true,
+                Ok(watched) => votes[site].watch = Some(watched.watch),
+                Err(error) if error.kind() == ErrorKind::NoNode => return Err(self.gone()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_for_children(
+        &self,
+        votes: &mut [Cast],
+        watch: &mut Option<Watch>,
+        gone: &mut bool,
+    ) -> Result<(), Error> {
+        if watch.is_some() {
+            return Ok(());
+        }
+        let listed = match self.zk.children(self.path.as_str()).watched().await {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Err(self.gone()),
+            Err(error) => return Err(error.into()),
+        };
+        for (vote, site) in votes.iter_mut().zip(&self.record.sites) {
+            let there = listed.value.0.contains(site);
+            *gone |= vote.there && !there;
+            vote.there = there;
+        }
+        *watch = Some(listed.watch);
+        Ok(())
+    }
+
+    fn votes(&self) -> Votes {
+        match self.seen.votes.iter().position(|vote| !vote.there) {
+            _ if self.seen.votes.is_empty() => Votes::Unseen,
+            Some(site) => Votes::Missing(site),
+            None => Votes::All,
+        }
+    }
+
+    /// Writes all of it, or nothing.
+    pub(super) async fn write(&self, changes: &[Change]) -> Result<Written, Error> {
+        let mut transaction = self.zk.transaction();
+        for change in changes {
+            transaction = transaction.with(self.operation(change));
+        }
+        match transaction.commit().await {
+            Ok(_) => Ok(Written::Done),
+            Err(error)
+                if error.may_have_applied()
+                    || matches!(error.kind(), ErrorKind::TransactionFailed { .. }) =>
+            {
+                Ok(Written::Look(error))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn operation(&self, change: &Change) -> TransactionOp {
+        let path = |place| match place {
+            Place::Transaction => self.path.as_str().to_owned(),
+            Place::Site(site) => self.site(site),
+        };
+        let data = |content| match content {
+            Content::Outcome(outcome) => self.record.encode(Some(outcome)),
+            Content::Vote(vote) => Bytes::from_static(vote.text()),
+            Content::Done => Bytes::from_static(DONE),
+        };
+        match *change {
+            Change::Check { place, version: Some(version) } => {
+                CheckOp::new(path(place)).version(version).into()
+            }
+            Change::Check { place, version: None } => CheckOp::new(path(place)).into(),
+            Change::Write { place, content, version: Some(version) } => {
+                SetDataOp::new(path(place), data(content)).version(version).into()
+            }
+            Change::Write { place, content, version: None } => {
+                SetDataOp::new(path(place), data(content)).into()
+            }
+            Change::Create { place, content, ephemeral } => {
+                let mode = if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent };
+                CreateOp::new(path(place)).data(data(content)).mode(mode).into()
+            }
+            Change::Delete { place } => DeleteOp::new(path(place)).into(),
+        }
+    }
+
+    /// Reads the decision from an up-to-date server.
+    pub(super) async fn decision_now(&self) -> Result<Option<Outcome>, Error> {
+        self.confirm().await
+    }
+
+    /// Tries something again, at most so often.
+    pub(super) const fn rounds() -> std::ops::RangeInclusive<usize> {
+        1..=ROUNDS
+    }
+
+    pub(super) fn gone(&self) -> Error {
+        Error::Gone { path: self.path.as_str().to_owned() }
+    }
+}
+
+impl Seen {
+    /// Ready when something of it is no longer true.
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut changed = false;
+        if let Decision::Pending(watch) = &mut self.decision
+            && let Poll::Ready(event) = Pin::new(watch).poll(cx)
+        {
+            self.decision = if is_write(&event) { Decision::Changed } else { Decision::Unread };
+            changed = true;
+        }
+        for vote in &mut self.votes {
+            if let Some(watch) = &mut vote.watch
+                && let Poll::Ready(event) = Pin::new(watch).poll(cx)
+            {
+                vote.watch = None;
+                vote.there = is_write(&event);
+                changed = true;
+            }
+        }
+        if let Some(watch) = &mut self.children
+            && Pin::new(watch).poll(cx).is_ready()
+        {
+            self.children = None;
+            changed = true;
+        }
+        if changed { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+fn is_write(event: &Result<WatchedEvent, WatchEnded>) -> bool {
+    matches!(event, Ok(event) if event.event_type == EventType::NodeDataChanged)
+}
+
+pub(super) fn parse(path: &ZPath, data: &Bytes) -> Result<(Record, Option<Outcome>), Error> {
+    Record::parse(data).ok_or_else(|| Error::NotATransaction { path: path.as_str().to_owned() })
+}

@@ -1,0 +1,166 @@
+//! Values as the types of a service: what [`config`](crate::config) and [`name`](crate::name) keep in nodes.
+//!
+//! Bytes are kept as they are; strings, numbers and truth values as the text that people write, so that they can be read,
+//! and are the same for programs in other languages. With the feature `serde`, `Json` is a value of any type.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// Why a value could not be written or read.
+pub type Failure = Arc<dyn Error + Send + Sync>;
+
+/// What can be written.
+pub trait ToData {
+    /// The data of the node.
+    ///
+    /// # Errors
+    /// When the value has none.
+    fn to_data(&self) -> Result<Bytes, Failure>;
+}
+
+/// What can be read.
+///
+/// The data were written by others: it must not panic.
+pub trait FromData: Sized {
+    /// The value of the data of a node.
+    ///
+    /// # Errors
+    /// When they are not those of a value of this type.
+    fn from_data(data: &Bytes) -> Result<Self, Failure>;
+}
+
+impl<T: ToData + ?Sized> ToData for &T {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        (**self).to_data()
+    }
+}
+
+impl ToData for Bytes {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        Ok(self.clone())
+    }
+}
+
+impl FromData for Bytes {
+    fn from_data(data: &Bytes) -> Result<Self, Failure> {
+        Ok(data.clone())
+    }
+}
+
+impl ToData for [u8] {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        Ok(Bytes::copy_from_slice(self))
+    }
+}
+
+impl ToData for str {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        self.as_bytes().to_data()
+    }
+}
+
+impl ToData for String {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        self.as_bytes().to_data()
+    }
+}
+
+impl FromData for String {
+    fn from_data(data: &Bytes) -> Result<Self, Failure> {
+        text(data).map(str::to_owned)
+    }
+}
+
+fn text(data: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(data).map_err(|why| Arc::new(why) as Failure)
+}
+
+/// Those that are written as people write them. Space around them, such as the end of a line, is ignored.
+macro_rules! as_text {
+    ($($type:ty)*) => {$(
+        impl ToData for $type {
+            fn to_data(&self) -> Result<Bytes, Failure> {
+                Ok(self.to_string().into())
+            }
+        }
+
+        impl FromData for $type {
+            fn from_data(data: &Bytes) -> Result<Self, Failure> {
+                text(data)?.trim().parse().map_err(|why| Arc::new(why) as Failure)
+            }
+        }
+    )*};
+}
+
+as_text!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+
+/// A value of any type that serde knows, in JSON (feature `serde`).
+///
+/// ```
+/// use zk_curator_recipes::value::{FromData, Json, ToData};
+///
+/// let data = Json(vec![1, 2, 3]).to_data()?;
+/// assert_eq!(data, "[1,2,3]");
+/// let Json(numbers) = Json::<Vec<u8>>::from_data(&data)?;
+/// assert_eq!(numbers, [1, 2, 3]);
+/// assert!(Json::<bool>::from_data(&data).is_err());
+/// # Ok::<(), zk_curator_recipes::value::Failure>(())
+/// ```
+#[cfg(feature = "serde")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made and taken apart by its users")]
+pub struct Json<T>(pub T);
+
+#[cfg(feature = "serde")]
+mod json {
+    use bytes::Bytes;
+    use zk_curator::typed::{Codec, Json as AsJson};
+
+    use super::{Failure, FromData, Json, ToData};
+
+    impl<T> ToData for Json<T>
+    where
+        AsJson: Codec<T>,
+    {
+        fn to_data(&self) -> Result<Bytes, Failure> {
+            AsJson.encode(&self.0).map_err(Into::into)
+        }
+    }
+
+    impl<T> FromData for Json<T>
+    where
+        AsJson: Codec<T>,
+    {
+        fn from_data(data: &Bytes) -> Result<Self, Failure> {
+            AsJson.decode(data.clone()).map(Self).map_err(Into::into)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_as_people_write_them() {
+        let data = |value: &dyn ToData| value.to_data().unwrap();
+        assert_eq!(data(&true), "true");
+        assert_eq!(data(&-7), "-7");
+        assert_eq!(data(&0.5), "0.5");
+        assert_eq!(data(&"text"), "text");
+        assert_eq!(data(&&[0_u8, 255][..]), vec![0, 255]);
+        assert_eq!(u16::from_data(&"5432\n".into()).unwrap(), 5432);
+        assert_eq!(String::from_data(&" kept ".into()).unwrap(), " kept ");
+        assert!(!bool::from_data(&"false".into()).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_value_of_the_type_is_refused() {
+        for data in ["", "x", "70000", "-1", "1.5"] {
+            assert!(u16::from_data(&data.into()).is_err(), "{data}");
+        }
+        assert!(String::from_data(&Bytes::from_static(b"\xff")).is_err());
+    }
+}
