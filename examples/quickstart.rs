@@ -5,12 +5,14 @@
 //! with exit code 0 only if never two held the lock at once, and every service but the killed one had its turn.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::error::Error;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use process::start;
 use tokio::sync::mpsc;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::lock::InterProcessMutex;
@@ -139,27 +141,4 @@ async fn stage() -> Result<ExitCode> {
         !violation
     );
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Starts a service as a process and forwards what it prints.
-fn start(
-    servers: &str,
-    root: &str,
-    name: &'static str,
-    lines: mpsc::UnboundedSender<(&'static str, String)>,
-) -> Result<Child> {
-    let mut process = Command::new(std::env::current_exe()?)
-        .args([servers, root, name])
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut output = BufReader::new(process.stdout.take().ok_or("no output")?).lines();
-    tokio::spawn(async move {
-        while let Ok(Some(line)) = output.next_line().await {
-            if lines.send((name, line)).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(process)
 }

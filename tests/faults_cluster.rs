@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{RuleGuard, TestCluster, Verdict};
 
@@ -178,5 +179,75 @@ fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
             let probe = cluster.probe();
             assert!(probe.latest().children("/lock").is_empty(), "seed {seed}: {probe}");
         }
+    });
+}
+
+/// Also when it is repeated: `sync` and the read are one attempt.
+#[test]
+fn a_synced_read_answers_what_the_leader_knows() {
+    simulated(async {
+        for verdict in [Verdict::Pass, Verdict::LoseRequest, Verdict::LoseReply] {
+            let (cluster, other) = two_followers().await;
+            let zk = connected(&cluster, "zk1:2181").await;
+            let lag = cluster.lag(0);
+            connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
+            assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+            let lost =
+                cluster.rule(move |request| if request.is(OpCode::Sync) { verdict } else { Verdict::Pass });
+            let lost = lost.times(1);
+            let (exists, data, children) =
+                (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
+            assert!(exists.synced().await.expect("an answer").is_some(), "{verdict:?}");
+            assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
+            assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
+            assert_eq!(children.synced().await.expect("a node"), ["new"]);
+            drop(lag);
+            other.delete("/jobs/new").await.expect("a node");
+        }
+    });
+}
+
+/// Curator's waiter believes the server that it asks, and goes on.
+#[test]
+fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let (keeper, waiter) = (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);
+        let lag = cluster.lag(0);
+        DistributedBarrier::new(&keeper, "/barrier").set().await.expect("a barrier");
+        assert_eq!(waiter.exists("/barrier").await.expect("an answer"), None, "it does not lag");
+        let barrier = DistributedBarrier::new(&waiter, "/barrier");
+        let waiting = tokio::spawn(async move { barrier.wait().await });
+        sleep(Duration::from_millis(100)).await;
+        assert!(!waiting.is_finished());
+        drop(lag);
+        sleep(Duration::from_secs(3600)).await;
+        assert!(!waiting.is_finished());
+        zk.delete("/barrier").await.expect("a barrier");
+        waiting.await.expect("no panic").expect("an open barrier");
+    });
+}
+
+/// The session has moved, also while its client is nowhere at all: a node that it did not find at the new server must not
+/// appear later.
+#[test]
+fn what_a_stopped_server_reads_when_its_client_has_gone_elsewhere_is_refused() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let session = zk.session().expect("a session").id.get();
+        let first = cluster.attached_to(session).expect("a server");
+        let creates = || cluster.member(first).probe().requests(OpCode::Create2);
+        let before = creates();
+        cluster.member(first).hold();
+        let lost = zk.create("/jobs/stale").await.expect_err("no answer");
+        assert!(lost.may_have_applied());
+        zk.wait_connected().await.expect("another server");
+        assert_ne!(cluster.attached_to(session), Some(first));
+        assert!(cluster.disconnect(session));
+        assert_eq!(cluster.attached_to(session), None);
+        cluster.member(first).release();
+        cluster.until(|_| creates() > before).await;
+        zk.sync("/jobs").await.expect("an answer");
+        assert_eq!(zk.exists("/jobs/stale").await.expect("an answer"), None);
     });
 }

@@ -306,6 +306,7 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
         let zk = builder(&server)
+            .seed(seed * 1000 + client as u64)
             .session_timeout(Duration::from_secs(2))
             .connection_timeout(Duration::from_secs(20))
             .retry(ExponentialBackoffRetry::new(Duration::from_millis(20), 12).seed(seed + client as u64))

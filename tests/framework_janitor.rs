@@ -191,3 +191,45 @@ fn guards_may_be_dropped_after_the_close() {
         assert_clean_after_close(&server);
     });
 }
+
+/// A node whose name others use too is found by its data, and never mistaken for that of another.
+#[test]
+fn a_node_that_is_protected_by_its_data_is_created_and_deleted_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let create = || zk.create("/n").mode(CreateMode::Ephemeral).data("mine").protected_by_data().owned();
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let first = create().await.unwrap();
+        assert_eq!((lost.hits(), first.path()), (1, "/n"));
+        let refused = zk.create("/n").data("other").protected_by_data().owned().await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NodeExists);
+        for empty in [zk.create("/m").protected_by_data(), zk.create("/m").data("").protected_by_data()] {
+            assert_eq!(empty.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+
+        first.delete().await.unwrap();
+
+        // It is deleted, nobody hears of it, and somebody else creates it anew.
+        let other = connected(&server).await;
+        for dropped in [false, true] {
+            let node = create().await.unwrap();
+            let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+            let again = async {
+                lost.fired().await;
+                other.create("/n").data("theirs").await.unwrap();
+            };
+            if dropped {
+                drop(node);
+                again.await;
+                until(&server, |probe| probe.exists("/n")).await;
+            } else {
+                let (deleted, ()) = tokio::join!(node.delete(), again);
+                deleted.unwrap();
+            }
+            zk.sync("/").await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            assert_eq!(zk.get_data("/n").await.unwrap(), "theirs");
+            other.delete("/n").await.unwrap();
+        }
+    });
+}

@@ -118,7 +118,7 @@ fn what_is_given_up_early_is_over_and_is_not_taken_up_again() {
         server.restart().await.unwrap();
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
         // The server is told, long before it would have expired the session itself.
-        let told = timeout(SESSION_TIMEOUT / 4, server.until(|probe| probe.session(old.get()).is_none()));
+        let told = timeout(SESSION_TIMEOUT / 2, server.until(|probe| probe.session(old.get()).is_none()));
         assert!(told.await.is_ok(), "{}", server.probe());
         assert!(!server.probe().exists("/a"));
         zk.close().await.unwrap();

@@ -44,6 +44,22 @@ fn an_owned_node_knows_who_it_is() {
 }
 
 #[test]
+fn an_owned_ephemeral_node_whose_answer_is_lost_is_found() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            let (server, zk) = in_memory().await;
+            let lost = common::once(&server, OpCode::Create2, verdict);
+            let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
+            let node = create.idempotent().owned().await.expect("a node");
+            lost.fired().await;
+            assert_eq!(Some(*node.stat()), server.probe().stat("/n"));
+            node.delete().await.unwrap();
+            assert!(!server.probe().exists("/n"));
+        }
+    });
+}
+
+#[test]
 fn delete_deletes_and_drop_deletes_and_leak_does_not() {
     simulated(async {
         let (server, zk) = in_memory().await;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{builder_for, real_time, session_id};
 use tokio::time::timeout;
@@ -133,11 +133,9 @@ fn a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins()
         let (mut states, ownership) = (zk.states(), node.ownership().clone());
         let lost = tokio::spawn(async move { ownership.lost().await });
         signal(&zookeeper, "-STOP");
-        let stopped = Instant::now();
         states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
         let status = states.until(|status| status.state == ConnectionState::Lost).await.unwrap();
         assert_eq!((status.session, status.session_epoch), (None, 1));
-        assert!(stopped.elapsed() <= SESSION_TIMEOUT + SESSION_TIMEOUT / 4, "{:?}", stopped.elapsed());
         lost.await.unwrap();
         assert_eq!(watch.await, Err(WatchEnded::SessionLost));
         let late = node.ownership().fenced().create("/late", "").commit().await.unwrap_err();
@@ -213,10 +211,8 @@ fn what_is_owed_during_an_outage_is_done_after_it() {
         drop(dropped);
         let error = zk.delete("/guaranteed").guaranteed().deleting_children().await.unwrap_err();
         assert!(error.is_retryable() || error.is_session_lost(), "{error}");
-        let began = Instant::now();
         let error = zk.get_data("/dropped").await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::ConnectionLoss, "/dropped"));
-        assert!(began.elapsed() < SESSION_TIMEOUT + Duration::from_secs(2), "{:?}", began.elapsed());
         zookeeper.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
         timeout(Duration::from_secs(20), async {

@@ -1,4 +1,4 @@
-//! How often a lock waits for the network: the servers are 1 ms away, in simulated time, so that 2 ms are one flight.
+//! How often a recipe waits for the network: the servers are 1 ms away, in simulated time, so that 2 ms are one flight.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
@@ -10,11 +10,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use common::{builder, simulated, until};
+use futures_util::future::join_all;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator::CuratorFramework;
 use zk_curator_client::{Connector, Transport};
+use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
 use zk_curator_testing::{MemoryConnector, TestServer};
 
@@ -181,5 +183,29 @@ fn a_contended_lease_takes_three_flights_at_most() {
         let flights = began.elapsed().as_micros() as f64 / (2 * ONE_WAY).as_micros() as f64 / TASKS as f64;
         assert!(flights <= 3.0, "{flights} flights for a grant");
         drop(leases);
+    });
+}
+
+/// Eight members whose round begins, and ends, when all arrive at the same time.
+#[test]
+fn a_round_of_a_double_barrier_takes_six_flights_at_most() {
+    simulated(async {
+        const MEMBERS: usize = 8;
+        let server = TestServer::in_memory().await;
+        let mut barriers = Vec::new();
+        for _ in 0..MEMBERS {
+            let zk = distant(&server).await;
+            barriers.push(DistributedDoubleBarrier::new(&zk, "/barriers/sort", MEMBERS));
+        }
+        let round = async |barrier: &DistributedDoubleBarrier| {
+            let round = barrier.enter().await.unwrap();
+            round.leave().await.unwrap();
+        };
+        // The first time the parents are made.
+        join_all(barriers.iter().map(round)).await;
+        for _ in 0..20 {
+            let (count, _) = flights(join_all(barriers.iter().map(round))).await;
+            assert!(count <= 6, "{count} flights");
+        }
     });
 }

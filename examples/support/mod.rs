@@ -10,7 +10,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 
 /// A place to run an example.
 pub(crate) struct Stage {
-    servers: String,
+    pub(crate) servers: String,
     /// Nobody else's nodes are below it.
     pub(crate) root: String,
     _server: Option<TestServer>,

@@ -6,6 +6,7 @@
     reason = "every test binary uses another part of it, and all of it is for tests"
 )]
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
@@ -49,7 +50,10 @@ pub(crate) fn simulated<F: Future>(test: F) -> F::Output {
     }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs")
+    NEXT_SEED.set(Some(0));
+    let output = runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
+    NEXT_SEED.set(None);
+    output
 }
 
 /// Runs a test in real time, on two threads.
@@ -78,8 +82,19 @@ pub(crate) fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
     }
     match server.addr() {
         Some(_) => builder,
-        None => builder.connector(std::sync::Arc::new(server.connector())),
+        None => seeded(builder.connector(std::sync::Arc::new(server.connector()))),
     }
+}
+
+thread_local! {
+    /// The seed of the next framework: in simulated time, every run of a test is the same.
+    static NEXT_SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+fn seeded(builder: CuratorFrameworkBuilder) -> CuratorFrameworkBuilder {
+    let Some(seed) = NEXT_SEED.get() else { return builder };
+    NEXT_SEED.set(Some(seed + 1));
+    builder.seed(seed)
 }
 
 /// A framework that is connected to this server.

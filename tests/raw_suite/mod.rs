@@ -7,20 +7,17 @@
     reason = "each test binary uses another part of it, and all of it is for tests"
 )]
 
-#[path = "../../client/tests/common/relay.rs"]
-mod relay;
-
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relay::{Flow, Relay};
 use tokio::net::TcpListener;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zk_curator::raw::{RawClient, RawClientFactory, RawStates, SessionSettings};
 use zk_curator::{Acl, CreateMode, ErrorCode, EventType, Stat, WatchEnded};
 use zk_curator_client::{Created, Error, Op, SessionState};
+use zk_curator_testing::{Flow, Relay};
 
 /// Longer than any case needs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -71,7 +68,7 @@ impl Case {
     }
 
     async fn relayed(&self, session: Duration) -> (Arc<dyn RawClient>, Relay) {
-        let relay = Relay::start(&[self.server]).await;
+        let relay = Relay::start(&[self.server]).await.unwrap();
         let zk = self.open(&relay.connect_string(), session).await;
         until(&mut zk.states(), is_connected).await;
         (zk, relay)
@@ -387,16 +384,12 @@ pub(crate) async fn a_session_ends_by_our_clock_once_and_for_all(case: Case) {
     let ((zk, relay), other) = (case.relayed(SHORT).await, case.client().await);
     zk.create(op("/e", "", CreateMode::Ephemeral)).await.unwrap();
     let (_, watch) = zk.get_data_watched("/e").await.unwrap();
-    let granted = zk.session().unwrap().timeout;
     let mut states = zk.states();
-    let began = Instant::now();
     relay.down();
     until(&mut states, |state| state == SessionState::Disconnected).await;
     let waits = tokio::spawn(zk.get_data("/e"));
     let seen = until(&mut states, |state| matches!(state, SessionState::Expired(_))).await;
     assert_eq!(seen, []);
-    // That it is no later than the server's clock is for tests in simulated time.
-    assert!(began.elapsed() < granted + LIMIT / 4);
     assert_eq!(waits.await.unwrap().unwrap_err(), Error::SessionExpired { sent: false });
     assert_eq!(watch.await, Err(WatchEnded::SessionLost));
     relay.up();
