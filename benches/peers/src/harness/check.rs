@@ -1,0 +1,137 @@
+//! Whether what a client has seen is what it had to see.
+
+use std::collections::BTreeMap;
+
+use super::plan::Case;
+
+/// What is wrong with the `check` of a run, if anything.
+///
+/// # Errors
+/// A text that says so.
+pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str) -> Result<(), String> {
+    let seen = parse(check).ok_or_else(|| format!("cannot read {check:?}"))?;
+    let wanted: &[(&str, Wanted)] = &match case.workload.name {
+        "raw-get" | "scale-sessions" => vec![("bytes", Wanted::Is(case.operations * payload))],
+        "raw-set" => vec![("version", Wanted::Is(case.operations))],
+        "raw-create-delete" => {
+            vec![("created", Wanted::Is(case.operations)), ("deleted", Wanted::Is(case.operations))]
+        }
+        "mutex" | "mutex-drop" | "handover" | "scale-waiters" => {
+            vec![("max_holders", Wanted::Is(1)), ("acquired", Wanted::Is(case.operations))]
+        }
+        "semaphore" => vec![
+            ("max_holders", Wanted::Within(1, (case.size / 2).max(1))),
+            ("acquired", Wanted::Is(case.operations)),
+        ],
+        "read-write" => vec![
+            ("max_writers", Wanted::Is(1)),
+            ("mixed", Wanted::Is(0)),
+            ("acquired", Wanted::Is(case.operations)),
+        ],
+        "leader" => vec![("max_leaders", Wanted::Is(1)), ("terms", Wanted::Is(case.operations))],
+        "double-barrier" => vec![("rounds", Wanted::Is(case.operations)), ("early", Wanted::Is(0))],
+        "two-phase" => vec![("committed", Wanted::Is(case.operations))],
+        "scale-watches" => vec![("events", Wanted::Is(case.operations))],
+        "embedded-server" => vec![("started", Wanted::Is(case.operations))],
+        name if name.ends_with("-put") => vec![("items", Wanted::Is(case.operations))],
+        name if name.contains("queue") => vec![
+            ("items", Wanted::Is(case.operations)),
+            ("distinct", Wanted::Is(case.operations)),
+            // Several threads of Curator promise none.
+            ("order", Wanted::Among(if name == "queue-take-window" { &["ok", "none"] } else { &["ok"] })),
+        ],
+        name => return Err(format!("nobody knows what {name} has to see")),
+    };
+    if operations != case.operations {
+        return Err(format!("{operations} operations instead of {}", case.operations));
+    }
+    for (key, wanted) in wanted {
+        let value = seen.get(key).ok_or_else(|| format!("{key} is missing in {check:?}"))?;
+        if !wanted.admits(value) {
+            return Err(format!("{key} is {value}, and has to be {wanted:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Is(usize),
+    Within(usize, usize),
+    Among(&'static [&'static str]),
+}
+
+impl Wanted {
+    fn admits(&self, value: &str) -> bool {
+        match *self {
+            Self::Is(wanted) => value.parse() == Ok(wanted),
+            Self::Within(least, most) => value.parse().is_ok_and(|value| (least..=most).contains(&value)),
+            Self::Among(wanted) => wanted.contains(&value),
+        }
+    }
+}
+
+/// `a=1 b=2`
+fn parse(check: &str) -> Option<BTreeMap<&str, &str>> {
+    check.split_whitespace().map(|pair| pair.split_once('=')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Case, Setting, WORKLOADS};
+    use super::*;
+
+    fn case(name: &str, size: usize, operations: usize) -> Case {
+        let workload = WORKLOADS.iter().find(|workload| workload.name == name).unwrap();
+        Case { workload, setting: Setting::Loopback, size, operations, warmup: 0 }
+    }
+
+    #[test]
+    fn what_has_to_be_seen_is_accepted_and_nothing_else() {
+        let ok = |name, check| verify(&case(name, 8, 40), 100, 40, check);
+        let good = [
+            ("raw-get", "bytes=4000"),
+            ("handover", "max_holders=1 acquired=40"),
+            ("read-write", "max_writers=1 mixed=0 acquired=40"),
+            ("semaphore", "max_holders=4 acquired=40"),
+            ("leader", "max_leaders=1 terms=40"),
+            ("double-barrier", "rounds=40 early=0"),
+            ("queue-take", "items=40 distinct=40 order=ok"),
+            ("queue-take-window", "items=40 distinct=40 order=none"),
+            ("queue-put", "items=40"),
+            ("queue-locking-put", "items=40"),
+        ];
+        for (name, check) in good {
+            assert_eq!(ok(name, check), Ok(()), "{name}");
+        }
+        let bad = [
+            ("raw-get", "bytes=3999"),
+            ("raw-get", ""),
+            ("raw-get", "4000"),
+            ("handover", "max_holders=2 acquired=40"),
+            ("handover", "max_holders=0 acquired=40"),
+            ("handover", "max_holders=1 acquired=39"),
+            ("handover", "acquired=40"),
+            ("read-write", "max_writers=1 mixed=1 acquired=40"),
+            ("semaphore", "max_holders=5 acquired=40"),
+            ("leader", "max_leaders=2 terms=40"),
+            ("double-barrier", "rounds=40 early=1"),
+            ("queue-take", "items=40 distinct=39 order=ok"),
+            ("queue-take", "items=40 distinct=40 order=wrong"),
+            ("queue-take", "items=40 distinct=40 order=none"),
+            ("queue-take-window", "items=40 distinct=40 order=wrong"),
+        ];
+        for (name, check) in bad {
+            assert!(ok(name, check).is_err(), "{name}: {check}");
+        }
+        assert!(verify(&case("queue-put", 1, 40), 100, 39, "items=40").is_err());
+    }
+
+    #[test]
+    fn every_workload_has_something_to_see() {
+        for workload in WORKLOADS.iter().filter(|workload| workload.name != "startup") {
+            let error = verify(&case(workload.name, 8, 40), 100, 40, "nothing=0").unwrap_err();
+            assert!(error.contains("missing"), "{}: {error}", workload.name);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Starts the server and, by turns, the clients; keeps what they say, and writes the tables.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its terminal")]
+
+mod chart;
+mod check;
+mod distance;
+mod options;
+mod plan;
+mod programs;
+mod report;
+mod results;
+mod run;
+mod tables;
+mod targets;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use lexopt::Parser;
+use zk_curator_testing::real::{self, RealZooKeeper};
+
+use crate::peer::Result;
+use distance::Distance;
+use options::{Extent, Options};
+use plan::{Case, Setting};
+use programs::Peer;
+use results::Results;
+use run::Place;
+
+/// On the way to a distant server, and on the way back.
+const ONE_WAY: Duration = Duration::from_millis(1);
+
+pub(crate) async fn main() -> ExitCode {
+    let options = match Options::parse(Parser::from_env()) {
+        Ok(Ok(options)) => options,
+        Ok(Err(help)) => {
+            println!("{help}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("zk-curator-peers: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match compare(&options).await {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failures) => {
+            eprintln!("zk-curator-peers: {failures} runs failed");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("zk-curator-peers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs and reports; how many runs have failed.
+async fn compare(options: &Options) -> Result<usize> {
+    let kept = kept()?;
+    let (file, about) = (kept.join("runs.jsonl"), kept.join("about.txt"));
+    let mut comparison = Comparison { options, peers: Vec::new(), results: Results::default(), failures: 0 };
+    if options.run {
+        comparison.find_peers().await?;
+        let began = (Instant::now(), load());
+        let mut versions = String::new();
+        for (settings, fsync) in
+            [(&[Setting::Loopback, Setting::Distant][..], "no"), (&[Setting::Fsync], "yes")]
+        {
+            versions = comparison.on_a_server(settings, fsync).await?.unwrap_or(versions);
+        }
+        println!("{} runs failed; {:.0?} in all", comparison.failures, began.0.elapsed());
+        if options.extent == Extent::Smoke {
+            return Ok(comparison.failures);
+        }
+        if options.add {
+            comparison.results.add_missing(Results::load(&file)?);
+        }
+        comparison.results.save(&file)?;
+        fs::write(&about, self::about(&versions, &began.1))?;
+    } else {
+        comparison.results = Results::load(&file)?;
+    }
+    report::write(&comparison.results, fs::read_to_string(&about)?.trim_end(), &options.docs)?;
+    println!("written: {}", options.docs.join("benchmarks.md").display());
+    Ok(comparison.failures)
+}
+
+/// Where runs are kept: in the target directory.
+fn kept() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.join("peers"))
+}
+
+struct Comparison<'a> {
+    options: &'a Options,
+    peers: Vec<Peer>,
+    results: Results,
+    failures: usize,
+}
+
+impl Comparison<'_> {
+    /// Those of the wanted clients that are here. Where all have to be, a missing one is an error.
+    async fn find_peers(&mut self) -> Result<()> {
+        for client in &self.options.clients {
+            match Peer::find(*client).await {
+                Ok(peer) => self.peers.push(peer),
+                Err(error) if real::required() => return Err(error),
+                Err(error) => eprintln!("{} does not take part: {error}", client.title()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that runs on one server; what the server says it is.
+    async fn on_a_server(&mut self, settings: &[Setting], fsync: &str) -> Result<Option<String>> {
+        let wanted = settings.iter().filter(|setting| self.options.settings.contains(setting));
+        let cases: Vec<Case> = wanted.flat_map(|setting| plan::cases(self.options, *setting)).collect();
+        if cases.is_empty() {
+            return Ok(None);
+        }
+        let builder =
+            RealZooKeeper::builder().jvm_option("-Xmx2g").jvm_property("zookeeper.forceSync", fsync);
+        let server = builder.start().await?;
+        let distance = Distance::to(server.addr(), ONE_WAY)?;
+        println!("Apache ZooKeeper at {}, waits for its disk: {fsync}", server.connect_string());
+        let place = |setting| match setting {
+            Setting::Distant => Place { server: &server, connect: distance.addr() },
+            Setting::Loopback | Setting::Fsync => Place { server: &server, connect: server.addr() },
+        };
+        let mut number = 0;
+        if self.options.extent != Extent::Smoke {
+            for (case, peer) in plan::warming().zip(self.peers.iter().cycle()) {
+                number += 1;
+                place(Setting::Loopback).run(peer, &case, number).await?;
+            }
+        }
+        for round in 0..self.options.rounds {
+            for (index, case) in cases.iter().enumerate() {
+                for turn in 0..self.peers.len() {
+                    // Nobody is always first.
+                    let peer = &self.peers[(turn + index + round) % self.peers.len()];
+                    if !peer.knows(case.workload.name) {
+                        continue;
+                    }
+                    number += 1;
+                    let what = format!(
+                        "round {}/{}, {:>2}/{}: {:<8} {:<20} {:>6} {:<6}",
+                        round + 1,
+                        self.options.rounds,
+                        index + 1,
+                        cases.len(),
+                        case.setting.name(),
+                        case.workload.name,
+                        case.size,
+                        peer.client.name(),
+                    );
+                    match place(case.setting).run(peer, case, number).await {
+                        Ok(runs) => {
+                            let told: Vec<_> = runs.iter().map(results::Run::told).collect();
+                            println!("{what} {}", told.join("; "));
+                            runs.into_iter().for_each(|run| self.results.push(run));
+                        }
+                        Err(error) => {
+                            self.failures += 1;
+                            println!("{what} FAILED: {error}");
+                        }
+                    }
+                }
+            }
+        }
+        let version = server.four_letter_word("srvr").await?;
+        let version = version.lines().next().and_then(|line| line.strip_prefix("Zookeeper version: "));
+        Ok(version.and_then(|version| version.split('-').next()).map(str::to_owned))
+    }
+}
+
+/// What the numbers are of.
+fn about(zookeeper: &str, load_before: &str) -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = Command::new("uname").arg("-sr").output();
+    let kernel =
+        kernel.map_or_else(|_| "?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+    format!(
+        "{cores} cores, {}; Apache ZooKeeper {zookeeper} with 2 GB of heap; load average {load_before} before and {} after",
+        kernel.trim(),
+        load()
+    )
+}
+
+/// The load of the last minute.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}

@@ -1,0 +1,246 @@
+//! One run of one client, as `benches/peers/PROTOCOL.md` says.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+use zk_curator_proto::Request;
+use zk_curator_proto::records::{Acl, CreateRequest, GetDataRequest, SetDataRequest};
+use zk_curator_testing::real::RealZooKeeper;
+
+use super::check::verify;
+use super::plan::{Case, Client};
+use super::programs::Peer;
+use super::results::Run;
+use crate::common::{Wire, frames, resident};
+use crate::peer::Result;
+
+/// Bytes of a node, and of an item.
+const PAYLOAD: usize = 100;
+/// Longer than pings may disturb.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// For everything that a program does.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How the embedded servers are asked.
+const IN_FLIGHT: usize = 128;
+const BATCHES: usize = 200;
+const LOAD: &str = "/load";
+const GET: &str = "embedded-get";
+const SET: &str = "embedded-set";
+
+/// What a program tells when it is done.
+#[derive(Deserialize)]
+struct Told {
+    operations: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+    latencies_us: Vec<f64>,
+    check: String,
+    #[serde(default)]
+    bytes_each: Option<f64>,
+}
+
+/// A program under way.
+struct Talk {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Talk {
+    fn begin(peer: &Peer, case: &Case, connect: SocketAddr, number: usize) -> Result<Self> {
+        let mut command = peer.command();
+        for (option, value) in [
+            ("--connect", connect.to_string()),
+            ("--workload", case.workload.name.to_owned()),
+            ("--size", case.size.to_string()),
+            ("--operations", case.operations.to_string()),
+            ("--warmup", case.warmup.to_string()),
+            ("--path", format!("/bench/{}-{number}", case.workload.name)),
+            ("--payload", PAYLOAD.to_string()),
+            ("--session-timeout", SESSION_TIMEOUT.as_millis().to_string()),
+        ] {
+            command.arg(option).arg(value);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().ok_or("no standard input")?;
+        let output = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
+        Ok(Self { child, input, output })
+    }
+
+    /// The next line, whatever it is.
+    async fn line(&mut self) -> Result<String> {
+        Ok(self.output.next_line().await?.ok_or("the program has ended")?)
+    }
+
+    async fn hear(&mut self, word: &str) -> Result<()> {
+        let line = self.line().await?;
+        if line == word { Ok(()) } else { Err(format!("{word:?} was to come, and {line:?} came").into()) }
+    }
+
+    async fn say(&mut self, word: &str) -> Result<()> {
+        self.input.write_all(format!("{word}\n").as_bytes()).await?;
+        Ok(self.input.flush().await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        self.say("end").await?;
+        let status = self.child.wait().await?;
+        if status.success() { Ok(()) } else { Err(format!("the program ended with {status}").into()) }
+    }
+
+    /// Its memory, in bytes.
+    fn memory(&self) -> Result<usize> {
+        Ok(resident(&self.child.id().ok_or("the program has ended")?.to_string()))
+    }
+}
+
+/// Where a client runs.
+pub(super) struct Place<'a> {
+    pub(super) server: &'a RealZooKeeper,
+    /// The server, or what is before it.
+    pub(super) connect: SocketAddr,
+}
+
+impl Place<'_> {
+    /// How many packets the server has received, this question aside.
+    async fn packets(&self) -> Result<u64> {
+        let answer = self.server.four_letter_word("srvr").await?;
+        let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
+        Ok(received.ok_or("srvr tells of no packets")?.trim().parse()?)
+    }
+
+    /// Runs a case, and gives what came of it: more than one result for an embedded server.
+    ///
+    /// # Errors
+    /// Whatever went wrong, with the program or with its results.
+    pub(super) async fn run(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
+        let run = async {
+            match case.workload.name {
+                "startup" => self.startup(peer, case, number).await,
+                "embedded-server" => self.embedded(peer, case, number).await,
+                _ => self.workload(peer, case, number).await,
+            }
+        };
+        timeout(PATIENCE, run).await.map_err(|_| format!("not done within {PATIENCE:?}"))?
+    }
+
+    async fn workload(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
+        let mut talk = Talk::begin(peer, case, self.connect, number)?;
+        talk.hear("ready").await?;
+        // What asking costs is found out before.
+        let (once, before) = (self.packets().await?, self.packets().await?);
+        talk.say("go").await?;
+        let told: Told = serde_json::from_str(&talk.line().await?)?;
+        let packets = (self.packets().await? - before).saturating_sub(before - once);
+        let memory = talk.memory()?;
+        talk.end().await?;
+        verify(case, PAYLOAD, told.operations, &told.check)?;
+        let requests = Some(ratio(packets, told.operations));
+        Ok(vec![Run { requests, memory: Some(memory), ..result(peer.client, case, &told) }])
+    }
+
+    async fn startup(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
+        let began = Instant::now();
+        drop(first_answer(self.connect));
+        let floor = began.elapsed();
+        let began = Instant::now();
+        let mut talk = Talk::begin(peer, case, self.connect, number)?;
+        talk.hear("first").await?;
+        let seconds = began.elapsed();
+        let memory = Some(talk.memory()?);
+        talk.end().await?;
+        Ok(vec![
+            Run { memory, ..Run::once(peer.client, case, "startup", seconds) },
+            Run::once(Client::Socket, case, "startup", floor),
+        ])
+    }
+
+    /// The server of the client, asked by us.
+    async fn embedded(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
+        let began = Instant::now();
+        let mut talk = Talk::begin(peer, case, self.connect, number)?;
+        let line = talk.line().await?;
+        let listening = line.strip_prefix("listening ").ok_or("the program does not listen")?.parse()?;
+        let mut wire = first_answer(listening);
+        let seconds = began.elapsed();
+        talk.hear("ready").await?;
+        let memory = Some(talk.memory()?);
+        let mut runs = vec![Run { memory, ..Run::once(peer.client, case, "embedded-start", seconds) }];
+        wire.write(&frames([Request::Create(CreateRequest {
+            path: LOAD.to_owned(),
+            data: Some(Bytes::from_static(&[7; PAYLOAD])),
+            acl: Acl::open_unsafe(),
+            flags: 0,
+        })]));
+        wire.read_frames(1, drop);
+        for name in [GET, SET] {
+            let batch = frames((0..IN_FLIGHT).map(|_| ask(name)));
+            // The first half warms up.
+            let mut began = Instant::now();
+            for batches in 0..2 * BATCHES {
+                if batches == BATCHES {
+                    began = Instant::now();
+                }
+                wire.write(&batch);
+                wire.read_frames(IN_FLIGHT, drop);
+            }
+            let each = began.elapsed() / u32::try_from(BATCHES * IN_FLIGHT)?;
+            runs.push(Run::once(peer.client, case, name, each));
+        }
+        talk.say("go").await?;
+        let told: Told = serde_json::from_str(&talk.line().await?)?;
+        talk.end().await?;
+        verify(case, PAYLOAD, told.operations, &told.check)?;
+        runs.push(Run { workload: "embedded-again".to_owned(), ..result(peer.client, case, &told) });
+        Ok(runs)
+    }
+}
+
+fn result(client: Client, case: &Case, told: &Told) -> Run {
+    let mut latencies = told.latencies_us.clone();
+    latencies.sort_by(f64::total_cmp);
+    let percentile = |percent: usize| latencies.get((latencies.len().max(1) - 1) * percent / 100).copied();
+    let operations = ratio(told.operations as u64, 1);
+    Run {
+        setting: case.setting,
+        workload: case.workload.name.to_owned(),
+        size: case.size,
+        client,
+        per_operation_us: told.seconds * 1e6 / operations,
+        cpu_us: Some(told.cpu_seconds * 1e6 / operations),
+        p50_us: percentile(50),
+        p99_us: percentile(99),
+        requests: None,
+        memory: None,
+        bytes_each: told.bytes_each,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn ratio(count: u64, by: usize) -> f64 {
+    count as f64 / by as f64
+}
+
+/// A session on a plain socket, and the answer to its first request.
+fn first_answer(server: SocketAddr) -> Wire {
+    let mut wire = Wire::connect(server);
+    let root = Request::GetData(GetDataRequest { path: "/".to_owned(), watch: false });
+    wire.write(&frames([root]));
+    wire.read_frames(1, drop);
+    wire
+}
+
+/// What an embedded server is asked to do, again and again.
+fn ask(name: &str) -> Request {
+    let (path, data) = (LOAD.to_owned(), Some(Bytes::from_static(&[7; PAYLOAD])));
+    match name {
+        SET => Request::SetData(SetDataRequest { path, data, version: -1 }),
+        _ => Request::GetData(GetDataRequest { path, watch: false }),
+    }
+}

@@ -1,0 +1,156 @@
+//! Locks and semaphores.
+
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
+
+use super::stage::{Outcome, Result, Samples, Stage};
+
+/// Who is inside, as seen by the process.
+#[derive(Default)]
+pub(crate) struct Inside {
+    now: Cell<usize>,
+    pub(crate) most: Cell<usize>,
+    pub(crate) acquired: Cell<usize>,
+}
+
+impl Inside {
+    pub(crate) fn enter(&self) {
+        self.now.set(self.now.get() + 1);
+        self.most.set(self.most.get().max(self.now.get()));
+        self.acquired.set(self.acquired.get() + 1);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.now.set(self.now.get() - 1);
+    }
+
+    fn any(&self) -> bool {
+        self.now.get() > 0
+    }
+
+    pub(crate) fn check(&self) -> String {
+        format!("max_holders={} acquired={}", self.most.get(), self.acquired.get())
+    }
+}
+
+/// Nobody else wants the lock. With `drop` the release is left to the guard.
+pub(crate) async fn mutex(stage: &mut Stage, leave: bool) -> Result<()> {
+    let lock = InterProcessMutex::new(&stage.client().await?, stage.below("lock"));
+    let run = async |operations| {
+        let (inside, mut latencies) = (Inside::default(), Samples::new());
+        for _ in 0..operations {
+            let began = Instant::now();
+            let guard = lock.acquire().await?;
+            inside.enter();
+            inside.leave();
+            if leave {
+                latencies.push(began.elapsed());
+                drop(guard);
+            } else {
+                guard.release().await?;
+                latencies.push(began.elapsed());
+            }
+        }
+        Ok(Outcome { operations, latencies, check: inside.check() })
+    };
+    stage.run_plain(run).await
+}
+
+pub(crate) async fn handover(stage: &mut Stage) -> Result<()> {
+    let path = stage.below("lock");
+    let contenders = stage.contenders().await?;
+    let locks: Vec<_> = contenders.iter().map(|zk| InterProcessMutex::new(zk, &path)).collect();
+    let run = async |operations: usize| {
+        let (inside, latencies) = (Inside::default(), RefCell::new(Samples::new()));
+        let released = Cell::new(None::<Instant>);
+        let contend = async |lock: &InterProcessMutex| {
+            for _ in 0..operations / locks.len() {
+                let guard = lock.acquire().await?;
+                let acquired = Instant::now();
+                inside.enter();
+                if let Some(released) = released.take() {
+                    latencies.borrow_mut().push(acquired - released);
+                }
+                inside.leave();
+                released.set(Some(Instant::now()));
+                guard.release().await?;
+            }
+            Result::Ok(())
+        };
+        try_join_all(locks.iter().map(contend)).await?;
+        let operations = inside.acquired.get();
+        Ok(Outcome { operations, latencies: latencies.take(), check: inside.check() })
+    };
+    stage.run_plain(run).await
+}
+
+/// Every tenth acquisition is a write.
+pub(crate) async fn read_write(stage: &mut Stage) -> Result<()> {
+    let path = stage.below("lock");
+    let contenders = stage.contenders().await?;
+    let locks: Vec<_> = contenders.iter().map(|zk| InterProcessReadWriteLock::new(zk, &path)).collect();
+    let run = async |operations: usize| {
+        let (readers, writers, mixed) = (Inside::default(), Inside::default(), Cell::new(0));
+        let latencies = RefCell::new(Samples::new());
+        let contend = async |contender: usize, lock: &InterProcessReadWriteLock| {
+            let (read, write) = (lock.read_lock(), lock.write_lock());
+            let entered = |inside: &Inside, began: Instant| {
+                latencies.borrow_mut().push(began.elapsed());
+                inside.enter();
+                mixed.set(mixed.get() + usize::from(readers.any() && writers.any()));
+                inside.leave();
+            };
+            for turn in 0..operations / locks.len() {
+                let began = Instant::now();
+                if (turn * locks.len() + contender) % 10 == 9 {
+                    let guard = write.acquire().await?;
+                    entered(&writers, began);
+                    guard.release().await?;
+                } else {
+                    let guard = read.acquire().await?;
+                    entered(&readers, began);
+                    guard.release().await?;
+                }
+            }
+            Result::Ok(())
+        };
+        try_join_all(locks.iter().enumerate().map(|(number, lock)| contend(number, lock))).await?;
+        let operations = readers.acquired.get() + writers.acquired.get();
+        let check = format!("max_writers={} mixed={} acquired={operations}", writers.most.get(), mixed.get());
+        Ok(Outcome { operations, latencies: latencies.take(), check })
+    };
+    stage.run_plain(run).await
+}
+
+/// Half as many leases as contenders.
+pub(crate) async fn semaphore(stage: &mut Stage) -> Result<()> {
+    let path = stage.below("semaphore");
+    let contenders = stage.contenders().await?;
+    let leases = u32::try_from(stage.size / 2)?.max(1);
+    let semaphore = |zk: &CuratorFramework| InterProcessSemaphore::new(zk, &path, leases);
+    let semaphores: Vec<_> = contenders.iter().map(semaphore).collect();
+    let run = async |operations: usize| {
+        let (inside, latencies) = (Inside::default(), RefCell::new(Samples::new()));
+        let contend = async |semaphore: &InterProcessSemaphore| {
+            for _ in 0..operations / semaphores.len() {
+                let began = Instant::now();
+                let lease = semaphore.acquire().await?;
+                latencies.borrow_mut().push(began.elapsed());
+                inside.enter();
+                // The others get a chance to be inside too.
+                tokio::task::yield_now().await;
+                inside.leave();
+                lease.release().await?;
+            }
+            Result::Ok(())
+        };
+        try_join_all(semaphores.iter().map(contend)).await?;
+        let operations = inside.acquired.get();
+        Ok(Outcome { operations, latencies: latencies.take(), check: inside.check() })
+    };
+    stage.run_plain(run).await
+}

@@ -1,0 +1,92 @@
+//! The Rust client of the comparison: one workload a process, as `benches/peers/PROTOCOL.md` says.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the harness listens")]
+
+mod leader;
+mod locks;
+mod queues;
+mod raw;
+mod rounds;
+mod scale;
+mod servers;
+mod stage;
+
+use std::process::ExitCode;
+
+pub(crate) use stage::Result;
+use stage::Stage;
+
+/// What this client takes part in.
+const WORKLOADS: [&str; 26] = [
+    "raw-get",
+    "raw-set",
+    "raw-create-delete",
+    "mutex",
+    "mutex-drop",
+    "handover",
+    "read-write",
+    "semaphore",
+    "leader",
+    "double-barrier",
+    "queue-simple-put",
+    "queue-simple-take",
+    "queue-put",
+    "queue-take",
+    "queue-take-window",
+    "queue-priority-put",
+    "queue-priority-take",
+    "queue-locking-put",
+    "queue-locking-take",
+    "two-phase",
+    "scale-waiters",
+    "scale-sessions",
+    "scale-queue",
+    "scale-watches",
+    "startup",
+    "embedded-server",
+];
+
+pub(crate) async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("peer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<()> {
+    let Some(mut stage) = Stage::from_arguments()? else {
+        WORKLOADS.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    };
+    let stage = &mut stage;
+    match stage.workload.clone().as_str() {
+        "raw-get" => raw::get(stage).await,
+        "raw-set" => raw::set(stage).await,
+        "raw-create-delete" => raw::create_delete(stage).await,
+        "mutex" => locks::mutex(stage, false).await,
+        "mutex-drop" => locks::mutex(stage, true).await,
+        "handover" => locks::handover(stage).await,
+        "read-write" => locks::read_write(stage).await,
+        "semaphore" => locks::semaphore(stage).await,
+        "leader" => leader::fail_over(stage).await,
+        "double-barrier" => rounds::double_barrier(stage).await,
+        "two-phase" => rounds::two_phase(stage).await,
+        "queue-simple-put" => queues::simple_put(stage).await,
+        "queue-simple-take" => queues::simple_take(stage).await,
+        "queue-put" | "queue-locking-put" => queues::put(stage).await,
+        "queue-take" => queues::take(stage, 1).await,
+        "queue-take-window" => queues::take(stage, stage.size).await,
+        "queue-priority-put" => queues::priority_put(stage).await,
+        "queue-priority-take" => queues::priority_take(stage).await,
+        "queue-locking-take" => queues::locking_take(stage).await,
+        "scale-waiters" => scale::waiters(stage).await,
+        "scale-sessions" => scale::sessions(stage).await,
+        "scale-queue" => queues::take_of_many(stage).await,
+        "scale-watches" => scale::watches(stage).await,
+        "startup" => servers::startup(stage).await,
+        "embedded-server" => servers::embedded(stage).await,
+        other => Err(format!("there is no workload {other}").into()),
+    }
+}

@@ -1,0 +1,220 @@
+//! What all workloads share: the options, the talk with the harness, the measuring.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use lexopt::{Arg, Parser, ValueExt};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
+use zk_curator::CuratorFramework;
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How many latencies are told.
+const SAMPLES: usize = 10_000;
+
+/// A run: what is asked for, and who asks.
+pub(crate) struct Stage {
+    connect: String,
+    pub(crate) workload: String,
+    pub(crate) size: usize,
+    pub(crate) operations: usize,
+    pub(crate) warmup: usize,
+    pub(crate) path: String,
+    pub(crate) payload: usize,
+    session_timeout: Duration,
+    clients: Vec<CuratorFramework>,
+    harness: Lines<BufReader<Stdin>>,
+}
+
+/// What was done and seen.
+pub(crate) struct Outcome {
+    pub(crate) operations: usize,
+    pub(crate) latencies: Samples,
+    pub(crate) check: String,
+}
+
+/// How long each operation took.
+pub(crate) type Samples = Vec<Duration>;
+
+/// The line for the harness.
+#[derive(Serialize)]
+struct Report {
+    operations: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+    latencies_us: Vec<f64>,
+    check: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_each: Option<f64>,
+}
+
+impl Stage {
+    /// Reads the command line; `None` for `--list`.
+    pub(crate) fn from_arguments() -> Result<Option<Self>> {
+        let mut stage = Self {
+            connect: String::new(),
+            workload: String::new(),
+            size: 1,
+            operations: 1,
+            warmup: 0,
+            path: String::new(),
+            payload: 100,
+            session_timeout: Duration::from_secs(60),
+            clients: Vec::new(),
+            harness: BufReader::new(stdin()).lines(),
+        };
+        let mut parser = Parser::from_env();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                // What makes this program the client.
+                Arg::Value(word) if word == "peer" => {}
+                Arg::Long("list") => return Ok(None),
+                Arg::Long("connect") => stage.connect = parser.value()?.string()?,
+                Arg::Long("workload") => stage.workload = parser.value()?.string()?,
+                Arg::Long("size") => stage.size = parser.value()?.parse()?,
+                Arg::Long("operations") => stage.operations = parser.value()?.parse()?,
+                Arg::Long("warmup") => stage.warmup = parser.value()?.parse()?,
+                Arg::Long("path") => stage.path = parser.value()?.string()?,
+                Arg::Long("payload") => stage.payload = parser.value()?.parse()?,
+                Arg::Long("session-timeout") => {
+                    stage.session_timeout = Duration::from_millis(parser.value()?.parse()?);
+                }
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(Some(stage))
+    }
+
+    /// A node of this run.
+    pub(crate) fn below(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    pub(crate) fn payload(&self) -> Vec<u8> {
+        vec![7; self.payload]
+    }
+
+    /// A session of its own.
+    pub(crate) async fn client(&mut self) -> Result<CuratorFramework> {
+        let zk = CuratorFramework::builder()
+            .connect_string(&self.connect)
+            .session_timeout(self.session_timeout)
+            .build()?;
+        zk.start().await?;
+        self.clients.push(zk.clone());
+        Ok(zk)
+    }
+
+    /// So many sessions as `size` says.
+    pub(crate) async fn contenders(&mut self) -> Result<Vec<CuratorFramework>> {
+        let mut clients = Vec::with_capacity(self.size);
+        for _ in 0..self.size {
+            clients.push(self.client().await?);
+        }
+        Ok(clients)
+    }
+
+    /// Warms up, waits for the harness, runs and reports; then removes everything. Before each, `prepare` makes what
+    /// so many operations need.
+    pub(crate) async fn run(
+        &mut self,
+        mut prepare: impl AsyncFnMut(usize) -> Result<()>,
+        mut run: impl AsyncFnMut(usize) -> Result<Outcome>,
+    ) -> Result<()> {
+        if self.warmup > 0 {
+            prepare(self.warmup).await?;
+            run(self.warmup).await?;
+        }
+        prepare(self.operations).await?;
+        self.measure(None, async |operations| run(operations).await).await?;
+        self.clear().await
+    }
+
+    /// [`run`](Self::run) for what needs no preparation.
+    pub(crate) async fn run_plain(&mut self, run: impl AsyncFnMut(usize) -> Result<Outcome>) -> Result<()> {
+        self.run(async |_| Ok(()), run).await
+    }
+
+    /// Runs what has been prepared, from `go` to `end`.
+    pub(crate) async fn measure(
+        &mut self,
+        bytes_each: Option<f64>,
+        mut run: impl AsyncFnMut(usize) -> Result<Outcome>,
+    ) -> Result<()> {
+        say("ready");
+        self.hear("go").await?;
+        let (began, cpu) = (Instant::now(), cpu_time());
+        let outcome = run(self.operations).await?;
+        let report = Report {
+            operations: outcome.operations,
+            seconds: began.elapsed().as_secs_f64(),
+            cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
+            latencies_us: thinned(outcome.latencies),
+            check: outcome.check,
+            bytes_each,
+        };
+        say(&serde_json::to_string(&report)?);
+        self.hear("end").await
+    }
+
+    /// Removes all nodes and ends all sessions.
+    pub(crate) async fn clear(&self) -> Result<()> {
+        if let Some(zk) = self.clients.first() {
+            // Ephemeral nodes of the others would be in the way.
+            try_join_all(self.clients[1..].iter().map(CuratorFramework::close)).await?;
+            zk.delete(&self.path).deleting_children().quietly().await?;
+            zk.close().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a word of the harness.
+    pub(crate) async fn hear(&mut self, word: &str) -> Result<()> {
+        match self.harness.next_line().await? {
+            Some(line) if line == word => Ok(()),
+            other => Err(format!("the harness was to say {word:?}, and said {other:?}").into()),
+        }
+    }
+}
+
+/// Tells the harness.
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// At most [`SAMPLES`] of them, evenly.
+fn thinned(latencies: Samples) -> Vec<f64> {
+    let step = latencies.len().div_ceil(SAMPLES).max(1);
+    latencies.iter().step_by(step).map(|latency| latency.as_secs_f64() * 1e6).collect()
+}
+
+/// Time on the CPU of all threads, user and system.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// Does `operations`, at most `size` at a time: `one` gets their numbers. How long each took.
+pub(crate) async fn at_most(
+    size: usize,
+    operations: usize,
+    one: impl AsyncFn(usize) -> Result<()>,
+) -> Result<Samples> {
+    let next = Cell::new(0);
+    let one = &one;
+    let worker = async || {
+        let mut samples = Samples::new();
+        while next.get() < operations {
+            let number = next.replace(next.get() + 1);
+            let began = Instant::now();
+            one(number).await?;
+            samples.push(began.elapsed());
+        }
+        Result::Ok(samples)
+    };
+    Ok(try_join_all((0..size).map(|_| worker())).await?.concat())
+}
