@@ -42,6 +42,10 @@ quickstart:
 quickstart-real:
     cargo run -p zk-curator-testing --bin zk-real -- --exec cargo run --release --example quickstart
 
+# Bugs that are planted in a copy of the sources, and how many seeds the simulation takes to find them.
+sim-mutants *arguments:
+    scripts/sim-mutants {{arguments}}
+
 # Licences, sources and advisories of the dependencies.
 deny:
     scripts/deny
