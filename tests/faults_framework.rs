@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use common::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, impatient, in_memory, once,
-    session_id, simulated, until, until_state,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, impatient, in_memory,
+    once, session_id, simulated, until, until_state,
 };
 use tokio::time::Instant;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
@@ -306,6 +306,30 @@ fn a_delete_with_a_version_and_a_lost_answer_may_have_been_applied() {
         zk.create("/n").await.unwrap();
         let _lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         zk.delete("/n").guaranteed().await.unwrap();
+    });
+}
+
+/// Its versions begin anew, too.
+#[test]
+fn a_delete_with_a_lost_answer_leaves_the_node_alone_that_somebody_else_has_created_since() {
+    simulated(async {
+        for lost in [Verdict::LoseReply, Verdict::LoseRequest] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let stat = zk.create("/n").await.unwrap().stat;
+            let rule = once(&server, OpCode::Delete, lost);
+            let delete = zk.delete("/n").version(0).czxid(stat.czxid).quietly();
+            let delete = tokio::spawn(delete.into_future());
+            rule.fired().await;
+            other.delete("/n").quietly().await.unwrap();
+            let czxid = other.create("/n").await.unwrap().stat.czxid;
+            delete.await.unwrap().unwrap();
+            assert_eq!(server.probe().stat("/n").map(|stat| stat.czxid), Some(czxid), "{lost:?}");
+            // It is repeated while the node is the one.
+            let _rule = once(&server, OpCode::Delete, Verdict::LoseRequest);
+            zk.delete("/n").czxid(czxid).await.unwrap();
+            assert!(!server.probe().exists("/n"));
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use zk_curator_client::{Error as RawError, ErrorCode};
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options};
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion};
+use crate::janitor::{Chore, Deletion, still_there};
 use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
@@ -18,8 +18,9 @@ pub(crate) const FAN_OUT: usize = 64;
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
 ///
 /// After an unknown outcome a delete with a version is repeated, for it cannot remove another generation of
-/// the data. One without a version succeeds if the node is gone, and is repeated if it is
-/// [`quietly`](Self::quietly) or [`guaranteed`](Self::guaranteed); otherwise it fails with
+/// the data; but if somebody else creates a node there meanwhile, its versions begin anew: where that may be, say
+/// which node is meant, [`czxid`](Self::czxid). One without a version succeeds if the node is gone, and is repeated if it
+/// is [`quietly`](Self::quietly) or [`guaranteed`](Self::guaranteed); otherwise it fails with
 /// [`may_have_applied`](crate::Error::may_have_applied), because a repetition could remove a node that
 /// somebody else has created since.
 ///
@@ -30,6 +31,7 @@ pub(crate) const FAN_OUT: usize = 64;
 pub struct DeleteBuilder {
     target: Target,
     version: Option<i32>,
+    czxid: Option<i64>,
     quietly: bool,
     guaranteed: bool,
     with_children: bool,
@@ -41,6 +43,7 @@ impl DeleteBuilder {
         Self {
             target: Target::new(zk, "delete", path),
             version: None,
+            czxid: None,
             quietly: false,
             guaranteed: false,
             with_children: false,
@@ -51,6 +54,13 @@ impl DeleteBuilder {
     /// The version that the data must have, also when the children are deleted first. Default: any.
     pub const fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// The transaction that created the node which is meant. Servers do not look at it; but before the delete is repeated,
+    /// for example in the next session, the node is looked at, and another one is left alone: then this one is gone.
+    pub const fn czxid(mut self, czxid: i64) -> Self {
+        self.czxid = Some(czxid);
         self
     }
 
@@ -96,7 +106,7 @@ impl DeleteBuilder {
         let mut sweeps = 0;
         loop {
             let attempt = self.target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
-            let mut error = match guarantee.delete(&attempt).await {
+            let mut error = match guarantee.delete(&attempt, unknown.is_some()).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
                 // Gone, which is all that was asked for.
@@ -113,7 +123,9 @@ impl DeleteBuilder {
                 };
             } else if error.may_have_applied() {
                 let error = self.target.error(error.clone());
-                if self.version.is_none() && !self.quietly && !self.guaranteed {
+                let repeats =
+                    self.version.is_some() || self.czxid.is_some() || self.quietly || self.guaranteed;
+                if !repeats {
                     return self.resolve(&mut budget, &path, error).await;
                 }
                 unknown.get_or_insert(error);
@@ -160,8 +172,13 @@ struct Guarantee<'a> {
 }
 
 impl Guarantee<'_> {
-    async fn delete(&mut self, attempt: &Attempt) -> Result<(), RawError> {
+    async fn delete(&mut self, attempt: &Attempt, again: bool) -> Result<(), RawError> {
         self.session = Some(Arc::clone(&attempt.session));
+        let czxid = self.builder.czxid.filter(|_| again);
+        if !still_there(&*attempt.raw, self.path, czxid).await? {
+            self.session = None;
+            return Ok(());
+        }
         let answer = self.request.insert(attempt.raw.delete(self.path, self.builder.version)).await;
         self.request = None;
         if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
@@ -183,7 +200,7 @@ impl Drop for Guarantee<'_> {
             first: self.request.take(),
             bound: false,
             with_children: self.builder.with_children,
-            czxid: None,
+            czxid: self.builder.czxid,
         }));
     }
 }

@@ -227,7 +227,8 @@ impl NameService {
     pub async fn unbind(&self, name: &str, seen: Option<Version>) -> Result<(), Error> {
         let path = self.name_path(name)?;
         let bound = self.look(name, seen).await?;
-        let delete = self.zk.delete(path.as_str()).version(bound.version.version).idempotent();
+        let Version { czxid, version } = bound.version;
+        let delete = self.zk.delete(path.as_str()).version(version).czxid(czxid).idempotent();
         delete.await.map_err(|error| changed(path, error))
     }
 

@@ -218,7 +218,7 @@ impl Keeper {
         let session = self.zk.session().map_or(0, |session| session.id.get());
         if mode.is_ephemeral() && stat.ephemeral_owner == session {
             // Ours, with data that have been replaced since: created anew, it is known to be ours.
-            self.zk.delete(path).version(stat.version).quietly().await?;
+            self.zk.delete(path).version(stat.version).czxid(stat.czxid).quietly().await?;
             return Ok(None);
         }
         drop(watched.watch.await);
