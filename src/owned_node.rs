@@ -11,6 +11,7 @@ use crate::janitor::{Chore, Deletion, still_there};
 use crate::observe::Ticket;
 use crate::op::{Call, Transaction};
 use crate::retry::Budget;
+use crate::watch::Watch;
 
 /// The pause of [`Ownership::lost`] after a failed look.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -299,16 +300,44 @@ impl Ownership {
         self.lost_or(|_| false).await;
     }
 
+    /// [`lost`](Self::lost), by a watch that [`get_data`](CuratorFramework::get_data) has left on the node: no request, unless
+    /// its data change.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost but the watch.
+    pub async fn lost_by(&self, watch: Watch) {
+        let gone = async {
+            match watch.await {
+                Ok(event) if event.event_type == EventType::NodeDeleted => true,
+                Ok(_) | Err(_) => self.gone_or(|_| false).await,
+            }
+        };
+        self.unless_over(gone).await;
+    }
+
+    /// Resolves when it [is over](Self::is_over).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn over(&self) {
+        self.term.cancelled().await;
+    }
+
     /// Resolves when the data of the node are such that `matches` says so, or when it is [`lost`](Self::lost). The
     /// data are read now, and whenever they change.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
+        self.unless_over(self.gone_or(matches)).await;
+    }
+
+    /// Waits for `gone`, which says whether the node is, or until it is over for another reason.
+    async fn unless_over(&self, gone: impl Future<Output = bool>) {
         tokio::select! {
             biased;
             () = self.term.cancelled() => {}
-            gone = self.gone_or(matches) => if gone {
+            gone = gone => if gone {
                 self.give_up();
             }
         }

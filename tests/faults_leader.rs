@@ -255,7 +255,7 @@ fn a_candidate_outlives_every_session() {
 #[test]
 fn lost_answers_leave_one_node_which_leads() {
     simulated(async {
-        for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::Exists] {
+        for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData] {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
                 let (server, zk) = in_memory().await;
                 zk.create_containers(ELECTION).await.unwrap();
@@ -356,7 +356,8 @@ fn curator_645_candidates_that_both_lose_their_nodes_come_to_rest() {
         }
         until(&server, |probe| node(probe, &zk).is_some()).await;
         until(&server, |probe| node(probe, &other).is_some()).await;
-        until(&server, |probe| probe.watches().len() == 2).await;
+        // Each on its own node, and one on the other's.
+        until(&server, |probe| probe.watches().len() == 3).await;
         let creates = server.probe().requests(OpCode::Create2);
         // Nothing else is asked for, however long we wait.
         tokio::time::sleep(SESSION_TIMEOUT * 20).await;
@@ -366,6 +367,26 @@ fn curator_645_candidates_that_both_lose_their_nodes_come_to_rest() {
             (creates, 2),
             "{probe}"
         );
+    });
+}
+
+/// Events that come after a reconnect are not in the order of the changes: that of the leader may come before our own.
+#[test]
+fn a_waiter_that_has_reconnected_looks_at_its_own_node_before_it_leads() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let first = leader(&zk).await;
+        let second = waiter(&server, &other).await;
+        until(&server, |probe| probe.watches().len() == 3).await;
+        let own = node(&server.probe(), &other).unwrap();
+        server.disconnect(session_id(&other).get());
+        until_state(&other, ConnectionState::Suspended).await;
+        until_state(&other, ConnectionState::Reconnected { same_session: true }).await;
+        let before = server.probe().requests(OpCode::GetData);
+        first.close().await.unwrap();
+        assert_eq!(second.await_leadership().await.unwrap().path(), own);
+        assert_eq!(server.probe().requests(OpCode::GetData), before + 1);
     });
 }
 

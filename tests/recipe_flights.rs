@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator::CuratorFramework;
 use zk_curator_client::{Connector, Transport};
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
+use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
 use zk_curator_testing::{MemoryConnector, TestServer};
 
@@ -159,6 +161,28 @@ fn a_hand_over_among_many_takes_one_flight() {
         }
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
+        }
+    });
+}
+
+/// From the moment a leader leaves until the next one leads there is one flight: Curator takes two.
+#[test]
+fn a_fail_over_of_leaders_takes_one_flight() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let clients = clients(&server).await;
+        let latch = |task: usize| LeaderLatch::new(&clients[task % CLIENTS], LOCK);
+        let mut candidates = VecDeque::new();
+        for task in 0..TASKS {
+            candidates.push_back(latch(task).join().unwrap());
+            until(&server, |probe| probe.children(LOCK).len() == task + 1).await;
+        }
+        candidates[0].await_leadership().await.unwrap();
+        for _ in 1..TASKS {
+            // Long enough for the next but one to look ahead.
+            sleep(ONE_WAY * 10).await;
+            drop(candidates.pop_front());
+            assert_eq!(flights(candidates[0].await_leadership()).await.0, 1);
         }
     });
 }

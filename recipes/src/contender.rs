@@ -28,6 +28,14 @@ pub(crate) struct Contender<'a> {
     watches: Watches,
 }
 
+/// A watch on our own node, left while it waited.
+pub(crate) struct Kept {
+    pub(crate) watch: Watch,
+    /// The state of the connection before that: see [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch). If it
+    /// is the same now, every earlier change of the node would have come before any later event.
+    pub(crate) since: u64,
+}
+
 /// Why a wait for other nodes has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gone {
@@ -54,11 +62,11 @@ impl<'a> Contender<'a> {
     }
 
     /// Waits for its turn, however long it takes.
-    pub(crate) async fn turn(mut self) -> Result<OwnedNode, Error> {
+    pub(crate) async fn turn(mut self) -> Result<Self, Error> {
         while !self.step().await? {
             self.refresh().await?; // 2
         }
-        Ok(self.node)
+        Ok(self)
     }
 
     /// Waits until it is our turn; or, and then not `true`, until it may be: the queue has to be
@@ -99,6 +107,12 @@ impl<'a> Contender<'a> {
     /// The node, out of the queue or in it.
     pub(crate) fn into_node(self) -> OwnedNode {
         self.node
+    }
+
+    /// The node, and the watch on it if there is one.
+    pub(crate) fn into_parts(mut self) -> (OwnedNode, Option<Kept>) {
+        let own = self.watches.take(self.node.name());
+        (self.node, own)
     }
 
     /// The node.
@@ -155,7 +169,7 @@ impl<'a> Contender<'a> {
     /// Waits until one of the nodes is gone: the only way to wait here.
     async fn gone(&mut self, on: &str, ahead: Option<&str>) -> Result<Gone, Error> {
         let session_lost = self.node.ownership().session_lost();
-        let own = self.rule.can_be_removed.then(|| self.node.name());
+        let own = (self.rule.can_be_removed || self.rule.watches_itself).then(|| self.node.name());
         let names: Vec<&str> = own.into_iter().chain([on]).chain(ahead).collect();
         let gone = tokio::select! {
             biased;
@@ -178,10 +192,16 @@ struct Watches(Vec<Watched>);
 struct Watched {
     name: String,
     /// Nothing if the node was gone when it was read.
-    watch: Option<Watch>,
+    watch: Option<Kept>,
 }
 
 impl Watches {
+    /// The watch on this node, if there is one.
+    fn take(&mut self, name: &str) -> Option<Kept> {
+        let index = self.0.iter().position(|watched| watched.name == name)?;
+        self.0.swap_remove(index).watch
+    }
+
     /// Waits until one of the nodes is gone, the first of them if there are several; `None` if the session is.
     ///
     /// It watches through `getData`, not `exists`, because the latter leaves a watch even on a node that is
@@ -218,15 +238,16 @@ impl Watched {
     /// Waits until something has happened: whether the node is gone.
     async fn gone(&mut self) -> Result<bool, WatchEnded> {
         match &mut self.watch {
-            Some(watch) => Ok(watch.await?.event_type == EventType::NodeDeleted),
+            Some(Kept { watch, .. }) => Ok(watch.await?.event_type == EventType::NodeDeleted),
             None => Ok(true),
         }
     }
 }
 
 async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<Watched, Error> {
+    let since = zk.status().epoch;
     let watch = match zk.get_data(child(parent, name)).watched().await {
-        Ok(watched) => Some(watched.watch),
+        Ok(watched) => Some(Kept { watch: watched.watch, since }),
         Err(error) if error.kind() == ErrorKind::NoNode => None,
         Err(error) => return Err(error),
     };

@@ -18,6 +18,8 @@ pub(crate) struct Rule {
     pub(crate) can_be_removed: bool,
     /// Whether the last but one is watched as well.
     pub(crate) looks_ahead: bool,
+    /// Whether our own node is watched while we wait, to be known to exist when it is our turn.
+    pub(crate) watches_itself: bool,
 }
 
 /// A kind of node that is waited for.
@@ -33,7 +35,13 @@ impl Rule {
     pub(crate) fn exclusive(tag: impl Into<Tag>) -> Self {
         let tag = tag.into();
         let blocker = Blocker { tag: tag.clone(), can_be_replaced: false };
-        Self { tag, waits_for: vec![blocker], can_be_removed: false, looks_ahead: true }
+        Self {
+            tag,
+            waits_for: vec![blocker],
+            can_be_removed: false,
+            looks_ahead: true,
+            watches_itself: false,
+        }
     }
 
     /// The number in a name that we wait for, and the kind of its node.

@@ -85,8 +85,9 @@ impl Election {
         let Queue { zk, rule, .. } = &self.queue;
         let (parent, value) = (self.queue.parent("campaign")?, value.into());
         loop {
-            let node = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
-            if let Some(leadership) = Leadership::begin(zk, &node).await? {
+            let contender = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
+            let (node, kept) = contender.into_parts();
+            if let Some((leadership, _)) = Leadership::begin(zk, &node, kept).await? {
                 info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
                 return Ok(Elected { zk: zk.clone(), node, leadership });
             }

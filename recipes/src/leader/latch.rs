@@ -12,7 +12,7 @@ use zk_curator::{CuratorFramework, OwnedNode, Signal};
 
 use super::queue::{Place, Queue, withdraw};
 use super::{Error, Leadership, Participant, tag};
-use crate::contender::Contender;
+use crate::contender::{Contender, Kept};
 
 /// The pause after a failure that trying again at once does not mend, such as a missing permission.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,8 +34,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// 1. Create the node, and list the children in the same flight.
 /// 2. The lowest number is first; everybody else watches the one before it, and the one before that, to list again
 ///    ahead of time. When the one before it is gone, the next in line is first without listing.
-/// 3. Who is first looks at its own node, and leads.
-/// 4. It watches its own node. When that is gone, go to 1.
+/// 3. Everybody watches its own node, from the time it waits. Who is first leads at once, if that watch was left on this
+///    connection and has not fired; else it looks at its own node, and leaves the watch then.
+/// 4. When its own node is gone, go to 1.
 ///
 /// # Guarantees
 /// * At most one candidate leads whose node exists: as long as a [`fenced`](Leadership::fenced) transaction succeeds,
@@ -366,10 +367,10 @@ impl Race {
         let elected = tokio::select! {
             biased;
             () = self.leave.cancelled() => None,
-            node = self.queue.turn(&self.parent, &mut place) => Some(node?),
+            turn = self.queue.turn(&self.parent, &mut place) => Some(turn?),
         };
         let node = match elected {
-            Some(node) => self.lead(node).await?,
+            Some((node, kept)) => self.lead(node, kept).await?,
             None => place.map(Contender::into_node),
         };
         if !self.leave.is_cancelled() {
@@ -384,20 +385,21 @@ impl Race {
     }
 
     /// Leads, term by term, for as long as the node is ours and we do not leave; the node, if it is still ours.
-    async fn lead(&self, mut node: OwnedNode) -> Result<Option<OwnedNode>, Error> {
+    async fn lead(&self, mut node: OwnedNode, mut kept: Option<Kept>) -> Result<Option<OwnedNode>, Error> {
         loop {
             let begun = tokio::select! {
                 biased;
                 () = self.leave.cancelled() => return Ok(Some(node)),
-                begun = Leadership::begin(&self.queue.zk, &node) => begun?,
+                begun = Leadership::begin(&self.queue.zk, &node, kept.take()) => begun?,
             };
-            let Some(leadership) = begun else { return Ok(None) };
+            let Some((leadership, watch)) = begun else { return Ok(None) };
+            let leadership = leadership.watched();
             info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
             self.enter(LatchState::Leader(leadership.clone()));
             tokio::select! {
                 biased;
                 () = self.leave.cancelled() => return Ok(Some(node)),
-                () = leadership.lost() => {}
+                () = leadership.lost_by(watch) => {}
             }
             info!(path = leadership.path(), "leads no longer");
             self.enter(LatchState::Waiting);

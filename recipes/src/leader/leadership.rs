@@ -1,12 +1,15 @@
 use std::fmt;
 use std::future::pending;
 
+use futures_util::FutureExt as _;
 use zk_curator::op::Transaction;
+use zk_curator::watch::Watch;
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership,
+    ConnectionState, ConnectionStatus, CuratorFramework, Error, ErrorKind, FencingToken, OwnedNode, Ownership,
 };
 
 use super::queue::ride_out;
+use crate::contender::Kept;
 
 /// That we lead, for one term: until it is [over](Self::is_over). Cheap to clone and to give to tasks; without the
 /// duty to resign.
@@ -16,15 +19,35 @@ pub struct Leadership {
     ownership: Ownership,
     /// The state of the connection in which it began: see [`ConnectionStatus::epoch`].
     since: u64,
+    /// Whether somebody waits in [`lost_by`](Self::lost_by) until the node is gone, for all.
+    is_watched: bool,
 }
 
 impl Leadership {
     /// Begins a term by a node that is first in its queue, and stays so for as long as it exists; `None` if it is not
     /// ours any more.
     ///
-    /// It is looked at once more: who leads by a notification alone would lead, too, with a node that somebody has
-    /// deleted while it waited, or that was found in the queue of a session that is over (CURATOR-696).
-    pub(super) async fn begin(zk: &CuratorFramework, node: &OwnedNode) -> Result<Option<Self>, Error> {
+    /// Who leads by a notification alone would lead, too, with a node that somebody has deleted while it waited, or that
+    /// was found in the queue of a session that is over (CURATOR-696). So the node is known to be there by a watch that
+    /// has not fired, `kept` if it was left on this very connection; else it is looked at once more. The watch is for
+    /// [`lost_by`](Self::lost_by).
+    pub(super) async fn begin(
+        zk: &CuratorFramework,
+        node: &OwnedNode,
+        kept: Option<Kept>,
+    ) -> Result<Option<(Self, Watch)>, Error> {
+        let term =
+            |since| Self { zk: zk.clone(), ownership: node.ownership().clone(), since, is_watched: false };
+        if let Some(Kept { mut watch, since }) = kept
+            && (&mut watch).now_or_never().is_none()
+            && node.is_ours()
+        {
+            // Read last: whatever was before it was on this connection.
+            let status = zk.status();
+            if status.epoch == since && is_writable(&status) {
+                return Ok(Some((term(since), watch)));
+            }
+        }
         let session_lost = node.ownership().session_lost();
         while node.is_ours() {
             let mut states = zk.states();
@@ -34,13 +57,14 @@ impl Leadership {
                 status = states.until(is_writable) => status,
             };
             let Some(ConnectionStatus { epoch: since, .. }) = status else { break };
-            match zk.exists(node.path()).await {
-                Ok(Some(stat)) if stat.czxid == node.stat().czxid && node.is_ours() => {
+            match zk.get_data(node.path()).watched().await {
+                Ok(read) if read.value.1.czxid == node.stat().czxid && node.is_ours() => {
                     if zk.status().epoch == since {
-                        return Ok(Some(Self { zk: zk.clone(), ownership: node.ownership().clone(), since }));
+                        return Ok(Some((term(since), read.watch)));
                     }
                 }
                 Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::NoNode => break,
                 Err(error) => ride_out(zk, error).await?,
             }
         }
@@ -73,12 +97,32 @@ impl Leadership {
         self.ownership.is_over() || self.ends_when_suspended() && self.zk.status().epoch != self.since
     }
 
-    /// Resolves when the term is over: see [the table](super#when-leadership-ends). To learn that somebody has
-    /// deleted the node it leaves a watch on it: one request.
+    /// Resolves when the term is over: see [the table](super#when-leadership-ends). In an
+    /// [`Election`](super::Election) it leaves a watch on the node, to learn that somebody has deleted it: one request.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost(&self) {
+        if self.is_watched {
+            self.suspended_or(self.ownership.over()).await;
+        } else {
+            self.suspended_or(self.ownership.lost()).await;
+        }
+    }
+
+    /// For [`lost_by`](Self::lost_by), which has to be waited for as long as the term lasts: then the others that wait for
+    /// its end need no watches of their own.
+    pub(super) const fn watched(mut self) -> Self {
+        self.is_watched = true;
+        self
+    }
+
+    /// [`lost`](Self::lost) for all clones, by a watch that is on the node already: no request.
+    pub(super) async fn lost_by(&self, watch: Watch) {
+        self.suspended_or(self.ownership.lost_by(watch)).await;
+    }
+
+    async fn suspended_or(&self, lost: impl Future<Output = ()>) {
         let suspended = async {
             if !self.ends_when_suspended() {
                 return pending().await;
@@ -89,7 +133,7 @@ impl Leadership {
         tokio::select! {
             biased;
             _ = suspended => {}
-            () = self.ownership.lost() => {}
+            () = lost => {}
         }
     }
 

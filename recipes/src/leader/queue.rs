@@ -7,7 +7,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
 use super::{Error as LeaderError, Participant};
-use crate::contender::Contender;
+use crate::contender::{Contender, Kept};
 use crate::order::Rule;
 use crate::participant::{first_participant, participants};
 
@@ -29,7 +29,12 @@ pub(super) type Place<'a> = Option<Contender<'a>>;
 
 impl Queue {
     pub(super) fn new(zk: &CuratorFramework, path: impl Into<String>, tag: &'static str) -> Self {
-        Self { zk: zk.clone(), path: path.into(), data: Bytes::new(), rule: Rule::exclusive(tag) }
+        Self {
+            zk: zk.clone(),
+            path: path.into(),
+            data: Bytes::new(),
+            rule: Rule { watches_itself: true, ..Rule::exclusive(tag) },
+        }
     }
 
     /// The parent of the candidates' nodes.
@@ -37,14 +42,15 @@ impl Queue {
         ZPath::for_operation(operation, self.path.as_str())
     }
 
-    /// Waits for our turn, through every outage. Fails only with what trying again does not mend.
+    /// Waits for our turn, through every outage: our node, and the watch on it if it had to wait. Fails only with what
+    /// trying again does not mend.
     ///
     /// The place is the caller's, who may give it up in the middle and wait for that.
     pub(super) async fn turn<'a>(
         &'a self,
         parent: &'a ZPath,
         place: &mut Place<'a>,
-    ) -> Result<OwnedNode, Error> {
+    ) -> Result<(OwnedNode, Option<Kept>), Error> {
         self.zk.wait_connected().await?; // CURATOR-110
         loop {
             match self.try_turn(parent, place).await {
@@ -56,7 +62,7 @@ impl Queue {
                 }
             }
             if let Some(contender) = place.take() {
-                return Ok(contender.into_node());
+                return Ok(contender.into_parts());
             }
         }
     }

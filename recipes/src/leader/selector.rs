@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode, Signal};
 
 use super::queue::{Place, Queue, withdraw};
@@ -237,13 +238,13 @@ impl LeaderSelector {
         Fut: Future,
     {
         // On the heap, for a body that is small.
-        let (node, leadership) = Box::pin(self.elected(parent)).await?; // 1
+        let (node, leadership, watch) = Box::pin(self.elected(parent)).await?; // 1
         info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
         let present = Present::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
             biased;
-            () = leadership.lost() => Err(Error::Lost), // 4
+            () = leadership.lost_by(watch) => Err(Error::Lost), // 4
             () = present.interrupt.cancelled() => Err(Error::Interrupted),
             output = body(leadership.clone()) => Ok(output), // 2
         };
@@ -270,24 +271,24 @@ impl LeaderSelector {
     }
 
     /// Waits until we lead, or the selector is closed.
-    async fn elected(&self, parent: &ZPath) -> Result<(OwnedNode, Leadership), Error> {
+    async fn elected(&self, parent: &ZPath) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
             let mut place = Place::default();
-            let node = tokio::select! {
+            let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
-                node = self.queue.turn(parent, &mut place) => Some(node?),
+                turn = self.queue.turn(parent, &mut place) => Some(turn?),
             };
-            let Some(node) = node else {
+            let Some((node, kept)) = turn else {
                 return self.leave(place.map(Contender::into_node)).await;
             };
             let begun = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return self.leave(Some(node)).await,
-                begun = Leadership::begin(&self.queue.zk, &node) => begun?,
+                begun = Leadership::begin(&self.queue.zk, &node, kept) => begun?,
             };
-            if let Some(leadership) = begun {
-                return Ok((node, leadership));
+            if let Some((leadership, watch)) = begun {
+                return Ok((node, leadership.watched(), watch));
             }
         }
     }

@@ -46,8 +46,8 @@ impl<K: Clone> QueueLock<K> {
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
-        let node = self.enter(&path).await?.turn().await?;
-        Ok(self.guard(node))
+        let contender = self.enter(&path).await?.turn().await?;
+        Ok(self.guard(contender.into_node()))
     }
 
     /// Acquires the lock if it is free, in one round trip; `None` if it is not. Never waits for others.

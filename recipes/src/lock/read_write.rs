@@ -161,6 +161,7 @@ impl InterProcessReadWriteLock {
                 can_be_removed: self.tags.can_be_removed,
                 // A release wakes those only that may go on.
                 looks_ahead: false,
+                watches_itself: false,
             },
             kind,
         }

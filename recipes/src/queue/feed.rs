@@ -298,7 +298,7 @@ impl Feed {
             self.blocked.iter_mut().for_each(|blocked| blocked.watch = None);
             let (rule, data) = (Rule::exclusive("wait-"), Bytes::new());
             let place = Contender::enter(&self.site.zk, &line, &rule, &data).await?;
-            *turn = Some(place.turn().await?);
+            *turn = Some(place.turn().await?.into_node());
         }
         self.list(true).await?;
         if !self.has_work() {
