@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::path::ZPath;
@@ -20,6 +21,9 @@ use crate::contender::child;
 const FRESH: Duration = Duration::from_millis(100);
 /// How many items are read ahead, unless it is said otherwise.
 const READ_AHEAD: usize = 16;
+
+/// How many items are removed in one transaction at most.
+const BATCH: usize = 64;
 
 /// What was taken from a queue, and is not in it any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +54,11 @@ pub struct Taker {
     window: usize,
     delete_window: usize,
     fetches: VecDeque<Fetch>,
+    /// What has been read, and will be removed together.
+    gathered: Vec<Gathered>,
     removals: VecDeque<Removal>,
+    /// What has become of those that were to be removed first.
+    removed: VecDeque<(Item, Result<Removed, zk_curator::Error>)>,
     /// When the last item was handed out.
     handed_out: Option<Instant>,
 }
@@ -76,9 +84,16 @@ struct Fetch {
     read: Started<Result<(Bytes, Stat), zk_curator::Error>>,
 }
 
-struct Removal {
+struct Gathered {
+    name: String,
     item: Item,
-    done: Started<Result<Removed, zk_curator::Error>>,
+    stat: Stat,
+}
+
+/// Items that are being removed together.
+struct Removal {
+    items: Vec<Item>,
+    done: Started<Vec<Result<Removed, zk_curator::Error>>>,
 }
 
 /// What has become of an item.
@@ -100,7 +115,9 @@ impl Taker {
             window: 1,
             delete_window: 1,
             fetches: VecDeque::new(),
+            gathered: Vec::new(),
             removals: VecDeque::new(),
+            removed: VecDeque::new(),
             handed_out: None,
         }
     }
@@ -114,6 +131,9 @@ impl Taker {
 
     /// How many items are removed at a time, from 1. More than 1, and a crash loses as many items that were removed and not
     /// handed out; but the network is waited for once for all of them. Default: 1.
+    ///
+    /// Half of them, or 64 at most, are removed in one transaction. If one of these has gone or changed, each is removed for
+    /// itself.
     #[must_use]
     pub fn delete_window(mut self, items: usize) -> Self {
         self.delete_window = items.max(1);
@@ -164,7 +184,7 @@ impl Taker {
 
     /// Whether something was removed that is not handed out yet.
     pub(super) fn has_removed(&self) -> bool {
-        !self.removals.is_empty()
+        !self.removals.is_empty() || !self.removed.is_empty()
     }
 
     /// The next item of the list; `None` at its end.
@@ -174,12 +194,17 @@ impl Taker {
                 return Err(Error::Foreign { path });
             }
             self.fill(turn).await?;
-            let Some(removal) = self.removals.front_mut() else {
-                self.window = self.delete_window;
-                return Ok(None);
-            };
-            let removed = (&mut removal.done).await;
-            let Some(Removal { item, .. }) = self.removals.pop_front() else { continue };
+            if self.removed.is_empty() {
+                let Some(removal) = self.removals.front_mut() else {
+                    self.window = self.delete_window;
+                    return Ok(None);
+                };
+                let removed = (&mut removal.done).await;
+                if let Some(Removal { items, .. }) = self.removals.pop_front() {
+                    self.removed.extend(items.into_iter().zip(removed));
+                }
+            }
+            let Some((item, removed)) = self.removed.pop_front() else { continue };
             match removed {
                 Ok(Removed::Ours) => {
                     self.window = (self.window * 2).min(self.read_ahead);
@@ -204,13 +229,33 @@ impl Taker {
 
     fn reset(&mut self) {
         self.feed.reset();
+        self.forget();
+    }
+
+    /// Forgets what has been read.
+    fn forget(&mut self) {
         self.fetches.clear();
+        self.gathered.clear();
     }
 
     fn missed(&mut self) {
         if self.feed.missed() {
-            self.fetches.clear();
+            self.forget();
         }
+    }
+
+    /// How many items are removed together.
+    fn batch(&self) -> usize {
+        match self.how {
+            How::Delete => self.delete_window.div_ceil(2).min(BATCH),
+            How::Receipt(_) => 1,
+        }
+    }
+
+    /// Whether others may be removed, beside those that are not handed out yet.
+    fn has_room(&self) -> bool {
+        let under_way: usize = self.removals.iter().map(|removal| removal.items.len()).sum();
+        under_way + self.removed.len() + self.batch() <= self.delete_window
     }
 
     /// Reads ahead, and begins to remove what has been read.
@@ -222,29 +267,68 @@ impl Taker {
             // What was read may be of a queue that is gone.
             self.reset();
         }
-        if self.removals.is_empty() && self.feed.refreshed(!self.fetches.is_empty()).await? {
-            self.fetches.clear();
+        let is_ahead = !self.fetches.is_empty() || !self.gathered.is_empty();
+        if !self.has_removed() && self.feed.refreshed(is_ahead).await? {
+            self.forget();
         }
         self.fetch();
-        while self.removals.len() < self.delete_window {
-            if self.fetches.is_empty() {
-                return Ok(());
-            }
-            let Some(fetch) = self.fetches.front_mut() else { return Ok(()) };
-            let read = (&mut fetch.read).await;
-            let Some(Fetch { name, .. }) = self.fetches.pop_front() else { return Ok(()) };
-            match read {
-                Ok((data, stat)) => self.found(name, data, &stat, turn).await?,
-                Err(error) if error.kind() == ErrorKind::NoNode => self.missed(),
-                Err(error) => {
-                    self.reset();
-                    return Err(error.into());
+        while self.has_room() {
+            while self.gathered.len() < self.batch()
+                && let Some(fetch) = self.fetches.front_mut()
+            {
+                let read = (&mut fetch.read).await;
+                let Some(Fetch { name, .. }) = self.fetches.pop_front() else { break };
+                match read {
+                    Ok((data, stat)) => self.found(name, data, stat).await?,
+                    Err(error) if error.kind() == ErrorKind::NoNode => self.missed(),
+                    Err(error) => {
+                        self.reset();
+                        return Err(error.into());
+                    }
                 }
+                // In the same flight.
+                self.fetch();
             }
-            // In the same flight.
-            self.fetch();
+            if self.gathered.is_empty() {
+                break;
+            }
+            self.remove(turn);
         }
         Ok(())
+    }
+
+    /// Begins to remove what has been gathered.
+    fn remove(&mut self, turn: &mut Turn) {
+        let zk = self.feed.site.zk.clone();
+        let mut names = Vec::with_capacity(self.gathered.len());
+        let mut items = Vec::with_capacity(self.gathered.len());
+        let mut nodes = Vec::with_capacity(self.gathered.len());
+        for Gathered { name, item, stat } in self.gathered.drain(..) {
+            nodes.push((item.path.clone(), stat));
+            items.push(item);
+            names.push(name);
+        }
+        let done = match (&self.how, self.feed.guard()) {
+            (How::Delete, _) => Started::new(delete_all(zk, nodes)),
+            (How::Receipt(_), Some(receipt)) => {
+                let receipt = Arc::clone(receipt);
+                Started::new(async move {
+                    let mut removed = Vec::new();
+                    for ((path, stat), name) in nodes.into_iter().zip(names) {
+                        removed
+                            .push(delete_with_receipt(zk.clone(), path, stat, receipt.clone(), name).await);
+                    }
+                    removed
+                })
+            }
+            // It is gone with its session, since the items were listed.
+            (How::Receipt(_), None) => return self.reset(),
+        };
+        for _ in &items {
+            self.feed.took(turn);
+        }
+        self.removals.push_back(Removal { items, done });
+        self.feed.start_check();
     }
 
     fn fetch(&mut self) {
@@ -258,11 +342,11 @@ impl Taker {
     }
 
     /// An item has been read.
-    async fn found(&mut self, name: String, data: Bytes, stat: &Stat, turn: &mut Turn) -> Result<(), Error> {
+    async fn found(&mut self, name: String, data: Bytes, stat: Stat) -> Result<(), Error> {
         let site = self.feed.site.clone();
         let path = site.item(&name);
         if let How::Receipt(Some(Unsures { producers, strict })) = &self.how
-            && is_unsure(&name, stat)
+            && is_unsure(&name, &stat)
         {
             let (producer, strict) = (producer(producers, &data), *strict);
             self.unsure(&name, path, &producer, strict).await?;
@@ -279,21 +363,7 @@ impl Taker {
                 }
             },
         };
-        let done = match (&self.how, self.feed.guard()) {
-            (How::Delete, _) => Started::new(delete(site.zk, path.clone(), *stat)),
-            (How::Receipt(_), Some(receipt)) => {
-                let receipt = Arc::clone(receipt);
-                Started::new(delete_with_receipt(site.zk, path.clone(), *stat, receipt, name))
-            }
-            // It is gone with its session, since the item was listed.
-            (How::Receipt(_), None) => {
-                self.reset();
-                return Ok(());
-            }
-        };
-        self.removals.push_back(Removal { item: Item { path, items }, done });
-        self.feed.took(turn);
-        self.feed.start_check();
+        self.gathered.push(Gathered { name, item: Item { path, items }, stat });
         Ok(())
     }
 
@@ -369,22 +439,45 @@ fn producer(producers: &ZPath, data: &Bytes) -> String {
     child(producers, if name.is_empty() { "none" } else { &name })
 }
 
-/// Removes an item. After a lost answer it is ours if it can be removed again; if it is gone instead, nobody can tell.
-async fn delete(zk: CuratorFramework, path: String, stat: Stat) -> Result<Removed, zk_curator::Error> {
-    let error = match zk.delete(&path).version(stat.version).await {
-        Ok(()) => return Ok(Removed::Ours),
-        Err(error) => error,
-    };
-    if error.may_have_applied() {
-        zk.sync(&path).await.map_err(|_| error.clone())?;
-        let there = zk.exists(&path).await.map_err(|_| error.clone())?;
-        return if there.is_some_and(|there| there.czxid == stat.czxid) {
-            Ok(Removed::Not)
-        } else {
-            Err(error)
-        };
+/// Removes items: all in one transaction, or each for itself if one of them is not as it was read.
+async fn delete_all(
+    zk: CuratorFramework,
+    nodes: Vec<(String, Stat)>,
+) -> Vec<Result<Removed, zk_curator::Error>> {
+    if nodes.len() > 1 {
+        let all = nodes.iter().fold(zk.transaction(), |all, (path, stat)| all.delete_if(path, stat.version));
+        match all.await {
+            Ok(_) => return nodes.iter().map(|_| Ok(Removed::Ours)).collect(),
+            Err(error) if error.may_have_applied() => {
+                return join_all(nodes.iter().map(|(path, stat)| look(&zk, path, stat, error.clone()))).await;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::TransactionFailed { .. }) => {}
+            Err(error) => return nodes.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
-    refused(error)
+    join_all(nodes.iter().map(|(path, stat)| delete(&zk, path, stat))).await
+}
+
+async fn delete(zk: &CuratorFramework, path: &str, stat: &Stat) -> Result<Removed, zk_curator::Error> {
+    match zk.delete(path).version(stat.version).await {
+        Ok(()) => Ok(Removed::Ours),
+        Err(error) if error.may_have_applied() => look(zk, path, stat, error).await,
+        Err(error) => refused(error),
+    }
+}
+
+/// After a lost answer: an item is ours if it can be removed again; if it is gone instead, nobody can tell.
+async fn look(
+    zk: &CuratorFramework,
+    path: &str,
+    stat: &Stat,
+    lost: zk_curator::Error,
+) -> Result<Removed, zk_curator::Error> {
+    zk.sync(path).await.map_err(|_| lost.clone())?;
+    match zk.exists(path).await {
+        Ok(Some(there)) if there.czxid == stat.czxid => Ok(Removed::Not),
+        Ok(_) | Err(_) => Err(lost),
+    }
 }
 
 fn refused(error: zk_curator::Error) -> Result<Removed, zk_curator::Error> {

@@ -48,12 +48,11 @@ pub(crate) async fn mutex(stage: &mut Stage, leave: bool) -> Result<()> {
             inside.enter();
             inside.leave();
             if leave {
-                latencies.push(began.elapsed());
                 drop(guard);
             } else {
                 guard.release().await?;
-                latencies.push(began.elapsed());
             }
+            latencies.push(began.elapsed());
         }
         Ok(Outcome { operations, latencies, check: inside.check() })
     };

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{
     Consumer, Delivery as Delivered, DistributedPriorityQueue, DistributedQueue, Enqueue, Error, FifoQueue,
-    SimpleDistributedQueue,
+    SimpleDistributedQueue, Taker,
 };
 
 use super::Recipe;
@@ -20,10 +20,22 @@ use crate::sim::{Client, Failure};
 const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
 const IDS: &str = "/queue-ids";
+const DEAD: &str = "/queue-dead";
+const DEAD_LOCKS: &str = "/queue-dead-locks";
+/// After that it is put aside.
+const MOST_DELIVERIES: u32 = 2;
 /// Consumers under claims leave the queue, and processes that die leave ids, which are collected much later.
 const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
 /// The same; and containers which somebody who was killed then has created, for those that never had a child stay.
 const LEAVES_OF_FIFO: &[&str] = &["/queue", "/queue/items", "/queue/ids", "/queue/ids/put-*"];
+
+pub(super) const DEAD_LETTERS: Recipe = Recipe::new(
+    "dead_letters",
+    "DistributedQueue under claims: what was handed out too often is put aside",
+    |client| Box::pin(consume(client, Kind::Counted)),
+)
+.checked_by(exactly_once)
+.leaves(&["/queue", "/queue-locks", DEAD, DEAD_LOCKS]);
 
 pub(super) const EXACTLY_ONCE: Recipe =
     Recipe::new("exactly_once", "DistributedQueue with ids: what is put once is worked off once", |client| {
@@ -58,6 +70,13 @@ pub(super) const PLAIN: Recipe =
         .checked_by(exactly_once)
         .leaves(LEAVES);
 
+pub(super) const TAKER: Recipe =
+    Recipe::new("queue_taker", "DistributedQueue without claims: once at most out of it", |client| {
+        Box::pin(take(client, Taken::Plain))
+    })
+    .checked_by(|| vec![Arc::new(Delivery::at_most_once())])
+    .leaves(&[QUEUE]);
+
 pub(super) const SIMPLE: Recipe =
     Recipe::new("simple_queue", "SimpleDistributedQueue: once at most out of it, in order", |client| {
         Box::pin(take(client, Taken::Simple))
@@ -71,11 +90,14 @@ enum Kind {
     Plain,
     WithIds,
     Priority,
+    /// With dead letters.
+    Counted,
 }
 
 /// The queue without claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
+    Plain,
     Simple,
     Fifo(Enqueue),
 }
@@ -141,15 +163,28 @@ async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
         match timeout(client.session_timeout(), consumer.next()).await {
             Ok(Ok(delivery)) => settle(&client, delivery).await,
             Ok(Err(_)) => {}
-            Err(_) if plain.count().await.is_ok_and(|count| count == 0) => return Ok(()),
+            Err(_) if plain.count().await.is_ok_and(|count| count == 0) => break,
             Err(_) => {}
         }
     }
+    if kind == Kind::Counted {
+        let mut dead = DistributedQueue::new(&zk, DEAD)?.consumer(DEAD_LOCKS)?;
+        while let Ok(delivery) = timeout(client.session_timeout(), dead.next()).await {
+            let delivery = delivery?;
+            let [data] = delivery.items() else { continue };
+            client.record(Event::Dead { queue: queue(), item: name_of(data) });
+            delivery.ack().await?;
+        }
+    }
+    Ok(())
 }
 
 fn consumer(zk: &CuratorFramework, kind: Kind) -> Result<Consumer, Error> {
     match kind {
         Kind::Priority => DistributedPriorityQueue::new(zk, QUEUE)?.consumer(LOCKS),
+        Kind::Counted => {
+            DistributedQueue::new(zk, QUEUE)?.consumer(LOCKS)?.dead_letters(DEAD, MOST_DELIVERIES)
+        }
         Kind::Plain | Kind::WithIds => DistributedQueue::new(zk, QUEUE)?.consumer(LOCKS),
     }
 }
@@ -184,6 +219,7 @@ async fn settle(client: &Client, delivery: Delivered) {
 
 /// What is taken by removing it.
 enum Queue {
+    Plain(DistributedQueue),
     Simple(SimpleDistributedQueue),
     Fifo(FifoQueue),
 }
@@ -191,20 +227,32 @@ enum Queue {
 impl Queue {
     async fn put(&self, item: String) -> Result<(), Error> {
         match self {
+            Self::Plain(queue) => queue.put(item).await,
             Self::Simple(queue) => queue.offer(item).await,
             Self::Fifo(queue) => queue.put(item).await,
         }
     }
+}
 
-    async fn take(&self) -> Result<Bytes, Error> {
+/// Takes from it.
+enum Takes {
+    Plain(Taker),
+    Simple(SimpleDistributedQueue),
+    Fifo(FifoQueue),
+}
+
+impl Takes {
+    async fn take(&mut self) -> Result<Bytes, Error> {
         match self {
+            Self::Plain(taker) => taker.next().await.map(|item| item.items.concat().into()),
             Self::Simple(queue) => queue.take().await,
             Self::Fifo(queue) => queue.take().await,
         }
     }
 
-    async fn poll(&self) -> Result<Option<Bytes>, Error> {
+    async fn poll(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
+            Self::Plain(taker) => Ok(taker.try_next().await?.map(|item| item.items.concat().into())),
             Self::Simple(queue) => queue.poll().await,
             Self::Fifo(queue) => queue.poll().await,
         }
@@ -215,8 +263,14 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     let items = match taken {
+        Taken::Plain => Queue::Plain(DistributedQueue::new(&zk, QUEUE)?),
         Taken::Simple => Queue::Simple(SimpleDistributedQueue::new(&zk, QUEUE)?),
         Taken::Fifo(enqueue) => Queue::Fifo(FifoQueue::new(&zk, QUEUE)?.enqueue(enqueue)),
+    };
+    let mut takes = match &items {
+        Queue::Plain(queue) => Takes::Plain(queue.taker().delete_window([1, 2, 5, 20][rng.usize(..4)])),
+        Queue::Simple(queue) => Takes::Simple(queue.clone()),
+        Queue::Fifo(queue) => Takes::Fifo(queue.clone()),
     };
     let got = |item: &Bytes| {
         let item = name_of(item);
@@ -228,12 +282,12 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         match rng.u8(..4) {
             0 | 1 => drop(put(&client, |item| items.put(item)).await),
             2 => {
-                if let Some(Ok(Some(item))) = client.maybe_cancel(items.poll()).await {
+                if let Some(Ok(Some(item))) = client.maybe_cancel(takes.poll()).await {
                     got(&item);
                 }
             }
             _ => {
-                let next = timeout(client.session_timeout(), items.take());
+                let next = timeout(client.session_timeout(), takes.take());
                 if let Some(Ok(Ok(item))) = client.maybe_cancel(next).await {
                     got(&item);
                 }
@@ -242,7 +296,7 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     }
     client.faults_are_over().await;
     loop {
-        match timeout(client.session_timeout() * 3, items.take()).await {
+        match timeout(client.session_timeout() * 3, takes.take()).await {
             Ok(Ok(item)) => got(&item),
             Ok(Err(_)) => {}
             Err(_) => break,
