@@ -246,6 +246,40 @@ fn a_lost_list_of_siblings_is_asked_for_again_and_shows_the_node() {
     });
 }
 
+/// However often the create is repeated, the other node is read after it.
+#[test]
+fn another_node_is_read_after_the_create_and_in_the_same_flight() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/other").data("0").await.unwrap();
+        let create = || zk.create("/p/n").creating_parents().data("mine").protected_by_data();
+        let (node, read) = create().owned_with_data("/other").await.unwrap();
+        assert_eq!(read.map(|(data, stat)| (data, stat.version)), Some(("0".into(), 0)));
+        // Once with the create that had no parent yet.
+        assert_eq!(
+            (server.probe().requests(OpCode::Create2), server.probe().requests(OpCode::GetData)),
+            (4, 2)
+        );
+        node.delete().await.unwrap();
+        for (opcode, verdict) in [
+            (OpCode::Create2, Verdict::LoseReply),
+            (OpCode::Create2, Verdict::LoseRequest),
+            (OpCode::GetData, Verdict::LoseReply),
+        ] {
+            let lost = once(&server, opcode, verdict);
+            let version = zk.set_data("/other", "1").await.unwrap().version;
+            let (node, read) = create().owned_with_data("/other").await.unwrap();
+            assert_eq!((lost.hits(), read.unwrap().1.version), (1, version));
+            node.delete().await.unwrap();
+        }
+        let (node, none) = create().owned_with_data("/none").await.unwrap();
+        assert_eq!(none, None);
+        node.delete().await.unwrap();
+        let error = create().owned_with_data("none").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidPath, "{error}");
+    });
+}
+
 #[test]
 fn a_parent_that_is_gone_before_its_children_are_listed_has_none() {
     simulated(async {

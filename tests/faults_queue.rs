@@ -217,6 +217,31 @@ fn curator_605_a_claim_that_somebody_deleted_protects_the_item() {
     });
 }
 
+/// The first consumer has to create the lock path: meanwhile another one claims the item and acknowledges it. What the first
+/// had read together with its first try is not to be handed out. Simulation: `zk-sim --recipe dead_letters --seed 1497`.
+#[test]
+fn what_was_read_before_the_claim_was_there_is_not_handed_out() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let queue = filled(&zk, 1).await;
+        let slow = common::session_id(&zk).get();
+        let held_up = server
+            .rule(move |request| match request.is_create_under(LOCKS) && request.session_id() == slow {
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
+            })
+            .after(1);
+        let mut first = queue.consumer(LOCKS).unwrap();
+        let first = tokio::spawn(async move { timeout(Duration::from_secs(10), first.next()).await.is_ok() });
+        until(&server, |probe| probe.exists(LOCKS)).await;
+        let mut second = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        second.next().await.unwrap().ack().await.unwrap();
+        assert!(!first.await.unwrap(), "it is gone");
+        assert_eq!(held_up.hits(), 1);
+    });
+}
+
 /// The consumer stopped for ever after a long disconnect.
 #[test]
 fn curator_623_a_consumer_goes_on_after_a_long_outage() {

@@ -44,6 +44,7 @@ fn every_builder(zk: &CuratorFramework) -> Vec<(&'static str, Sends, Ends)> {
         ("create", Write, ends(zk.create("/a/n").protected())),
         ("create", Write, ends(zk.create("/a/n").mode(CreateMode::Ephemeral).protected().owned())),
         ("create", Write, ends(zk.create("/a/n").owned_with_siblings())),
+        ("create", Write, ends(zk.create("/a/n").owned_with_data("/a"))),
         ("create", Write, ends(zk.create("/a/b/c").creating_parents().acl_of_parents(acl()))),
         ("create", Write, ends(zk.create("/a/b/c").creating_parents_as_containers().idempotent())),
         ("create", Write, ends(zk.create("/a").data("2").or_set_data())),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
+use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat};
 
 use super::parents::{Parents, create_parents, parent_options};
 use super::protected::{Claim, Found, find, new_prefix};
@@ -13,7 +13,7 @@ use crate::framework::CuratorFramework;
 use crate::janitor::Protection;
 use crate::owned_node::OwnedNode;
 use crate::path::{join, split, validate_create};
-use crate::raw::RawFuture;
+use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
 use crate::schema::Intent;
 
@@ -51,6 +51,8 @@ struct Options {
     idempotent: bool,
     /// What to do when the node exists: replace its data, if they have this version.
     or_set_data: Option<Option<i32>>,
+    /// The node that is read afterwards.
+    read: Option<String>,
 }
 
 impl CreateBuilder {
@@ -65,6 +67,7 @@ impl CreateBuilder {
             compressed: None,
             idempotent: false,
             or_set_data: None,
+            read: None,
         };
         Self { target: Target::new(zk, "create", path), options, parents: Parents::default() }
     }
@@ -79,7 +82,18 @@ impl CreateBuilder {
     pub fn owned_with_siblings(self) -> CreateBuilder<output::OwnedWithSiblings> {
         self.returning()
     }
+
+    /// **Awaiting returns** an [`OwnedNode`], and the data and stat of another node, which is `None` if it does not exist. It is
+    /// read after the create, also when that has to be repeated, and in the same flight. The data are decompressed as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    pub fn owned_with_data(mut self, path: impl Into<String>) -> CreateBuilder<output::OwnedWithData> {
+        self.options.read = Some(path.into());
+        self.returning()
+    }
 }
+
+/// What is read after the create.
+type Beside<T> = Option<RawFuture<T>>;
 
 impl<R> CreateBuilder<R> {
     fn returning<S>(self) -> CreateBuilder<S> {
@@ -171,7 +185,12 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    async fn run(self, owned: bool, siblings: bool) -> Result<(OwnedNode, Vec<String>)> {
+    /// `beside` is what to read after the create, given the parent; `None` if that does not exist.
+    async fn run<T>(
+        &self,
+        owned: bool,
+        beside: impl Fn(&dyn RawClient, &str) -> Beside<T> + Send + Sync,
+    ) -> Result<(OwnedNode, Option<T>)> {
         let (target, options) = (&self.target, &self.options);
         options.check(target, owned)?;
         let sequential = options.mode.is_sequential();
@@ -179,6 +198,7 @@ impl<R> CreateBuilder<R> {
         validate_create(&target.path, sequential).map_err(invalid)?;
         let server_path = target.zk.ns().apply_create(&target.path, sequential);
         let (parent, name) = split(&server_path);
+        let beside = |raw: &dyn RawClient| beside(raw, parent);
         let core = target.zk.core();
         let acl = options.acl.clone().unwrap_or_else(|| core.acl_of(&server_path));
         let plain = options.data.clone().unwrap_or_else(|| core.default_data());
@@ -207,15 +227,11 @@ impl<R> CreateBuilder<R> {
             let create = attempt.raw.create(op);
             claim.creating(&attempt.session, create);
             // Queued before anything is awaited: one flight.
-            let children = siblings.then(|| attempt.raw.get_children(parent));
+            let read = beside(&*attempt.raw);
             let error = match claim.answer().await {
                 Ok(created) => {
                     let node = self.node(created, &attempt);
-                    let names = match children {
-                        Some(children) => self.siblings(&mut budget, parent, Some(children)).await?,
-                        None => Vec::new(),
-                    };
-                    return Ok((node, names));
+                    return Ok((node, self.beside(&mut budget, beside, read).await?));
                 }
                 Err(RawError::Refused(ErrorCode::NoNode)) if rounds.next().is_some() => {
                     create_parents(target, &mut budget, parent, &self.parents)
@@ -225,7 +241,10 @@ impl<R> CreateBuilder<R> {
                 }
                 Err(RawError::Refused(ErrorCode::NodeExists)) if options.accepts_existing() => {
                     match self.adopt(&mut budget, &attempt, &server_path, &data).await {
-                        Ok(Some(created)) => return Ok((self.node(created, &attempt), Vec::new())),
+                        Ok(Some(created)) => {
+                            let node = self.node(created, &attempt);
+                            return Ok((node, self.beside(&mut budget, beside, None).await?));
+                        }
                         // It has just gone.
                         Ok(None) if rounds.next().is_some() => continue,
                         Ok(None) => target.error(RawError::Refused(ErrorCode::NodeExists)),
@@ -239,9 +258,7 @@ impl<R> CreateBuilder<R> {
                 else {
                     continue;
                 };
-                let names =
-                    if siblings { self.siblings(&mut budget, parent, None).await? } else { Vec::new() };
-                return Ok((node, names));
+                return Ok((node, self.beside(&mut budget, beside, None).await?));
             }
             if error.may_have_applied() {
                 if !options.idempotent {
@@ -361,19 +378,19 @@ impl<R> CreateBuilder<R> {
         Ok(None)
     }
 
-    /// Lists the parent, through the request that is in flight already if there is one.
-    async fn siblings(
+    /// Reads what is to be read after the create, through the request that is in flight already if there is one.
+    async fn beside<T>(
         &self,
         budget: &mut Budget<'_>,
-        parent: &str,
-        mut in_flight: Option<RawFuture<zk_curator_client::Children>>,
-    ) -> Result<Vec<String>> {
+        beside: impl Fn(&dyn RawClient) -> Beside<T>,
+        mut in_flight: Beside<T>,
+    ) -> Result<Option<T>> {
         loop {
             let attempt = self.target.attempt(budget)?;
-            match in_flight.take().unwrap_or_else(|| attempt.raw.get_children(parent)).await {
-                Ok(children) => return Ok(children.names),
-                // The parent is gone, and the node with it.
-                Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(Vec::new()),
+            let Some(read) = in_flight.take().or_else(|| beside(&*attempt.raw)) else { return Ok(None) };
+            match read.await {
+                Ok(read) => return Ok(Some(read)),
+                Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),
                 Err(error) => {
                     budget.spend(self.target.error(error), attempt.session.epoch).await?;
                 }
@@ -406,6 +423,25 @@ impl Options {
 
 call_options!(CreateBuilder<R>);
 
-awaits!(CreateBuilder => Created, |this| this.run(false, false).await.map(|(node, _)| node.leak()));
-awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, false).await.map(|(node, _)| node));
-awaits!(CreateBuilder<output::OwnedWithSiblings> => (OwnedNode, Vec<String>), |this| this.run(true, true).await);
+/// Nothing is to be read.
+const fn nothing(_: &dyn RawClient, _: &str) -> Beside<()> {
+    None
+}
+
+awaits!(CreateBuilder => Created, |this| this.run(false, nothing).await.map(|(node, _)| node.leak()));
+awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, nothing).await.map(|(node, _)| node));
+awaits!(CreateBuilder<output::OwnedWithSiblings> => (OwnedNode, Vec<String>), |this| {
+    let (node, children) = this.run(true, |raw, parent| Some(raw.get_children(parent))).await?;
+    // Without its parent the node is gone as well.
+    Ok((node, children.map(|children| children.names).unwrap_or_default()))
+});
+awaits!(CreateBuilder<output::OwnedWithData> => (OwnedNode, Option<(Bytes, Stat)>), |this| {
+    let target = &this.target;
+    let path = this.options.read.as_deref().unwrap_or_default();
+    zk_curator_client::path::validate(path)
+        .map_err(|why| Error::invalid_path(target.operation, path, why))?;
+    let path = target.zk.ns().apply(path);
+    let (node, read) = this.run(true, |raw, _| Some(raw.get_data(&path))).await?;
+    let read = read.map(|read| Ok((target.decompress(None, read.data)?, read.stat)));
+    Ok((node, read.transpose()?))
+});

@@ -122,6 +122,10 @@ pub mod output {
     #[derive(Debug)]
     #[non_exhaustive]
     pub struct OwnedWithSiblings;
+    /// A guard that deletes the node, and the data of another node.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct OwnedWithData;
 }
 
 /// The future of an operation. Nothing is sent before it is first polled.

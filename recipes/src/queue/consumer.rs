@@ -1,8 +1,7 @@
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 
 use bytes::Bytes;
-use futures_util::future::join;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
@@ -200,19 +199,14 @@ async fn claim(site: Site, lock_path: ZPath, name: String) -> Result<Claimed<Del
     let on = child(&lock_path, &name);
     let create = site.zk.create(&on).mode(CreateMode::Ephemeral).creating_parents();
     // The data tell our claim from those of others when the answer is lost.
-    let create = create.data(site.zk.new_guid()).protected_by_data().owned();
-    let read = site.zk.get_data(&path).with_stat();
-    let (created, read) = join(create.into_future(), read.into_future()).await;
-    let claim = match created {
-        Ok(claim) => claim,
+    let create = create.data(site.zk.new_guid()).protected_by_data();
+    // Read after our claim was there, also if that takes several attempts: others may have claimed and removed it before.
+    let (claim, read) = match create.owned_with_data(&path).await {
+        Ok(claimed) => claimed,
         Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on, None)),
         Err(error) => return Err(error.into()),
     };
-    let (data, stat) = match read {
-        Ok(read) => read,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
-        Err(error) => return Err(error.into()),
-    };
+    let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
     let items = codec::decode(&data).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
     Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim })))
