@@ -244,7 +244,7 @@ impl LeaderSelector {
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
             biased;
-            () = leadership.lost_by(watch) => Err(Error::Lost), // 4
+            () = Box::pin(leadership.lost_by(watch)) => Err(Error::Lost), // 4
             () = present.interrupt.cancelled() => Err(Error::Interrupted),
             output = body(leadership.clone()) => Ok(output), // 2
         };

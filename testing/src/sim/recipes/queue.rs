@@ -236,7 +236,7 @@ impl Queue {
 
 /// Takes from it.
 enum Takes {
-    Plain(Taker),
+    Plain(Box<Taker>),
     Simple(SimpleDistributedQueue),
     Fifo(FifoQueue),
 }
@@ -268,7 +268,9 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         Taken::Fifo(enqueue) => Queue::Fifo(FifoQueue::new(&zk, QUEUE)?.enqueue(enqueue)),
     };
     let mut takes = match &items {
-        Queue::Plain(queue) => Takes::Plain(queue.taker().delete_window([1, 2, 5, 20][rng.usize(..4)])),
+        Queue::Plain(queue) => {
+            Takes::Plain(Box::new(queue.taker().delete_window([1, 2, 5, 20][rng.usize(..4)])))
+        }
         Queue::Simple(queue) => Takes::Simple(queue.clone()),
         Queue::Fifo(queue) => Takes::Fifo(queue.clone()),
     };
