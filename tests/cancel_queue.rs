@@ -49,6 +49,36 @@ async fn nothing_stays(server: &TestServer, clients: impl IntoIterator<Item = Cu
 }
 
 #[test]
+fn a_dropped_next_of_a_window_of_deletes_loses_nothing() {
+    simulated(async {
+        for step in 0..TOO_MANY {
+            let (server, zk) = in_memory().await;
+            let queue = filled(&zk).await;
+            for more in ["four", "five", "six", "seven"] {
+                queue.put(more).await.unwrap();
+            }
+            // Transactions of two.
+            let mut taker = queue.taker().delete_window(4);
+            let mut items: Vec<String> = Vec::new();
+            for _ in 0..3 {
+                let done = poll_then_drop(taker.next(), step).await;
+                items.extend(done.map(|item| String::from_utf8(item.unwrap().items.concat()).unwrap()));
+            }
+            let all_done = items.len() == 3;
+            items.extend(rest(&mut taker).await);
+            assert_eq!(items, ["one", "two", "three", "four", "five", "six", "seven"], "step {step}");
+            drop(taker);
+            nothing_stays(&server, [zk]).await;
+            if all_done {
+                assert!(step > 4, "only {step} steps");
+                return;
+            }
+        }
+        panic!("not done after {TOO_MANY} steps");
+    });
+}
+
+#[test]
 fn a_taker_that_is_dropped_at_any_point_has_taken_one_more_at_most_and_a_dropped_next_loses_nothing() {
     simulated(async {
         for step in 0..TOO_MANY {

@@ -13,9 +13,10 @@ use common::{
 };
 use tokio::time::Instant;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
+use zk_curator::retry::RetryForever;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
-use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_testing::{TestServer, Verdict, Way};
 
 // Creates.
 
@@ -246,6 +247,39 @@ fn a_lost_list_of_siblings_is_asked_for_again_and_shows_the_node() {
     });
 }
 
+/// It was answered, and then something else came to its end before anybody looked.
+#[test]
+fn a_create_that_is_answered_has_succeeded_whatever_has_ended_since() {
+    simulated(async {
+        for owned in [false, true] {
+            let (server, zk) = in_memory().await;
+            let hour = Duration::from_secs(3600);
+            let plain = zk.create("/n").deadline(hour).into_future();
+            let guarded = zk.create("/n").owned().deadline(hour).into_future();
+            let create = async move {
+                if owned {
+                    guarded.await.map(|node| node.leak().path)
+                } else {
+                    plain.await.map(|created| created.path)
+                }
+            };
+            let mut create = std::pin::pin!(create);
+            assert!(futures_util::poll!(create.as_mut()).is_pending());
+            server.until(|probe| probe.exists("/n")).await;
+            // The answer is here, and nobody has taken it.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let close = tokio::spawn({
+                let zk = zk.clone();
+                async move { zk.close().await }
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(create.await.unwrap(), "/n");
+            close.await.unwrap().unwrap();
+            assert!(server.probe().exists("/n"));
+        }
+    });
+}
+
 /// However often the create is repeated, the other node is read after it.
 #[test]
 fn another_node_is_read_after_the_create_and_in_the_same_flight() {
@@ -261,15 +295,18 @@ fn another_node_is_read_after_the_create_and_in_the_same_flight() {
             (4, 2)
         );
         node.delete().await.unwrap();
+        let other = connected(&server).await;
         for (opcode, verdict) in [
             (OpCode::Create2, Verdict::LoseReply),
             (OpCode::Create2, Verdict::LoseRequest),
             (OpCode::GetData, Verdict::LoseReply),
         ] {
             let lost = once(&server, opcode, verdict);
-            let version = zk.set_data("/other", "1").await.unwrap().version;
-            let (node, read) = create().owned_with_data("/other").await.unwrap();
-            assert_eq!((lost.hits(), read.unwrap().1.version), (1, version));
+            let created = tokio::spawn(create().owned_with_data("/other").into_future());
+            lost.fired().await;
+            let version = other.set_data("/other", "1").await.unwrap().version;
+            let (node, read) = created.await.unwrap().unwrap();
+            assert_eq!(read.unwrap().1.version, version, "{opcode:?} {verdict:?}");
             node.delete().await.unwrap();
         }
         let (node, none) = create().owned_with_data("/none").await.unwrap();
@@ -364,6 +401,33 @@ fn a_delete_with_a_lost_answer_leaves_the_node_alone_that_somebody_else_has_crea
             zk.delete("/n").czxid(czxid).await.unwrap();
             assert!(!server.probe().exists("/n"));
         }
+    });
+}
+
+/// Nor does it matter why it has to be sent again.
+#[test]
+fn a_delete_that_waits_for_the_next_session_leaves_the_node_of_somebody_else_alone() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (other, link) = (connected(&server).await, server.connector());
+        let zk = builder(&server).connector(Arc::new(link.clone())).build().unwrap();
+        zk.start().await.unwrap();
+        let stat = zk.create("/n").await.unwrap().stat;
+        link.cut(0, Way::Both);
+        until_state(&zk, ConnectionState::Suspended).await;
+        let delete = zk
+            .delete("/n")
+            .version(0)
+            .czxid(stat.czxid)
+            .quietly()
+            .retry(RetryForever::new(Duration::from_millis(10)));
+        let delete = tokio::spawn(delete.into_future());
+        until_state(&zk, ConnectionState::Lost).await;
+        other.delete("/n").await.unwrap();
+        let czxid = other.create("/n").await.unwrap().stat.czxid;
+        link.mend(0);
+        delete.await.unwrap().unwrap();
+        assert_eq!(server.probe().stat("/n").map(|stat| stat.czxid), Some(czxid));
     });
 }
 

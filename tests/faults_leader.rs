@@ -255,7 +255,7 @@ fn a_candidate_outlives_every_session() {
 #[test]
 fn lost_answers_leave_one_node_which_leads() {
     simulated(async {
-        for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData] {
+        for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::Exists] {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
                 let (server, zk) = in_memory().await;
                 zk.create_containers(ELECTION).await.unwrap();
@@ -383,10 +383,10 @@ fn a_waiter_that_has_reconnected_looks_at_its_own_node_before_it_leads() {
         server.disconnect(session_id(&other).get());
         until_state(&other, ConnectionState::Suspended).await;
         until_state(&other, ConnectionState::Reconnected { same_session: true }).await;
-        let before = server.probe().requests(OpCode::GetData);
+        let before = server.probe().requests(OpCode::Exists);
         first.close().await.unwrap();
         assert_eq!(second.await_leadership().await.unwrap().path(), own);
-        assert_eq!(server.probe().requests(OpCode::GetData), before + 1);
+        assert_eq!(server.probe().requests(OpCode::Exists), before + 1);
     });
 }
 

@@ -55,6 +55,61 @@ fn defect_a_a_lost_answer_to_a_delete_loses_no_item() {
     });
 }
 
+/// Of a window of deletes half is in one transaction.
+#[test]
+fn a_lost_transaction_of_deletes_changes_neither_the_items_nor_their_order() {
+    simulated(async {
+        let numbers = |from: usize| (from..40).map(|number| number.to_string()).collect::<Vec<_>>();
+        let (server, zk) = in_memory().await;
+        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
+        let mut items = Vec::new();
+        while let Some(item) = taker.try_next().await.unwrap() {
+            items.push(String::from_utf8(item.items.concat()).unwrap());
+        }
+        assert_eq!((lost.hits(), items), (1, numbers(0)));
+
+        let (server, zk) = in_memory().await;
+        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let (mut items, mut unknown) = (Vec::new(), Vec::new());
+        loop {
+            match taker.try_next().await {
+                Ok(Some(item)) => items.push(String::from_utf8(item.items.concat()).unwrap()),
+                Ok(None) => break,
+                Err(Error::Unknown { item, .. }) => {
+                    unknown.push(String::from_utf8(item.items.concat()).unwrap())
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((lost.hits(), unknown, items), (1, numbers(0)[..10].to_vec(), numbers(10)));
+    });
+}
+
+#[test]
+fn of_a_transaction_that_is_refused_each_item_is_deleted_for_itself() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
+        let taken = tokio::spawn(async move {
+            let mut items = Vec::new();
+            while let Some(item) = taker.try_next().await.unwrap() {
+                items.push(String::from_utf8(item.items.concat()).unwrap());
+            }
+            items
+        });
+        late.fired().await;
+        let name = server.probe().children(QUEUE)[3].to_owned();
+        other.delete(format!("{QUEUE}/{name}")).await.unwrap();
+        let mut items = (0..40).map(|number| number.to_string()).collect::<Vec<_>>();
+        items.remove(3);
+        assert_eq!(taken.await.unwrap(), items);
+    });
+}
+
 #[test]
 fn defect_a_with_receipts_a_lost_answer_makes_no_difference() {
     simulated(async {

@@ -241,6 +241,8 @@ fn a_leaders_death_costs_the_next_one_nothing() {
             requests.lock().unwrap().clear();
             common::expire(&server, &clients[next - 1]).await;
             candidates[next].await_leadership().await.unwrap();
+            // Whatever else it asks for has come by then.
+            tokio::time::sleep(Duration::from_secs(1)).await;
             let of = |client: usize| {
                 let session = session_id(&clients[client]).get();
                 requests.lock().unwrap().get(&session).cloned().unwrap_or_default()

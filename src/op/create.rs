@@ -92,8 +92,8 @@ impl CreateBuilder {
     }
 }
 
-/// What is read after the create.
-type Beside<T> = Option<RawFuture<T>>;
+/// Reads after the create, given the parent.
+type Beside<'a, T> = dyn Fn(&dyn RawClient, &str) -> RawFuture<T> + Send + Sync + 'a;
 
 impl<R> CreateBuilder<R> {
     fn returning<S>(self) -> CreateBuilder<S> {
@@ -185,12 +185,8 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    /// `beside` is what to read after the create, given the parent; `None` if that does not exist.
-    async fn run<T>(
-        &self,
-        owned: bool,
-        beside: impl Fn(&dyn RawClient, &str) -> Beside<T> + Send + Sync,
-    ) -> Result<(OwnedNode, Option<T>)> {
+    /// Creates the node, and reads what is to be read after that: `None` if it does not exist.
+    async fn run<T>(&self, owned: bool, beside: Option<&Beside<'_, T>>) -> Result<(OwnedNode, Option<T>)> {
         let (target, options) = (&self.target, &self.options);
         options.check(target, owned)?;
         let sequential = options.mode.is_sequential();
@@ -198,7 +194,6 @@ impl<R> CreateBuilder<R> {
         validate_create(&target.path, sequential).map_err(invalid)?;
         let server_path = target.zk.ns().apply_create(&target.path, sequential);
         let (parent, name) = split(&server_path);
-        let beside = |raw: &dyn RawClient| beside(raw, parent);
         let core = target.zk.core();
         let acl = options.acl.clone().unwrap_or_else(|| core.acl_of(&server_path));
         let plain = options.data.clone().unwrap_or_else(|| core.default_data());
@@ -227,11 +222,11 @@ impl<R> CreateBuilder<R> {
             let create = attempt.raw.create(op);
             claim.creating(&attempt.session, create);
             // Queued before anything is awaited: one flight.
-            let read = beside(&*attempt.raw);
+            let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));
             let error = match claim.answer().await {
                 Ok(created) => {
                     let node = self.node(created, &attempt);
-                    return Ok((node, self.beside(&mut budget, beside, read).await?));
+                    return Ok((node, self.beside(&mut budget, beside, parent, read).await?));
                 }
                 Err(RawError::Refused(ErrorCode::NoNode)) if rounds.next().is_some() => {
                     create_parents(target, &mut budget, parent, &self.parents)
@@ -243,7 +238,7 @@ impl<R> CreateBuilder<R> {
                     match self.adopt(&mut budget, &attempt, &server_path, &data).await {
                         Ok(Some(created)) => {
                             let node = self.node(created, &attempt);
-                            return Ok((node, self.beside(&mut budget, beside, None).await?));
+                            return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
                         }
                         // It has just gone.
                         Ok(None) if rounds.next().is_some() => continue,
@@ -258,7 +253,7 @@ impl<R> CreateBuilder<R> {
                 else {
                     continue;
                 };
-                return Ok((node, self.beside(&mut budget, beside, None).await?));
+                return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
             }
             if error.may_have_applied() {
                 if !options.idempotent {
@@ -382,18 +377,24 @@ impl<R> CreateBuilder<R> {
     async fn beside<T>(
         &self,
         budget: &mut Budget<'_>,
-        beside: impl Fn(&dyn RawClient) -> Beside<T>,
-        mut in_flight: Beside<T>,
+        beside: Option<&Beside<'_, T>>,
+        parent: &str,
+        mut in_flight: Option<(u64, RawFuture<T>)>,
     ) -> Result<Option<T>> {
+        // A create that is done is not to fail for what nobody has asked for.
+        let Some(beside) = beside else { return Ok(None) };
         loop {
-            let attempt = self.target.attempt(budget)?;
-            let Some(read) = in_flight.take().or_else(|| beside(&*attempt.raw)) else { return Ok(None) };
+            let (epoch, read) = match in_flight.take() {
+                Some(sent) => sent,
+                None => {
+                    let attempt = self.target.attempt(budget)?;
+                    (attempt.session.epoch, beside(&*attempt.raw, parent))
+                }
+            };
             match read.await {
                 Ok(read) => return Ok(Some(read)),
                 Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),
-                Err(error) => {
-                    budget.spend(self.target.error(error), attempt.session.epoch).await?;
-                }
+                Err(error) => budget.spend(self.target.error(error), epoch).await?,
             }
         }
     }
@@ -423,15 +424,12 @@ impl Options {
 
 call_options!(CreateBuilder<R>);
 
-/// Nothing is to be read.
-const fn nothing(_: &dyn RawClient, _: &str) -> Beside<()> {
-    None
-}
+const NOTHING: Option<&Beside<'_, ()>> = None;
 
-awaits!(CreateBuilder => Created, |this| this.run(false, nothing).await.map(|(node, _)| node.leak()));
-awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, nothing).await.map(|(node, _)| node));
+awaits!(CreateBuilder => Created, |this| this.run(false, NOTHING).await.map(|(node, _)| node.leak()));
+awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, NOTHING).await.map(|(node, _)| node));
 awaits!(CreateBuilder<output::OwnedWithSiblings> => (OwnedNode, Vec<String>), |this| {
-    let (node, children) = this.run(true, |raw, parent| Some(raw.get_children(parent))).await?;
+    let (node, children) = this.run(true, Some(&|raw, parent| raw.get_children(parent))).await?;
     // Without its parent the node is gone as well.
     Ok((node, children.map(|children| children.names).unwrap_or_default()))
 });
@@ -441,7 +439,7 @@ awaits!(CreateBuilder<output::OwnedWithData> => (OwnedNode, Option<(Bytes, Stat)
     zk_curator_client::path::validate(path)
         .map_err(|why| Error::invalid_path(target.operation, path, why))?;
     let path = target.zk.ns().apply(path);
-    let (node, read) = this.run(true, |raw, _| Some(raw.get_data(&path))).await?;
+    let (node, read) = this.run(true, Some(&|raw, _| raw.get_data(&path))).await?;
     let read = read.map(|read| Ok((target.decompress(None, read.data)?, read.stat)));
     Ok((node, read.transpose()?))
 });

@@ -103,10 +103,11 @@ impl DeleteBuilder {
         let mut budget = self.target.budget();
         let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
         let mut unknown: Option<Error> = None;
+        let mut again = false;
         let mut sweeps = 0;
         loop {
             let attempt = self.target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
-            let mut error = match guarantee.delete(&attempt, unknown.is_some()).await {
+            let mut error = match guarantee.delete(&attempt, again).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
                 // Gone, which is all that was asked for.
@@ -134,6 +135,7 @@ impl DeleteBuilder {
             if !error.is_retryable() && !error.is_session_lost() {
                 guarantee.session = None;
             }
+            again = true;
             // What is refused the second time may be so because of the first.
             budget
                 .spend(error, attempt.session.epoch)

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use tracing::info;
 use zk_curator::op::Transaction;
+use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode};
 
 use super::queue::{Queue, withdraw};
@@ -87,9 +88,9 @@ impl Election {
         loop {
             let contender = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
             let (node, kept) = contender.into_parts();
-            if let Some((leadership, _)) = Leadership::begin(zk, &node, kept).await? {
+            if let Some((leadership, watch)) = Leadership::begin(zk, &node, kept).await? {
                 info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
-                return Ok(Elected { zk: zk.clone(), node, leadership });
+                return Ok(Elected { zk: zk.clone(), node, leadership, _watch: watch });
             }
         }
     }
@@ -124,6 +125,8 @@ pub struct Elected {
     zk: CuratorFramework,
     node: OwnedNode,
     leadership: Leadership,
+    /// Kept until it fires with the end of the node: to give it up would be a request.
+    _watch: Watch,
 }
 
 impl Elected {

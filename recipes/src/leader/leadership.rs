@@ -3,9 +3,9 @@ use std::future::pending;
 
 use futures_util::FutureExt as _;
 use zk_curator::op::Transaction;
-use zk_curator::watch::Watch;
+use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CuratorFramework, Error, ErrorKind, FencingToken, OwnedNode, Ownership,
+    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership,
 };
 
 use super::queue::ride_out;
@@ -57,14 +57,15 @@ impl Leadership {
                 status = states.until(is_writable) => status,
             };
             let Some(ConnectionStatus { epoch: since, .. }) = status else { break };
-            match zk.get_data(node.path()).watched().await {
-                Ok(read) if read.value.1.czxid == node.stat().czxid && node.is_ours() => {
+            match zk.exists(node.path()).watched().await {
+                Ok(Watched { value: Some(stat), watch, .. })
+                    if stat.czxid == node.stat().czxid && node.is_ours() =>
+                {
                     if zk.status().epoch == since {
-                        return Ok(Some((term(since), read.watch)));
+                        return Ok(Some((term(since), watch)));
                     }
                 }
                 Ok(_) => break,
-                Err(error) if error.kind() == ErrorKind::NoNode => break,
                 Err(error) => ride_out(zk, error).await?,
             }
         }
@@ -97,8 +98,8 @@ impl Leadership {
         self.ownership.is_over() || self.ends_when_suspended() && self.zk.status().epoch != self.since
     }
 
-    /// Resolves when the term is over: see [the table](super#when-leadership-ends). In an
-    /// [`Election`](super::Election) it leaves a watch on the node, to learn that somebody has deleted it: one request.
+    /// Resolves when the term is over: see [the table](super#when-leadership-ends). To learn that somebody has deleted the node it
+    /// leaves a watch on it: one request, unless it is of a [`LeaderLatch`](super::LeaderLatch), whose task watches for all.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -110,8 +111,8 @@ impl Leadership {
         }
     }
 
-    /// For [`lost_by`](Self::lost_by), which has to be waited for as long as the term lasts: then the others that wait for
-    /// its end need no watches of their own.
+    /// For a task that waits in [`lost_by`](Self::lost_by) for as long as the term lasts: then the others that wait for its
+    /// end need no watches of their own.
     pub(super) const fn watched(mut self) -> Self {
         self.is_watched = true;
         self

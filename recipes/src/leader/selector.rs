@@ -288,7 +288,7 @@ impl LeaderSelector {
                 begun = Leadership::begin(&self.queue.zk, &node, kept) => begun?,
             };
             if let Some((leadership, watch)) = begun {
-                return Ok((node, leadership.watched(), watch));
+                return Ok((node, leadership, watch));
             }
         }
     }

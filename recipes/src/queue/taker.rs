@@ -449,13 +449,23 @@ async fn delete_all(
         match all.await {
             Ok(_) => return nodes.iter().map(|_| Ok(Removed::Ours)).collect(),
             Err(error) if error.may_have_applied() => {
-                return join_all(nodes.iter().map(|(path, stat)| look(&zk, path, stat, error.clone()))).await;
+                let looks = nodes.iter().map(|(path, stat)| look(&zk, path, stat, error.clone()));
+                let looked = join_all(looks).await;
+                // All of them or none: where one is left, it was not applied, and cannot be any more.
+                if !looked.iter().any(|looked| matches!(looked, Ok(Removed::Not))) {
+                    return looked;
+                }
             }
-            Err(error) if matches!(error.kind(), ErrorKind::TransactionFailed { .. }) => {}
+            Err(error) if is_of_the_batch(error.kind()) => {}
             Err(error) => return nodes.iter().map(|_| Err(error.clone())).collect(),
         }
     }
     join_all(nodes.iter().map(|(path, stat)| delete(&zk, path, stat))).await
+}
+
+/// Whether what cannot be done in one transaction may be done one by one.
+const fn is_of_the_batch(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::TransactionFailed { .. } | ErrorKind::Unsupported | ErrorKind::TooLarge)
 }
 
 async fn delete(zk: &CuratorFramework, path: &str, stat: &Stat) -> Result<Removed, zk_curator::Error> {

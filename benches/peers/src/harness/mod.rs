@@ -31,6 +31,9 @@ use run::Place;
 
 /// On the way to a distant server, and on the way back.
 const ONE_WAY: Duration = Duration::from_millis(1);
+/// So often every kind of request is made before anything counts: else the compiler of the server's virtual machine takes its
+/// share of the processors while the first ones are measured.
+const WARM_UPS: usize = 5;
 
 pub(crate) async fn main() -> ExitCode {
     let options = match Options::parse(Parser::from_env()) {
@@ -131,9 +134,11 @@ impl Comparison<'_> {
         };
         let mut number = 0;
         if self.options.extent != Extent::Smoke {
-            for (case, peer) in plan::warming().zip(self.peers.iter().cycle()) {
-                number += 1;
-                place(Setting::Loopback).run(peer, &case, number).await?;
+            for _ in 0..WARM_UPS {
+                for (case, peer) in plan::warming().zip(self.peers.iter().cycle()) {
+                    number += 1;
+                    place(Setting::Loopback).run(peer, &case, number).await?;
+                }
             }
         }
         for round in 0..self.options.rounds {
