@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use common::{builder, simulated, until};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -20,6 +20,7 @@ use zk_curator_client::{Connector, Transport};
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
+use zk_curator_recipes::two_phase::{Coordinator, Outcome, Participant, Vote};
 use zk_curator_testing::{MemoryConnector, TestServer};
 
 const ONE_WAY: Duration = Duration::from_millis(1);
@@ -187,10 +188,10 @@ fn a_fail_over_of_leaders_takes_one_flight() {
     });
 }
 
-/// The next in line has its lease, one flight to look, and one to give the turn on: grants are serial, as Curator's are,
-/// with three flights instead of five.
+/// One flight to give the turn on, and one to create the lease and look: grants are serial, as Curator's are, with two
+/// flights instead of five.
 #[test]
-fn a_contended_lease_takes_three_flights_at_most() {
+fn a_contended_lease_takes_two_flights() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let clients = clients(&server).await;
@@ -205,7 +206,7 @@ fn a_contended_lease_takes_three_flights_at_most() {
         }
         let leases = leases.join_all().await;
         let flights = began.elapsed().as_micros() as f64 / (2 * ONE_WAY).as_micros() as f64 / TASKS as f64;
-        assert!(flights <= 3.0, "{flights} flights for a grant");
+        assert_eq!(flights, 2.0, "for a grant");
         drop(leases);
     });
 }
@@ -230,6 +231,37 @@ fn a_round_of_a_double_barrier_takes_six_flights_at_most() {
         for _ in 0..20 {
             let (count, _) = flights(join_all(barriers.iter().map(round))).await;
             assert!(count <= 6, "{count} flights");
+        }
+    });
+}
+
+/// The begin, the joins, the votes, the decision, and the read of it: however many sites there are.
+#[test]
+fn a_two_phase_commit_takes_five_flights() {
+    simulated(async {
+        for sites in [3, 10] {
+            let server = TestServer::in_memory().await;
+            let coordinates = distant(&server).await;
+            let mut clients = Vec::new();
+            for site in 0..sites {
+                clients.push((distant(&server).await, format!("site-{site}")));
+            }
+            let commit = async |path: &str| {
+                let names = clients.iter().map(|(_, name)| name);
+                let mut coordinator = Coordinator::begin(&coordinates, path, names, "order").await.unwrap();
+                let site = async |(zk, name): &(CuratorFramework, String)| {
+                    let mut site = Participant::join(zk, path, name).await.unwrap();
+                    site.vote(Vote::Commit).await.unwrap();
+                    assert_eq!(site.outcome().await.unwrap(), Outcome::Committed);
+                };
+                let (outcome, _) = join(coordinator.outcome(), join_all(clients.iter().map(site))).await;
+                assert_eq!(outcome.unwrap(), Outcome::Committed);
+            };
+            // The first time the parents are made.
+            commit("/transactions/first").await;
+            for path in ["/transactions/second", "/transactions/third"] {
+                assert_eq!(flights(commit(path)).await.0, 5, "{sites} sites");
+            }
         }
     });
 }
