@@ -52,7 +52,7 @@ fn told(results: &Results, about: &str, drawn: &[&str]) -> String {
     part("What was asked for", "", targets::table(results), "");
     part("2 ms away: flights", FLIGHTS, tables::all_flights(results), "flights.png");
     part("2 ms away: time", "", tables::time(results, Setting::Distant), "distant.png");
-    part("Requests and CPU", COST, tables::cost(results, Setting::Loopback), "cpu.png");
+    part("Requests and CPU", COST, tables::cost(results), "cpu.png");
     part("On one machine", LOOPBACK, tables::time(results, Setting::Loopback), "loopback.png");
     part("When every write waits for the disk", FSYNC, tables::time(results, Setting::Fsync), "fsync.png");
     part("Beginnings, and the embedded server", BEGINNINGS, tables::beginnings(results), "");
@@ -67,7 +67,8 @@ packet is 1 ms on its way; of each the best round, because what else the machine
 what the protocol of the recipe allows; a window of puts or deletes has less than one flight an operation.";
 const COST: &str = "\
 CPU is that of the whole process of the client, user and system; requests are those that the server has received, divided
-by the operations. On the loopback interface; of the requests, where they differ when the server is away, see above.";
+by the operations, with a spread where it is over 2 %. On the loopback interface; requests also through the relay, because
+who meets whom, and so how many there are, depends on how long they are on their way.";
 const LOOPBACK: &str = "\
 Client, server and the harness share the machine; the server does not wait for its disk. *Curator / ours*: how many
 times as long Curator takes. A release by drop is compared with Curator's and kazoo's only way; a take with a window with

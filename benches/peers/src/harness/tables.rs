@@ -8,6 +8,8 @@ use crate::common::Spread;
 
 /// What nobody has measured.
 const NOTHING: &str = "—";
+/// A spread of numbers of requests that is not told, in percent.
+const LITTLE: f64 = 2.0;
 
 /// A table: the first column to the left, the others to the right.
 pub(super) struct Table {
@@ -68,6 +70,14 @@ fn with_spread(spread: Option<&Spread>) -> String {
         || NOTHING.to_owned(),
         |spread| format!("{} ±{:.0} %", number(spread.median), spread.percent),
     )
+}
+
+/// A number that is the same on every machine, unless something is wrong: its spread only where there is one.
+fn counted(spread: Option<&Spread>) -> String {
+    match spread {
+        Some(spread) if spread.percent <= LITTLE => number(spread.median),
+        other => with_spread(other),
+    }
 }
 
 pub(super) fn times(value: Option<f64>) -> String {
@@ -131,8 +141,8 @@ pub(super) fn time(results: &Results, setting: Setting) -> String {
     table.text()
 }
 
-/// Microseconds on the CPU an operation, and requests.
-pub(super) fn cost(results: &Results, setting: Setting) -> String {
+/// Microseconds on the CPU an operation, near the server, and requests, near and 2 ms away.
+pub(super) fn cost(results: &Results) -> String {
     let columns = [
         "",
         "CPU µs: zk-curator",
@@ -142,16 +152,22 @@ pub(super) fn cost(results: &Results, setting: Setting) -> String {
         "requests: zk-curator",
         "Curator",
         "kazoo",
+        "requests 2 ms away: zk-curator",
+        "Curator",
+        "kazoo",
     ];
     let mut table = Table::new(&columns);
-    for workload in compared(results, setting) {
+    for workload in compared(results, Setting::Loopback) {
         let key = (workload.name, workload.size);
-        let cpu = Client::ALL.map(|client| results.median(setting, key, client, |run| run.cpu_us));
-        let requests = Client::ALL.map(|client| results.median(setting, key, client, |run| run.requests));
+        let cpu = Client::ALL.map(|client| results.median(Setting::Loopback, key, client, |run| run.cpu_us));
+        let requests = |setting| {
+            Client::ALL
+                .map(|client| counted(results.spread(setting, key, client, |run| run.requests).as_ref()))
+        };
         let mut cells = vec![workload.title.to_owned()];
         cells.extend(cpu.map(cell));
         cells.push(times(cpu[0].zip(cpu[1]).map(|(ours, theirs)| ours / theirs)));
-        cells.extend(requests.map(cell));
+        cells.extend([Setting::Loopback, Setting::Distant].into_iter().flat_map(requests));
         table.row(&cells);
     }
     table.text()
@@ -233,4 +249,33 @@ pub(super) fn scale(results: &Results) -> String {
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
 pub(super) fn bytes_to_mb(bytes: usize) -> f64 {
     bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::plan::Case;
+    use super::*;
+
+    /// What the server has counted for the first workload in some rounds.
+    fn requests(results: &mut Results, setting: Setting, rounds: &[f64]) {
+        let workload = &WORKLOADS[0];
+        let case = Case { workload, setting, size: workload.size, operations: 1, warmup: 0 };
+        for requests in rounds {
+            let run = Run::once(Client::Rust, &case, workload.name, Duration::from_micros(100));
+            results.push(Run { requests: Some(*requests), cpu_us: Some(7.0), ..run });
+        }
+    }
+
+    #[test]
+    fn requests_are_told_near_and_away_with_a_spread_where_there_is_one() {
+        let mut results = Results::default();
+        requests(&mut results, Setting::Loopback, &[2.0, 2.04, 2.01]);
+        let row = |results: &Results| cost(results).lines().nth(2).unwrap().to_owned();
+        let near = "| getData, 1 in flight | 7.00 | — | — | — | 2.01 | — | — |";
+        assert_eq!(row(&results), format!("{near} — | — | — |"));
+        requests(&mut results, Setting::Distant, &[3.0, 4.0, 5.0]);
+        assert_eq!(row(&results), format!("{near} 4.00 ±25 % | — | — |"));
+    }
 }

@@ -16,7 +16,7 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// What this client takes part in.
-const WORKLOADS: [&str; 26] = [
+const WORKLOADS: [&str; 28] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -36,6 +36,8 @@ const WORKLOADS: [&str; 26] = [
     "queue-priority-take",
     "queue-locking-put",
     "queue-locking-take",
+    "queue-own-locking-take",
+    "queue-fifo-take",
     "two-phase",
     "scale-waiters",
     "scale-sessions",
@@ -81,6 +83,8 @@ async fn run() -> Result<()> {
         "queue-priority-put" => queues::priority_put(stage).await,
         "queue-priority-take" => queues::priority_take(stage).await,
         "queue-locking-take" => queues::locking_take(stage).await,
+        "queue-own-locking-take" => queues::own_locking_take(stage).await,
+        "queue-fifo-take" => queues::fifo_take(stage).await,
         "scale-waiters" => scale::waiters(stage).await,
         "scale-sessions" => scale::sessions(stage).await,
         "scale-queue" => queues::take_of_many(stage).await,

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use zk_curator_recipes::queue::{DistributedPriorityQueue, DistributedQueue, SimpleDistributedQueue, Taker};
+use zk_curator_recipes::queue::{
+    DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, SimpleDistributedQueue, Taker,
+};
 
 use super::stage::{Outcome, Result, Samples, Stage, at_most};
 
@@ -191,4 +193,45 @@ pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {
         Ok(taken.outcome())
     };
     stage.run(async |operations| fill(&queue, operations, length).await, run).await
+}
+
+/// The queue that has its claims below its items.
+pub(crate) async fn own_locking_take(stage: &mut Stage) -> Result<()> {
+    let (queue, length) = (LockingQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+    let prepare = async |operations: usize| {
+        for first in (0..operations).step_by(BATCH) {
+            let numbers = first..operations.min(first + BATCH);
+            queue.put_all(numbers.map(|number| item(number, length))).await?;
+        }
+        Ok(queue.flush().await?)
+    };
+    let run = async |operations| {
+        let (mut consumer, mut taken) = (queue.consumer(), Taken::of(operations));
+        for _ in 0..operations {
+            let item = consumer.next().await?;
+            taken.take(item.data(), false)?;
+            item.ack().await?;
+        }
+        Ok(taken.outcome())
+    };
+    stage.run(prepare, run).await
+}
+
+pub(crate) async fn fifo_take(stage: &mut Stage) -> Result<()> {
+    let (queue, length) = (FifoQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+    let prepare = async |operations: usize| {
+        for first in (0..operations).step_by(BATCH) {
+            let numbers = first..operations.min(first + BATCH);
+            try_join_all(numbers.map(|number| queue.put(item(number, length)))).await?;
+        }
+        Ok(queue.flush().await?)
+    };
+    let run = async |operations| {
+        let mut taken = Taken::of(operations);
+        for _ in 0..operations {
+            taken.take(&queue.take().await?, false)?;
+        }
+        Ok(taken.outcome())
+    };
+    stage.run(prepare, run).await
 }
