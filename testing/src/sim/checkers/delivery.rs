@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
@@ -14,6 +15,8 @@ pub struct Delivery {
     promise: Times,
     in_order: bool,
     counted: bool,
+    /// How many items who is killed may lose.
+    at_hand: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,24 +27,31 @@ enum Times {
 }
 
 impl Delivery {
-    /// No item is [taken](Event::Taken) again unless it was [given back](Event::Returned). Items may be lost with their consumer.
+    /// No item is [taken](Event::Taken) again unless it was [given back](Event::Returned). A consumer that is
+    /// [killed](Event::Killed) may lose as many items as that, of those whose put had begun by then. Nobody else may lose
+    /// one that was surely put: who cannot know whether it has removed an item says so, with an event
+    /// [`Done`](Event::Done) of [unknown](Outcome::Unknown) outcome.
     #[must_use]
-    pub const fn at_most_once() -> Self {
-        Self { promise: Times::AtMost, in_order: false, counted: false }
+    pub const fn at_most_once(at_hand: usize) -> Self {
+        Self { at_hand, ..Self::new(Times::AtMost) }
     }
 
     /// Every item that was surely put is [worked off](Event::Done), or [put aside](Event::Dead): perhaps several times. Who
     /// was killed when it was [about to](Event::Finishing) remove one may have done it.
     #[must_use]
     pub const fn at_least_once() -> Self {
-        Self { promise: Times::AtLeast, in_order: false, counted: false }
+        Self::new(Times::AtLeast)
     }
 
     /// Every item that was surely put is worked off, or put aside: never twice with a sure outcome. It may be taken several times,
     /// for a consumer can end, or be stopped and come too late.
     #[must_use]
     pub const fn exactly_once() -> Self {
-        Self { promise: Times::Exactly, in_order: false, counted: false }
+        Self::new(Times::Exactly)
+    }
+
+    const fn new(promise: Times) -> Self {
+        Self { promise, in_order: false, counted: false, at_hand: 0 }
     }
 
     /// Also that no consumer takes an item after one that the same producer began to put later, when it was sure of the
@@ -228,14 +238,38 @@ impl Checker for Delivery {
                 }
             }
         }
-        if self.promise == Times::AtMost {
-            return Ok(());
-        }
-        let lost = items.iter().find_map(|(names, item)| Some((names, item.lost()?, item.taken)));
-        lost.map_or(Ok(()), |((queue, item), put, taken)| {
-            let places: Vec<usize> = std::iter::once(put).chain(taken).collect();
+        let mut lost: Vec<Lost<'_>> =
+            items.iter().filter_map(|(names, item)| Lost::new(*names, item)).collect();
+        // Those that were put last have the fewest whom they could be lost with.
+        lost.sort_by_key(|lost| Reverse(lost.begun));
+        let places = history.records().iter().enumerate();
+        let killed: Vec<usize> =
+            places.filter(|(_, record)| record.event == Event::Killed).map(|(place, _)| place).collect();
+        let unexplained = lost.iter().enumerate().find(|(rank, lost)| {
+            let takers = killed.iter().filter(|killed| lost.begun < **killed).count();
+            *rank >= takers.saturating_mul(self.at_hand)
+        });
+        unexplained.map_or(Ok(()), |(_, lost)| {
+            let places: Vec<usize> = std::iter::once(lost.put).chain(lost.taken).collect();
+            let (queue, item) = lost.names;
             Err(Violation::new(NAME, format!("{item} of {queue} is lost"), places))
         })
+    }
+}
+
+/// An item that was surely put and not worked off.
+struct Lost<'a> {
+    names: (&'a Name, &'a Name),
+    /// Where its put began.
+    begun: usize,
+    put: usize,
+    taken: Option<usize>,
+}
+
+impl<'a> Lost<'a> {
+    fn new(names: (&'a Name, &'a Name), item: &Item) -> Option<Self> {
+        let put = item.lost()?;
+        Some(Self { names, begun: item.first_record().unwrap_or(put), put, taken: item.taken })
     }
 }
 

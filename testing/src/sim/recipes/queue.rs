@@ -24,6 +24,8 @@ const DEAD: &str = "/queue-dead";
 const DEAD_LOCKS: &str = "/queue-dead-locks";
 /// After that it is put aside.
 const MOST_DELIVERIES: u32 = 2;
+/// The largest window of deletes.
+const MOST_AT_HAND: usize = 20;
 /// Consumers under claims leave the queue, and processes that die leave ids, which are collected much later.
 const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
 /// The same; and containers which somebody who was killed then has created, for those that never had a child stay.
@@ -74,7 +76,7 @@ pub(super) const TAKER: Recipe =
     Recipe::new("queue_taker", "DistributedQueue without claims: once at most out of it", |client| {
         Box::pin(take(client, Taken::Plain))
     })
-    .checked_by(|| vec![Arc::new(Delivery::at_most_once())])
+    .checked_by(|| vec![Arc::new(Delivery::at_most_once(MOST_AT_HAND))])
     .leaves(&[QUEUE]);
 
 pub(super) const SIMPLE: Recipe =
@@ -107,8 +109,9 @@ fn exactly_once() -> Vec<Arc<dyn Checker>> {
     vec![Arc::new(Delivery::exactly_once())]
 }
 
+/// Items are removed one by one, each when the one before was handed out.
 fn at_most_once() -> Vec<Arc<dyn Checker>> {
-    vec![Arc::new(Delivery::at_most_once().in_order())]
+    vec![Arc::new(Delivery::at_most_once(1).in_order())]
 }
 
 pub(super) fn queue() -> Name {
@@ -269,29 +272,37 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     };
     let mut takes = match &items {
         Queue::Plain(queue) => {
-            Takes::Plain(Box::new(queue.taker().delete_window([1, 2, 5, 20][rng.usize(..4)])))
+            Takes::Plain(Box::new(queue.taker().delete_window([1, 2, 5, MOST_AT_HAND][rng.usize(..4)])))
         }
         Queue::Simple(queue) => Takes::Simple(queue.clone()),
         Queue::Fifo(queue) => Takes::Fifo(queue.clone()),
     };
-    let got = |item: &Bytes| {
-        let item = name_of(item);
-        client.record(Event::Taken { queue: queue(), item: Name::clone(&item), attempt: 1 });
-        client.record(Event::Done { queue: queue(), item, outcome: Outcome::Sure });
+    let heard = |answer: Result<Option<Bytes>, Error>| match answer {
+        Ok(Some(item)) => {
+            let item = name_of(&item);
+            client.record(Event::Taken { queue: queue(), item: Name::clone(&item), attempt: 1 });
+            client.record(Event::Done { queue: queue(), item, outcome: Outcome::Sure });
+        }
+        Err(Error::Unknown { item, .. }) => {
+            let item = name_of(&item.items.concat().into());
+            client.record(Event::Done { queue: queue(), item, outcome: Outcome::Unknown });
+        }
+        // Nothing was taken.
+        Ok(None) | Err(_) => {}
     };
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
         match rng.u8(..4) {
             0 | 1 => drop(put(&client, |item| items.put(item)).await),
             2 => {
-                if let Some(Ok(Some(item))) = client.maybe_cancel(takes.poll()).await {
-                    got(&item);
+                if let Some(answer) = client.maybe_cancel(takes.poll()).await {
+                    heard(answer);
                 }
             }
             _ => {
                 let next = timeout(client.session_timeout(), takes.take());
-                if let Some(Ok(Ok(item))) = client.maybe_cancel(next).await {
-                    got(&item);
+                if let Some(Ok(answer)) = client.maybe_cancel(next).await {
+                    heard(answer.map(Some));
                 }
             }
         }
@@ -299,9 +310,12 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     client.faults_are_over().await;
     loop {
         match timeout(client.session_timeout() * 3, takes.take()).await {
-            Ok(Ok(item)) => got(&item),
-            Ok(Err(_)) => {}
-            Err(_) => break,
+            Ok(answer) => heard(answer.map(Some)),
+            // It may have taken one when its time was over.
+            Err(_) => match takes.poll().await {
+                Ok(None) => break,
+                answer => heard(answer),
+            },
         }
     }
     if let Queue::Fifo(queue) = &items {

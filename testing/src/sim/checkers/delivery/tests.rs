@@ -8,6 +8,9 @@ const SURE: Outcome = Outcome::Sure;
 const UNKNOWN: Outcome = Outcome::Unknown;
 const FAILED: Outcome = Outcome::Failed;
 
+/// Who is killed loses one item at most.
+const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
+
 fn putting(producer: u32, item: &str) -> Line {
     (0, producer, Event::Putting { queue: "q".into(), item: item.into() })
 }
@@ -41,7 +44,7 @@ fn dead(consumer: u32, item: &str) -> Line {
 }
 
 fn all() -> [Delivery; 3] {
-    [Delivery::at_most_once(), Delivery::at_least_once(), Delivery::exactly_once()]
+    [AT_MOST_ONCE, Delivery::at_least_once(), Delivery::exactly_once()]
 }
 
 #[test]
@@ -86,11 +89,57 @@ fn an_unknown_put_may_be_there_or_not() {
 fn a_lost_item_is_found() {
     let lines = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
     let rest = [taken(2, "b"), taken(2, "a"), done(2, "a", SURE), done(2, "b", FAILED)];
-    for checker in [Delivery::at_least_once(), Delivery::exactly_once()] {
-        fails(&checker, lines.clone(), "a of q is lost", &[1]);
+    for checker in all() {
+        fails(&checker, lines[..2].to_vec(), "a of q is lost", &[1]);
         fails(&checker, [&lines[..], &rest].concat(), "b of q is lost", &[3, 4]);
     }
-    passes(&Delivery::at_most_once(), lines);
+}
+
+fn killed(client: u32) -> Line {
+    (0, client, Event::Killed)
+}
+
+#[test]
+fn who_is_killed_loses_so_many_items_and_nobody_else_does() {
+    let puts = |items: &[&str]| -> Vec<Line> {
+        items.iter().flat_map(|item| [putting(1, item), put(1, item, SURE)]).collect()
+    };
+    let a = puts(&["a"]);
+    let ab = puts(&["a", "b"]);
+    passes(&AT_MOST_ONCE, [&a[..], &[killed(2)]].concat());
+    // Its request may be on the way while the producer waits for the answer.
+    passes(&AT_MOST_ONCE, [putting(1, "a"), killed(2), put(1, "a", SURE)]);
+    for other in [Delivery::at_least_once(), Delivery::exactly_once()] {
+        fails(&other, [&a[..], &[killed(2)]].concat(), "a of q is lost", &[1]);
+    }
+    // Too early to have taken it.
+    fails(&AT_MOST_ONCE, [&[killed(2)], &a[..]].concat(), "a of q is lost", &[2]);
+    fails(&AT_MOST_ONCE, [&[killed(2), killed(3)], &a[..]].concat(), "a of q is lost", &[3]);
+    // More than it had.
+    fails(&AT_MOST_ONCE, [&ab[..], &[killed(2)]].concat(), "a of q is lost", &[1]);
+    passes(&Delivery::at_most_once(2), [&ab[..], &[killed(2)]].concat());
+    passes(&AT_MOST_ONCE, [&ab[..], &[killed(2), killed(3)]].concat());
+    // Each has lost one; and the first one cannot have lost two, nor the second item.
+    passes(&AT_MOST_ONCE, [&a[..], &[killed(2)], &puts(&["b"]), &[killed(2)]].concat());
+    fails(&AT_MOST_ONCE, [&a[..], &[killed(2)], &puts(&["b"])].concat(), "b of q is lost", &[4]);
+    fails(&AT_MOST_ONCE, [&ab[..], &[killed(2)], &puts(&["c"]), &[killed(2)]].concat(), "is lost", &[1]);
+    // One that was paused, or whose session was over, has not forgotten what it had.
+    let others = [Event::Paused, Event::Resumed, Event::Expired, Event::Finished].map(|event| (0, 2, event));
+    fails(&AT_MOST_ONCE, [&a[..], &others].concat(), "a of q is lost", &[1]);
+}
+
+#[test]
+fn who_cannot_know_whether_it_has_taken_an_item_names_it() {
+    let start = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
+    let with = |last: &[Line]| [&start[..], last].concat();
+    let got = [taken(3, "b"), done(3, "b", SURE)];
+    passes(&AT_MOST_ONCE, with(&[&[done(2, "a", UNKNOWN)], &got[..]].concat()));
+    // Another one has taken it, before or after.
+    let by_another = [taken(3, "a"), done(3, "a", SURE)];
+    passes(&AT_MOST_ONCE, with(&[&[done(2, "a", UNKNOWN)], &got[..], &by_another].concat()));
+    passes(&AT_MOST_ONCE, with(&[&by_another[..], &[done(2, "a", UNKNOWN)], &got].concat()));
+    fails(&AT_MOST_ONCE, with(&[done(2, "b", UNKNOWN)]), "a of q is lost", &[1]);
+    fails(&AT_MOST_ONCE, with(&[&[done(2, "a", FAILED)], &got[..]].concat()), "a of q is lost", &[1]);
 }
 
 #[test]
@@ -121,7 +170,7 @@ fn what_is_put_aside_is_not_lost() {
 #[test]
 fn what_is_taken_twice_is_found_where_once_is_the_limit() {
     let lines = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a"), done(3, "a", SURE)];
-    fails(&Delivery::at_most_once(), lines.clone(), "taken twice", &[2, 3]);
+    fails(&AT_MOST_ONCE, lines.clone(), "taken twice", &[2, 3]);
     passes(&Delivery::at_least_once(), lines.clone());
     passes(&Delivery::exactly_once(), lines);
 }
@@ -130,8 +179,8 @@ fn what_is_taken_twice_is_found_where_once_is_the_limit() {
 fn what_was_given_back_may_be_taken_again() {
     let lines =
         |last| [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), returned(2, "a"), taken(3, "a"), last];
-    passes(&Delivery::at_most_once(), lines(done(3, "a", SURE)));
-    fails(&Delivery::at_most_once(), lines(taken(2, "a")), "taken twice", &[4, 5]);
+    passes(&AT_MOST_ONCE, lines(done(3, "a", SURE)));
+    fails(&AT_MOST_ONCE, lines(taken(2, "a")), "taken twice", &[4, 5]);
 }
 
 #[test]
@@ -172,7 +221,7 @@ fn names_of_items_are_unique() {
 #[test]
 fn queues_have_nothing_to_do_with_each_other() {
     let other = (0, 2, Event::Taken { queue: "another".into(), item: "a".into(), attempt: 1 });
-    fails(&Delivery::at_most_once(), [putting(1, "a"), put(1, "a", SURE), other], "a of another", &[2]);
+    fails(&AT_MOST_ONCE, [putting(1, "a"), put(1, "a", SURE), other], "a of another", &[2]);
 }
 
 /// Two items that are put one after the other, or side by side.
@@ -201,7 +250,7 @@ fn items_out_of_order_are_found() {
 
 #[test]
 fn the_one_put_last_counts_however_many_are_between() {
-    let checker = Delivery::at_most_once().in_order();
+    let checker = AT_MOST_ONCE.in_order();
     let puts = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
     let third = [putting(1, "c"), put(1, "c", SURE), taken(2, "a"), taken(2, "c"), taken(2, "b")];
     fails(&checker, [&puts[..], &third].concat(), "b of q was taken after c", &[7, 8]);
