@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{assert_clean_after_close, connected, expire, in_memory, once, simulated, until, until_state};
+use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -86,6 +87,23 @@ fn who_follows_is_told_of_everything() {
         let (event, three) = tokio::join!(next(&mut watch), joined(&other, "three"));
         assert_eq!(event, join("three"));
         drop(three);
+    });
+}
+
+#[test]
+fn the_events_are_a_stream() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let one = joined(&zk, "one").await;
+        let mut events = Box::pin(Group::new(&zk, GROUP).follow().into_stream());
+        assert_eq!(events.next().await.unwrap().unwrap(), join("one"));
+        assert!(timeout(Duration::from_secs(1), events.next()).await.is_err());
+        let two = joined(&zk, "two").await;
+        assert_eq!(events.next().await.unwrap().unwrap(), join("two"));
+        one.leave().await.unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap(), left("one"));
+        drop(two);
+        assert_eq!(events.next().await.unwrap().unwrap(), left("two"));
     });
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{assert_clean_after_close, connected, expire, in_memory, session_id, simulated, until};
+use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
@@ -81,6 +82,26 @@ fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
         jobs.submit_as("a", "again").await.unwrap();
         assert_eq!(seen(&worker.next().await.unwrap()), ("a", &b"again"[..], 1));
         drop(worker);
+        nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn the_jobs_are_a_stream() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for id in ["a", "b"] {
+            jobs.submit_as(id, "").await.unwrap();
+        }
+        let mut stream = Box::pin(jobs.worker("w1").into_stream());
+        for id in ["a", "b"] {
+            let job = stream.next().await.unwrap().unwrap();
+            assert_eq!(seen(&job), (id, &b""[..], 1));
+            job.complete().await.unwrap();
+        }
+        assert!(timeout(A_MOMENT, stream.next()).await.is_err());
+        drop(stream);
         nothing_stays(&server, &zk).await;
     });
 }

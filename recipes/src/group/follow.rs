@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::stream::{Stream, unfold};
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
@@ -109,6 +110,15 @@ impl GroupWatch {
                 Err(error) => until_passed(&self.zk, error).await?,
             }
         }
+    }
+
+    /// The events as a stream, which does not end. An error is not the end either: after one that cannot pass, such as
+    /// `Closed`, the next is the same.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the watch.
+    pub fn into_stream(self) -> impl Stream<Item = Result<GroupEvent, Error>> + Send {
+        unfold(self, |mut watch| async move { Some((watch.next().await, watch)) })
     }
 
     /// Reads what is not known.

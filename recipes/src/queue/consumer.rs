@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 
 use bytes::Bytes;
+use futures_util::stream::{Stream, unfold};
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
@@ -130,6 +131,14 @@ impl Consumer {
     /// Nothing is lost: an item that was claimed meanwhile is the next.
     pub async fn next(&mut self) -> Result<Delivery, Error> {
         self.claims.next().await
+    }
+
+    /// The items as a stream, which does not end. An error is not the end either.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the consumer.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Delivery, Error>> + Send {
+        unfold(self, |mut consumer| async move { Some((consumer.next().await, consumer)) })
     }
 
     /// Hands every item to `body`, so many nodes at a time at most, from 1. An item is acknowledged when `body` is done

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use futures_util::stream::{Stream, unfold};
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::path::ZPath;
@@ -180,6 +181,14 @@ impl Taker {
                 return Ok(None);
             }
         }
+    }
+
+    /// The items as a stream, which does not end. An error is not the end either.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the taker.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Item, Error>> + Send {
+        unfold(self, |mut taker| async move { Some((taker.next().await, taker)) })
     }
 
     /// Whether something was removed that is not handed out yet.

@@ -3,6 +3,7 @@ use std::future::{Future, IntoFuture};
 
 use bytes::Bytes;
 use futures_util::future::join3;
+use futures_util::stream::{Stream, unfold};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 use zk_curator::op::Transaction;
@@ -64,6 +65,14 @@ impl Worker {
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<Job>, Error> {
         self.ready().await?.try_next().await
+    }
+
+    /// The jobs as a stream, which does not end. An error is not the end either.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the worker.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Job, Error>> + Send {
+        unfold(self, |mut worker| async move { Some((worker.next().await, worker)) })
     }
 
     /// Hands every job to `body`, so many at a time at most, from 1. A job is completed when `body` is done with it, with
