@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use common::{assert_clean_after_close, connected, expire, in_memory, simulated, until};
+use futures_util::StreamExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error,
-    ErrorMode, FifoQueue, SimpleDistributedQueue, Taker,
+    ErrorMode, FifoQueue, LockingQueue, SimpleDistributedQueue, Taker,
 };
 
 const QUEUE: &str = "/queue";
@@ -73,26 +75,78 @@ fn items_have_the_names_and_the_bytes_of_curator() {
 fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
         let before = server.probe().total_requests();
-        let error = queue.put(vec![0; 1 << 20]).await.unwrap_err();
-        assert!(matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{error}");
-        let safe = queue.clone().ids("/ids").unwrap().max_items(3);
-        assert!(safe.put_all((0..4).map(|_| Bytes::from("x"))).await.is_err());
-        assert_eq!(server.probe().total_requests(), before);
-        // In the other forms the producer may have made itself known by then.
-        let error = queue.clone().ids("/ids").unwrap().put(vec![0; 1 << 20]).await.unwrap_err();
-        assert!(matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{error}");
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
-            let fifo = FifoQueue::new(&zk, "/fifo").unwrap().enqueue(enqueue);
-            let error = fifo.put(vec![0; 1 << 20]).await.unwrap_err();
-            assert!(
-                matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge),
-                "{error}"
-            );
-            assert_eq!(fifo.poll().await.unwrap(), None);
+        let item = || Bytes::from(vec![0; 1 << 20]);
+        let halves = || (0..2).map(|_| Bytes::from(vec![0; 1 << 19]));
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let with_ids = queue.clone().ids("/ids").unwrap();
+        for queue in [&queue, &with_ids, &queue.clone().max_items(3), &with_ids.clone().max_items(3)] {
+            too_large(queue.put(item()).await);
+            too_large(queue.try_put(item()).await);
+            too_large(queue.put_multi(halves()).await);
+            too_large(queue.put_all(halves()).await);
         }
-        assert_eq!(queue.count().await.unwrap(), 0);
+        assert!(with_ids.clone().max_items(3).put_all((0..4).map(|_| Bytes::from("x"))).await.is_err());
+        let priorities = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let delays = DistributedDelayQueue::new(&zk, QUEUE).unwrap();
+        let named = DistributedIdQueue::new(&zk, QUEUE).unwrap();
+        too_large(priorities.put(item(), 1).await);
+        too_large(priorities.ids("/ids").unwrap().put_multi(halves(), 1).await);
+        too_large(delays.put(item(), SystemTime::UNIX_EPOCH).await);
+        too_large(delays.ids("/ids").unwrap().put(item(), SystemTime::UNIX_EPOCH).await);
+        too_large(named.put(item(), "a").await);
+        too_large(named.ids("/ids").unwrap().try_put(item(), "a").await);
+        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        too_large(simple.offer(item()).await);
+        too_large(simple.ids("/ids").unwrap().offer(item()).await);
+        let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
+        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+            too_large(fifo.clone().enqueue(enqueue).put(item()).await);
+        }
+        let locking = LockingQueue::new(&zk, "/locking").unwrap();
+        too_large(locking.put(item()).await);
+        too_large(locking.put_all(halves()).await);
+        too_large(Jobs::new(&zk, "/jobs").unwrap().submit(item()).await);
+        assert_eq!(server.probe().total_requests(), before);
+    });
+}
+
+fn too_large<T>(put: Result<T, Error>) {
+    let error = put.map(|_| ()).unwrap_err();
+    assert!(matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{error}");
+}
+
+/// To the byte, with all that goes with an item.
+#[test]
+fn the_largest_item_is_put_and_one_byte_more_is_refused_unsent() {
+    simulated(async {
+        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+            let (server, zk) = in_memory().await;
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+            // Each with a producer that has not made itself known yet.
+            let put = async |size: usize| {
+                let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+                queue.put(vec![0; size]).await
+            };
+            let (mut fits, mut does_not) = ((1 << 20) - 1024, 1 << 20);
+            let mut refused = 0;
+            while does_not - fits > 1 {
+                let size = usize::midpoint(fits, does_not);
+                let before = server.probe().total_requests();
+                match put(size).await {
+                    Ok(()) => {
+                        assert_eq!(queue.take().await.unwrap().len(), size);
+                        fits = size;
+                    }
+                    refusal => {
+                        too_large(refusal);
+                        assert_eq!(server.probe().total_requests(), before, "{enqueue:?}, {size} bytes");
+                        (refused, does_not) = (refused + 1, size);
+                    }
+                }
+            }
+            assert!(refused > 0 && fits > (1 << 20) - 1024, "{enqueue:?}: {fits}");
+        }
     });
 }
 
@@ -277,6 +331,27 @@ fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place()
 }
 
 #[test]
+fn the_items_of_takers_and_consumers_are_streams() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.put_all(["one", "two", "three", "four"].map(Bytes::from)).await.unwrap();
+        let taken: Vec<_> =
+            queue.taker().into_stream().take(2).map(|item| item.unwrap().items).collect().await;
+        assert_eq!(taken, [["one"], ["two"]]);
+        let mut items = Box::pin(queue.consumer(LOCKS).unwrap().into_stream());
+        for expected in ["three", "four"] {
+            let delivery = items.next().await.unwrap().unwrap();
+            assert_eq!(delivery.items(), [expected]);
+            delivery.ack().await.unwrap();
+        }
+        assert!(timeout(Duration::from_secs(1), items.next()).await.is_err());
+        queue.put("five").await.unwrap();
+        assert_eq!(items.next().await.unwrap().unwrap().items(), ["five"]);
+    });
+}
+
+#[test]
 fn what_a_consumer_gives_back_or_loses_wakes_another_that_waits() {
     simulated(async {
         let (server, zk) = in_memory().await;
@@ -338,6 +413,122 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
     });
 }
 
+/// What a taker reports, until there is nothing more; of items only `good` is there.
+async fn reported(taker: &mut Taker) -> Vec<(&'static str, String)> {
+    let (mut reports, mut good) = (Vec::new(), 0);
+    loop {
+        match taker.try_next().await {
+            Ok(Some(item)) => {
+                assert_eq!(item.items, ["good"]);
+                good += 1;
+            }
+            Ok(None) => break,
+            Err(Error::Corrupt { path, .. }) => reports.push(("corrupt", path)),
+            Err(Error::Foreign { path }) => reports.push(("foreign", path)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(good, 1, "{reports:?}");
+    reports.sort();
+    reports
+}
+
+#[test]
+fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let priorities = DistributedPriorityQueue::new(&zk, "/priorities").unwrap();
+        let times = DistributedDelayQueue::new(&zk, "/times").unwrap();
+        let ids = DistributedIdQueue::new(&zk, "/ids").unwrap();
+        priorities.put("good", 5).await.unwrap();
+        times.put("good", SystemTime::UNIX_EPOCH + Duration::from_secs(1)).await.unwrap();
+        ids.put("good", "b").await.unwrap();
+        let queues = [
+            ("/priorities/queue-1000000010000000007", priorities.taker(), priorities.consumer(LOCKS)),
+            ("/times/queue-|00000001|0000000007", times.taker(), times.consumer(LOCKS)),
+            ("/ids/queue-|a|0000000007", ids.taker(), ids.consumer(LOCKS)),
+        ];
+        for (corrupt, mut taker, consumer) in queues {
+            let foreign = format!("/{}/notes", corrupt.split('/').nth(1).unwrap());
+            zk.create(corrupt).data("10.0.0.1").await.unwrap();
+            zk.create(&foreign).data("").await.unwrap();
+            let expected = [("corrupt", corrupt.to_owned()), ("foreign", foreign.clone())];
+            let (mut consumer, mut reports, mut delivery) = (consumer.unwrap(), Vec::new(), None);
+            while reports.len() < 2 || delivery.is_none() {
+                match consumer.next().await {
+                    Ok(good) => delivery = Some(good),
+                    Err(Error::Corrupt { path, .. }) => reports.push(("corrupt", path)),
+                    Err(Error::Foreign { path }) => reports.push(("foreign", path)),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            reports.sort();
+            assert_eq!(reports, expected);
+            assert!(timeout(Duration::from_secs(60), consumer.next()).await.is_err(), "{corrupt}");
+            drop((consumer, delivery));
+            assert_eq!(reported(&mut taker).await, expected);
+            assert!(server.probe().exists(corrupt) && server.probe().exists(&foreign));
+        }
+    });
+}
+
+#[test]
+fn foreign_nodes_are_reported_once_where_an_item_is_any_bytes() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
+        for foreign in ["/simple/queue-0000000000", "/fifo/items/notes"] {
+            zk.create(foreign).creating_parents().data("10.0.0.1").await.unwrap();
+        }
+        simple.offer("good").await.unwrap();
+        fifo.put("good").await.unwrap();
+        let foreign = |reported: Result<Option<Bytes>, Error>| match reported {
+            Err(Error::Foreign { path }) => path,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(foreign(simple.poll().await), "/simple/queue-0000000000");
+        assert_eq!(foreign(fifo.poll().await), "/fifo/items/notes");
+        for queue_is_empty in [false, true] {
+            let expected = (!queue_is_empty).then(|| Bytes::from("good"));
+            assert_eq!(simple.poll().await.unwrap(), expected);
+            assert_eq!(fifo.poll().await.unwrap(), expected);
+        }
+        let probe = server.probe();
+        assert!(probe.exists("/simple/queue-0000000000") && probe.exists("/fifo/items/notes"));
+    });
+}
+
+#[test]
+fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let priorities = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        priorities.put_multi(["a", "b"].map(Bytes::from), 5).await.unwrap();
+        priorities.put_multi(["c", "d"].map(Bytes::from), -5).await.unwrap();
+        priorities.put("e", 0).await.unwrap();
+        assert_eq!(priorities.count().await.unwrap(), 3);
+        let mut taker = priorities.taker();
+        for expected in [&["c", "d"][..], &["e"], &["a", "b"]] {
+            assert_eq!(taker.next().await.unwrap().items, expected);
+        }
+        let (began, now) = (Instant::now(), clock());
+        let times = DistributedDelayQueue::new(&zk, "/times").unwrap().clock(now.clone());
+        times.put_multi(["a", "b"].map(Bytes::from), now() + Duration::from_secs(2)).await.unwrap();
+        times.put_multi(["c", "d"].map(Bytes::from), now() + Duration::from_secs(1)).await.unwrap();
+        let mut consumer = times.consumer(LOCKS).unwrap();
+        for (seconds, expected) in [(1, ["c", "d"]), (2, ["a", "b"])] {
+            let delivery = consumer.next().await.unwrap();
+            assert_eq!(
+                (delivery.items(), began.elapsed().as_secs()),
+                (&expected.map(Bytes::from)[..], seconds)
+            );
+            delivery.ack().await.unwrap();
+        }
+        assert_eq!(times.count().await.unwrap(), 0);
+    });
+}
+
 #[test]
 fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
     simulated(async {
@@ -364,7 +555,7 @@ fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
 #[test]
 fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
     simulated(async {
-        for mode in [ErrorMode::Requeue, ErrorMode::Delete] {
+        for mode in [ErrorMode::Requeue, ErrorMode::Return, ErrorMode::Delete] {
             let (server, zk) = in_memory().await;
             let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
             for number in 0..20 {
@@ -384,7 +575,7 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
                 }
             };
             let consumer = queue.consumer(LOCKS).unwrap();
-            let wanted = if mode == ErrorMode::Requeue { 21 } else { 20 };
+            let wanted = if mode == ErrorMode::Delete { 20 } else { 21 };
             let done = until(&server, |probe| probe.children(QUEUE).is_empty() && probe.exists(LOCKS));
             tokio::select! {
                 biased;
@@ -393,6 +584,33 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
             }
             assert_eq!((attempts.borrow().len(), busy.get().1), (wanted, 3), "{mode:?}");
         }
+    });
+}
+
+/// Put to the end it would be a new item each time, of which nobody knows that it fails.
+#[test]
+fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.put_all(["good", "bad", "fair"].map(Bytes::from)).await.unwrap();
+        let consumer = queue.consumer(LOCKS).unwrap().dead_letters("/dead", 3).unwrap();
+        let attempts = std::cell::RefCell::new(Vec::new());
+        let body = async |item: Bytes| {
+            let failed = item == "bad";
+            attempts.borrow_mut().push(item);
+            if failed { Err("no") } else { Ok(()) }
+        };
+        let aside = until(&server, |probe| !probe.children("/dead").is_empty());
+        tokio::select! {
+            biased;
+            ended = consumer.run(1, ErrorMode::Return, body) => panic!("{ended:?}"),
+            _ = aside => {}
+        }
+        let mut attempts = attempts.into_inner();
+        attempts.sort();
+        assert_eq!(attempts, ["bad", "bad", "bad", "fair", "good"]);
+        assert_eq!((queue.count().await.unwrap(), server.probe().children("/dead").len()), (0, 1));
     });
 }
 

@@ -253,6 +253,17 @@ impl ZooKeeper {
         }
     }
 
+    /// Whether these operations are a transaction that servers accept, by its size. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], and those of the arguments, as [`multi`](Self::multi).
+    pub fn check_size(&self, ops: &[Op]) -> Result<(), Error> {
+        let ops = ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>()?;
+        let mut body = Encoder::new();
+        Request::Multi(ops).encode_body(&mut body);
+        self.desk().admit(body.len())
+    }
+
     /// Adds an identity to this connection and, in the order of the calls, to every later one.
     ///
     /// The answer comes when a server has accepted it, however long there is no connection: an identity is not

@@ -96,6 +96,25 @@ impl Transaction {
         self
     }
 
+    /// Whether servers accept the transaction, by its size: for who has to do something else before. Sends nothing.
+    ///
+    /// # Errors
+    /// What a [`commit`](Self::commit) fails with before anything is sent: `TooLarge`, `InvalidPath`, `SchemaViolation`,
+    /// `NotStarted`, `Closed`.
+    pub fn check_size(&self) -> Result<()> {
+        let mut ops = self.checks();
+        for op in &self.ops {
+            ops.push(op.clone().resolve(&self.target)?);
+        }
+        let attempt = self.target.attempt(&self.target.budget())?;
+        attempt.raw.check_size(&ops).map_err(|error| self.error(&ops, error))
+    }
+
+    /// The operations before the first, which the caller does not see.
+    fn checks(&self) -> Vec<Op> {
+        self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: None }).collect()
+    }
+
     /// Sends the transaction.
     ///
     /// **Awaiting returns** one [`OpResult`] for each operation, in order; its paths are within the
@@ -105,10 +124,8 @@ impl Transaction {
     }
 
     async fn run(mut self) -> Result<Vec<OpResult>> {
-        // The first operations, which the caller does not see.
         let namespace = self.target.zk.ns().clone();
-        let checks = self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: None });
-        let mut ops: Vec<_> = checks.collect();
+        let mut ops = self.checks();
         for op in std::mem::take(&mut self.ops) {
             ops.push(op.resolve(&self.target)?);
         }

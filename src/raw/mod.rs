@@ -129,6 +129,14 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn sync(&self, path: &str) -> RawFuture<()>;
     /// Applies all operations or none.
     fn multi(&self, ops: &[Op]) -> RawFuture<Vec<OpResult>>;
+    /// Whether these operations are a transaction that servers accept, by its size, without sending anything. By default it
+    /// is not known, and they are.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], and what else [`multi`](Self::multi) refuses to send.
+    fn check_size(&self, _ops: &[Op]) -> Result<(), Error> {
+        Ok(())
+    }
     /// Adds an identity to this and every later connection.
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()>;
     /// Answers the access control list of a node.

@@ -187,6 +187,10 @@ impl RawClient for ZooKeeper {
         Box::pin(Self::multi(self, ops))
     }
 
+    fn check_size(&self, ops: &[Op]) -> Result<(), Error> {
+        Self::check_size(self, ops)
+    }
+
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()> {
         Box::pin(Self::add_auth(self, scheme, auth))
     }

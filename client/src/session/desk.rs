@@ -103,6 +103,12 @@ impl Desk {
         Self { chroot: chroot.into(), max_frame, max_requests, max_bytes, inner: Mutex::new(inner) }
     }
 
+    /// Refuses a request whose body is too long.
+    pub(crate) const fn admit(&self, body: usize) -> Result<(), Error> {
+        let (length, limit) = (length_of(body), self.max_frame);
+        if length > limit { Err(Error::TooLarge { length, limit }) } else { Ok(()) }
+    }
+
     /// Hands in a request whose body `fill` writes. Fails without an error when the client has ended.
     ///
     /// With `hurried`, the caller may give up, and then learns whether the request was sent.
@@ -121,11 +127,10 @@ impl Desk {
         let start = bodies.len();
         fill(bodies);
         let body = start..bodies.len();
-        // The eight bytes of the header count too.
-        let length = body.len() + 8;
+        let length = length_of(body.len());
         let (requests, bytes) = (inner.requests, inner.bytes);
-        let refusal = if length > self.max_frame {
-            Some(Error::TooLarge { length, limit: self.max_frame })
+        let refusal = if let Err(error) = self.admit(body.len()) {
+            Some(error)
         } else if requests >= self.max_requests || bytes.saturating_add(length) > self.max_bytes {
             Some(Error::QueueFull { requests, bytes })
         } else {
@@ -454,6 +459,11 @@ impl Drop for Ticket {
             drop(self.give_up());
         }
     }
+}
+
+/// How long a request with such a body is: the eight bytes of the header count too.
+const fn length_of(body: usize) -> usize {
+    body + 8
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ impl CuratorQueue<Plain> {
     /// Puts an item at the end. Of a [bounded](Self::max_items) queue it waits for room.
     ///
     /// # Errors
-    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before any of it is sent;
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
     /// [`may_have_applied`](zk_curator::Error::may_have_applied) when the answer was lost.
     ///
     /// # Cancel safety

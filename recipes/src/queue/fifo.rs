@@ -6,8 +6,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use super::Error;
+use super::ids::{PRODUCER, protected};
 use super::name::Kind;
-use super::put::Producer;
+use super::put::{Producer, SMALL};
 use super::simple::Takers;
 use super::site::Site;
 use super::taker::{Unsures, with_receipts};
@@ -155,8 +156,7 @@ impl FifoQueue {
     /// Puts an item at the end, once.
     ///
     /// # Errors
-    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before any of it is sent (in two phases its empty
-    /// node has been created by then, and goes away);
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
     /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
     /// allows.
     ///
@@ -204,10 +204,15 @@ impl FifoQueue {
     }
 
     async fn put_in_two_phases(&self, item: Bytes) -> Result<(), Error> {
-        let zk = &self.producer.site.zk;
+        let (zk, site) = (&self.producer.site.zk, &self.producer.site);
+        if item.len() >= SMALL {
+            // The second step, with other names that are as long: what is too large is refused before the first.
+            let write = zk.transaction().check(child(&self.phases.producers, &protected(PRODUCER)), None);
+            write.set_data_if(site.item(&protected(Kind::Fifo.tag())), item.clone(), 0).check_size()?;
+        }
         loop {
             let producer = self.phases.node(zk).await?;
-            let create = zk.create(self.producer.site.item(Kind::Fifo.tag()));
+            let create = zk.create(site.item(Kind::Fifo.tag()));
             let create = create.mode(CreateMode::PersistentSequential).creating_parents_as_containers();
             // Dropped before it is written, it goes away.
             let node = create.protected().data(producer.name().to_owned()).owned().await?; // 1
@@ -251,7 +256,7 @@ impl Phases {
         if let Some(node) = present.as_ref().filter(|node| node.is_ours()) {
             return Ok(Arc::clone(node));
         }
-        let create = zk.create(child(&self.producers, "producer-")).mode(CreateMode::EphemeralSequential);
+        let create = zk.create(child(&self.producers, PRODUCER)).mode(CreateMode::EphemeralSequential);
         let create = create.creating_parents_as_containers().protected().data("-").owned();
         let node = Arc::new(create.await?);
         *present = Some(Arc::clone(&node));

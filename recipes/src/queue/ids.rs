@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::op::fan_out;
+use zk_curator::op::{Transaction, fan_out};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat};
 
@@ -15,7 +15,7 @@ use super::site::create_persistent;
 use crate::contender::child;
 
 /// How the name of a producer among the ids ends, but for its number.
-const PRODUCER: &str = "producer-";
+pub(super) const PRODUCER: &str = "producer-";
 /// So many ids that are not needed any more are deleted with one put.
 const AT_ONCE: usize = 64;
 /// How often it is looked for ids that nobody needs any more; and how old these have to be, so that a producer whose session
@@ -122,6 +122,13 @@ impl Ids {
         Id { ids: self, name: id_of(count, presence.node.name()) }
     }
 
+    /// Adds to a transaction what it will have to have in a put: with other names, as long as those will be.
+    pub(super) fn as_long(&self, transaction: Transaction) -> Transaction {
+        let producer = protected(PRODUCER);
+        let id = id_of(self.count.load(Ordering::Relaxed), &producer);
+        transaction.check(child(&self.path, &producer), None).create(child(&self.path, &id), "")
+    }
+
     /// Whether the transaction with this id was applied, now that the producer is not there any more; `None` if nobody can
     /// tell, because ids were collected meanwhile.
     pub(super) async fn was_applied(
@@ -190,6 +197,11 @@ impl Ids {
         }
         Ok(count)
     }
+}
+
+/// A name as long as that of a protected sequential node whose name begins like this.
+pub(super) fn protected(name: &str) -> String {
+    format!("_c_{:036}-{name}{:010}", 0, 0)
 }
 
 /// The name of an id of the producer with this name, which is the name of one node only.

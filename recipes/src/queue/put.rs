@@ -12,6 +12,9 @@ use super::Error;
 use super::ids::{Ids, Presence};
 use super::site::Site;
 
+/// What has fewer bytes, with its paths, is far from what servers accept, and is not looked at before it is sent.
+pub(super) const SMALL: usize = 64 * 1024;
+
 /// The producer's side of a queue; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Producer {
@@ -99,9 +102,11 @@ impl Producer {
     /// Puts nodes into the queue, all or none, in this order: the beginnings of their names, and their data.
     pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
+        let put = Put { items, parent: None, also: None };
+        self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, true).await.map(drop),
-            None => self.send(Put { items, parent: None, also: None }).await,
+            None => self.send(put).await,
         }
     }
 
@@ -109,16 +114,38 @@ impl Producer {
     /// node is there already, and with `NoNode` if there is no parent of something.
     pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
-        self.send(Put { items, parent: None, also: Some(&also) }).await
+        let put = Put { items, parent: None, also: Some(&also) };
+        self.check_size(put)?;
+        self.send(put).await
     }
 
     /// The same if there is room for them: whether there was. Never waits for others.
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         let _ticket = Ticket::new(&self.in_flight);
+        let put = Put { items, parent: None, also: None };
+        self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, false).await,
-            None => self.send(Put { items, parent: None, also: None }).await.map(|()| true),
+            None => self.send(put).await.map(|()| true),
         }
+    }
+
+    /// Refuses what servers would not accept before anything is sent that has to go before it: by the size of the
+    /// transaction, but for the data of the parent of a bounded queue, which are not known yet.
+    fn check_size(&self, put: Put<'_>) -> Result<(), Error> {
+        let is_first = self.ids.is_none() && self.bound.is_none();
+        let at_most =
+            |(base, data): &(String, Bytes)| self.site.path.as_str().len() + base.len() + data.len();
+        let is_small = put.also.is_none() && put.items.iter().map(at_most).sum::<usize>() < SMALL;
+        if is_first || is_small {
+            return Ok(());
+        }
+        let transaction = self.site.zk.transaction();
+        let transaction = match &self.ids {
+            Some(ids) => ids.as_long(transaction),
+            None => transaction,
+        };
+        Ok(creates(&self.site, transaction, put).check_size()?)
     }
 
     /// Waits until every put that was begun is answered, and deletes the ids that are not needed any more.
