@@ -313,8 +313,32 @@ fn what_exactly_once_costs() {
             for number in 0..ITEMS {
                 assert_eq!(queue.take().await.unwrap(), number.to_string());
             }
-            assert_eq!(cost.flights(), 100, "{enqueue:?}");
+            let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+            assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100), "{enqueue:?}");
         }
+    });
+}
+
+/// Curator: a listing of the whole queue for every item.
+#[test]
+fn a_simple_queue_costs_one_request_to_offer_and_two_to_take() {
+    simulated(async {
+        let (server, _near) = in_memory().await;
+        let zk = distant(&server).await;
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.offer("first").await.unwrap();
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            queue.offer(number.to_string()).await.unwrap();
+        }
+        assert_eq!((cost.of(OpCode::Create2), cost.requests(), cost.flights()), (100, 100, 100));
+        assert_eq!(queue.take().await.unwrap(), "first");
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            assert_eq!(queue.take().await.unwrap(), number.to_string());
+        }
+        let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+        assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100));
     });
 }
 
