@@ -1,36 +1,77 @@
-//! Three services commit together, abort together, and finish what a coordinator that dies has begun.
+//! Three services commit together, abort together, and learn from another coordinator what one has begun that is killed.
 //!
-//! `cargo run --example two_phase_commit`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! `cargo run --release --example two_phase_commit` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache
+//! ZooKeeper. The coordinator of the third order is a process of its own, so that it can really be killed: when all
+//! services have voted, and before it has decided. It ends with exit code 0 only if the other one has found that out, and
+//! all have committed.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
+#[path = "support/process.rs"]
+mod process;
 mod support;
 
 use std::time::Duration;
 
+use process::start;
 use support::{Result, Stage};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::two_phase::{Coordinator, Outcome, Participant, Vote, inspect};
+use zk_curator_recipes::two_phase::{
+    Coordinator, Inspection, Outcome, Participant, SiteState, Vote, inspect,
+};
 
 const SITES: [&str; 3] = ["orders", "stock", "billing"];
+/// Sites end a transaction by themselves when they have waited so long; here another coordinator is there before.
+const DEADLINE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(40);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [servers, root, _] => hesitate(servers, root).await,
+        _ => tokio::time::timeout(PATIENCE, stage()).await?,
+    }
+}
+
+/// The coordinator that is killed: it does not come from the votes to the decision.
+async fn hesitate(servers: &str, root: &str) -> Result<()> {
+    let zk = CuratorFramework::builder().connect_string(servers).build()?;
+    zk.start().await?;
+    let path = format!("{root}/order-3");
+    let _coordinator = Coordinator::begin(&zk, &path, SITES, "order-3").deadline(DEADLINE).await?;
+    println!("has begun");
+    while !inspect(&zk, &path).await?.is_some_and(|order| all_vote_to_commit(&order)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("sees that all have voted");
+    // Here `_coordinator.outcome()` would decide.
+    std::future::pending().await
+}
+
+fn all_vote_to_commit(order: &Inspection) -> bool {
+    order.sites.iter().all(|(_, state)| *state == SiteState::Voted(Vote::Commit))
+}
 
 /// A service: votes, does what was decided, and says so.
-async fn site(zk: CuratorFramework, path: String, name: &'static str, vote: Vote) -> Result<()> {
+async fn site(zk: CuratorFramework, path: String, name: &'static str, vote: Vote) -> Result<Outcome> {
     let mut site = Participant::join(&zk, path, name).await?;
     site.vote(vote).await.or_else(|error| match error {
         zk_curator_recipes::two_phase::Error::Late { .. } => Ok(()),
         error => Err(error),
     })?;
-    match site.outcome().await? {
+    let outcome = site.outcome().await?;
+    match outcome {
         Outcome::Committed => println!("  {name}: carries out {:?}", site.payload()),
         Outcome::Aborted => println!("  {name}: forgets {:?}", site.payload()),
     }
     site.acknowledge().await?;
-    Ok(())
+    Ok(outcome)
 }
 
 /// All services, where this one votes as it is told.
-fn services(zk: &CuratorFramework, path: &str, stock: Vote) -> JoinSet<Result<()>> {
+fn services(zk: &CuratorFramework, path: &str, stock: Vote) -> JoinSet<Result<Outcome>> {
     let mut services = JoinSet::new();
     for name in SITES {
         let vote = if name == "stock" { stock } else { Vote::Commit };
@@ -39,38 +80,52 @@ fn services(zk: &CuratorFramework, path: &str, stock: Vote) -> JoinSet<Result<()
     services
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
+async fn stage() -> Result<()> {
     let stage = Stage::new("two-phase").await;
     let zk = stage.client().await?;
 
-    for (order, stock) in [("order-1", Vote::Commit), ("order-2", Vote::Abort)] {
+    for (order, stock, expected) in
+        [("order-1", Vote::Commit, Outcome::Committed), ("order-2", Vote::Abort, Outcome::Aborted)]
+    {
         let path = format!("{}/{order}", stage.root);
         let mut coordinator = Coordinator::begin(&zk, &path, SITES, order).await?;
         let services = services(&zk, &path, stock);
-        println!("{order}: {:?}", coordinator.outcome().await?);
+        let outcome = coordinator.outcome().await?;
+        println!("{order}: {outcome:?}");
+        assert_eq!(outcome, expected);
         for done in services.join_all().await {
-            done?;
+            assert_eq!(done?, expected);
         }
         coordinator.clean_up().await?;
     }
 
-    // The coordinator dies between the votes and the decision.
+    // The coordinator is killed between the votes and the decision.
     let path = format!("{}/order-3", stage.root);
-    let mortal = stage.client().await?;
-    let deadline = Duration::from_secs(1);
-    drop(Coordinator::begin(&mortal, &path, SITES, "order-3").deadline(deadline).await?);
-    mortal.close().await?;
-    println!("order-3: the coordinator is dead");
+    let (sender, mut lines) = mpsc::unbounded_channel();
+    let mut until = async |wanted: &str| -> Result<()> {
+        let (name, line) = lines.recv().await.ok_or("the coordinator has ended")?;
+        println!("order-3: the {name} {line}");
+        if line == wanted { Ok(()) } else { Err(format!("it was to say that it {wanted}").into()) }
+    };
+    let mut coordinator = start(&stage.servers, &stage.root, "coordinator", sender)?;
+    until("has begun").await?;
     let services = services(&zk, &path, Vote::Commit);
+    until("sees that all have voted").await?;
+    coordinator.kill().await?;
+    println!("order-3: the coordinator is KILLED");
+    let left = inspect(&zk, &path).await?.ok_or("the transaction is gone")?;
+    print!("{left}");
+    assert!(all_vote_to_commit(&left) && left.outcome.is_none(), "{left}");
+
+    // Another one finishes what the nodes say, and cleans up.
+    let mut other = Coordinator::resume(&zk, &path).await?;
+    let outcome = other.outcome().await?;
+    println!("order-3: another coordinator decides: {outcome:?}");
+    assert_eq!(outcome, Outcome::Committed);
     for done in services.join_all().await {
-        done?; // at the deadline a service has found all votes there
+        assert_eq!(done?, Outcome::Committed);
     }
-    if let Some(inspection) = inspect(&zk, &path).await? {
-        print!("{inspection}");
-    }
-    // Somebody else cleans up.
-    Coordinator::resume(&zk, &path).await?.clean_up().await?;
+    other.clean_up().await?;
     println!("removed: {}", inspect(&zk, &path).await?.is_none());
     stage.clear(&zk).await
 }
