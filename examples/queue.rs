@@ -1,61 +1,102 @@
-//! Two producers and two consumers; one consumer dies with an item in its hands, which is delivered again.
+//! Two producers and two consumers; one consumer is killed with an item in its hands, which is delivered again.
 //!
-//! `cargo run --example queue`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! `cargo run --release --example queue` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Each consumer is a process of its own, so that one can really be killed. It ends with exit code 0 only if the other one
+//! has been given all items, that of the killed one after its death.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
+#[path = "support/process.rs"]
+mod process;
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use process::start;
 use support::{Result, Stage};
 use tokio::sync::mpsc;
-use zk_curator_recipes::queue::{DistributedQueue, ErrorMode};
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::queue::DistributedQueue;
 
+const PRODUCERS: [&str; 2] = ["red", "blue"];
 const ITEMS: usize = 5;
+/// How long a killed consumer keeps its item; servers may ask for more.
+const SESSION: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [servers, root, name] => consume(servers, root, name).await,
+        _ => tokio::time::timeout(PATIENCE, stage()).await?,
+    }
+}
+
+/// One consumer: says which item it has, and acknowledges it. The slow one does not come to an end with its first. The
+/// other half of this file produces and watches.
+async fn consume(servers: &str, root: &str, name: &str) -> Result<()> {
+    let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
+    zk.start().await?;
+    let mut consumer =
+        DistributedQueue::new(&zk, format!("{root}/queue"))?.consumer(format!("{root}/locks"))?;
+    loop {
+        let delivery = consumer.next().await?;
+        for item in delivery.items() {
+            println!("{}", String::from_utf8_lossy(item));
+        }
+        if name == "slow" {
+            std::future::pending::<()>().await;
+        }
+        delivery.ack().await?;
+    }
+}
+
+async fn stage() -> Result<()> {
     let stage = Stage::new("queue").await;
     let zk = stage.client().await?;
-    let (path, locks) = (format!("{}/queue", stage.root), format!("{}/locks", stage.root));
-    let queue = DistributedQueue::new(&zk, &path)?.ids(format!("{}/ids", stage.root))?;
+    let (path, ids) = (format!("{}/queue", stage.root), format!("{}/ids", stage.root));
+    let queue = DistributedQueue::new(&zk, &path)?.ids(ids)?;
+    let began = Instant::now();
+    let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 
-    for producer in ["red", "blue"] {
+    let mut expected = BTreeSet::new();
+    for producer in PRODUCERS {
         for number in 1..=ITEMS {
-            queue.put(format!("{producer} {number}")).await?;
+            let item = format!("{producer} {number}");
+            queue.put(item.clone()).await?;
+            expected.insert(item);
         }
     }
     queue.flush().await?;
-    println!("{} items are in the queue", queue.count().await?);
+    say("", &format!("{} items are in the queue", queue.count().await?));
 
-    // One that dies: its session ends, and its claim with it.
-    let dying = stage.client().await?;
-    let delivery = DistributedQueue::new(&dying, &path)?.consumer(&locks)?.next().await?;
-    println!("one dies with {:?} in its hands", delivery.items());
-    dying.close().await?;
-    drop(delivery);
+    let (sender, mut lines) = mpsc::unbounded_channel();
+    let mut delivered = async |to: &str| -> Result<String> {
+        let (name, item) = lines.recv().await.ok_or("nobody consumes")?;
+        say(name, &format!("has {item:?}"));
+        if name == to { Ok(item) } else { Err(format!("{name} has an item instead of {to}").into()) }
+    };
+    let mut slow = start(&stage.servers, &stage.root, "slow", sender.clone())?;
+    let held = delivered("slow").await?;
+    let mut other = start(&stage.servers, &stage.root, "other", sender)?;
+    let mut handled = BTreeSet::new();
+    while handled.len() < expected.len() - 1 {
+        handled.insert(delivered("other").await?);
+    }
+    assert!(!handled.contains(&held), "{held:?} was delivered while its consumer lived");
+    slow.kill().await?;
+    say("slow", &format!("is KILLED with {held:?} in its hands"));
 
-    let (sender, mut handled) = mpsc::unbounded_channel();
-    let mut consumers = Vec::new();
-    for _ in 0..2 {
-        let zk = stage.client().await?;
-        let (consumer, sender) = (DistributedQueue::new(&zk, &path)?.consumer(&locks)?, sender.clone());
-        consumers.push(tokio::spawn(async move {
-            let body = |item| {
-                let sent = sender.send(item);
-                async move { sent }
-            };
-            consumer.run(2, ErrorMode::Requeue, body).await
-        }));
+    let again = delivered("other").await?;
+    assert_eq!(again, held, "another item than that of the killed consumer");
+    handled.insert(again);
+    assert_eq!(handled, expected);
+    // The last one is gone when it is acknowledged.
+    while queue.count().await? > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let mut seen = BTreeSet::new();
-    while seen.len() < 2 * ITEMS {
-        let Some(item) = handled.recv().await else { break };
-        println!("handled {item:?}");
-        seen.insert(item);
-    }
-    for consumer in consumers {
-        consumer.abort();
-    }
+    say("", "all items are handled, and the queue is empty");
+    other.kill().await?;
     stage.clear(&zk).await
 }
