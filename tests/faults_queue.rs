@@ -78,7 +78,7 @@ fn a_lost_transaction_of_deletes_changes_neither_the_items_nor_their_order() {
                 Ok(Some(item)) => items.push(String::from_utf8(item.items.concat()).unwrap()),
                 Ok(None) => break,
                 Err(Error::Unknown { item, .. }) => {
-                    unknown.push(String::from_utf8(item.items.concat()).unwrap())
+                    unknown.push(String::from_utf8(item.items.concat()).unwrap());
                 }
                 Err(error) => panic!("{error}"),
             }
