@@ -40,7 +40,8 @@ fn a_blocked_runtime_does_not_lose_a_session_that_has_its_own() {
         apart.create("/a").mode(CreateMode::Ephemeral).await.unwrap();
         assert_eq!(apart.session().unwrap().id.get(), ids[1]);
         apart.close().await.unwrap();
-        blocked.close().await.unwrap();
+        // Its session is over, and its connection: what this says depends on how much of that it knows by now.
+        drop(blocked.close().await);
     });
 }
 

@@ -142,7 +142,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     // Grants follow each other: the turn is given on, and a lease is created and looked at.
     row(("semaphore", 8, "semaphore, 4 leases, grant to grant among 8"), [400, 120, 0], PerOperation, 2.0),
     row(("semaphore", 1, "semaphore, acquire of a free lease"), [400, 120, 0], Latency, 2.0),
-    row(("leader", 8, "leader fail-over, 8 participants"), [100, 40, 0], Latency, 2.0),
+    row(("leader", 8, "leader fail-over, 8 participants"), [100, 40, 0], Latency, 1.0),
     row(("double-barrier", 8, "double barrier, a round of 8"), [60, 20, 0], Latency, 6.0),
     row(("double-barrier", 100, "double barrier, a round of 100"), [5, 4, 0], Latency, 0.0),
     row(("queue-simple-put", 1, "simple queue, put"), [1000, 200, 0], PerOperation, 1.0),
