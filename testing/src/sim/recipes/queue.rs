@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::queue::{
     Consumer, Delivery as Delivered, DistributedPriorityQueue, DistributedQueue, Enqueue, Error, FifoQueue,
     SimpleDistributedQueue, Taker,
@@ -18,6 +18,8 @@ use crate::sim::history::{Event, Name, Outcome};
 use crate::sim::{Client, Failure};
 
 const QUEUE: &str = "/queue";
+/// Those of a `FifoQueue`.
+const ITEMS: &str = "/queue/items";
 const LOCKS: &str = "/queue-locks";
 const IDS: &str = "/queue-ids";
 const DEAD: &str = "/queue-dead";
@@ -228,6 +230,17 @@ enum Queue {
 }
 
 impl Queue {
+    /// Whether nothing is in it for sure.
+    async fn is_empty(&self, zk: &CuratorFramework) -> bool {
+        let parent = if matches!(self, Self::Fifo(_)) { ITEMS } else { QUEUE };
+        let children = match zk.children(parent).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return true,
+            children => children,
+        };
+        // What else is there are the nodes of takers.
+        children.is_ok_and(|names| names.iter().all(|name| name.contains("-taker-")))
+    }
+
     async fn put(&self, item: String) -> Result<(), Error> {
         match self {
             Self::Plain(queue) => queue.put(item).await,
@@ -309,14 +322,22 @@ async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     }
     client.faults_are_over().await;
     loop {
-        match timeout(client.session_timeout() * 3, takes.take()).await {
-            Ok(answer) => heard(answer.map(Some)),
-            // It may have taken one when its time was over.
-            Err(_) => match takes.poll().await {
-                Ok(None) => break,
-                answer => heard(answer),
-            },
-        }
+        let mut take = Box::pin(takes.take());
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut take => break Some(answer),
+                // Whoever waits although there is something to be taken waits for ever.
+                () = sleep(client.session_timeout() * 3) => if items.is_empty(&zk).await { break None },
+            }
+        };
+        drop(take);
+        let Some(answer) = answer else { break };
+        heard(answer.map(Some));
+    }
+    // It may have taken one when its time was over.
+    while let Ok(Some(item)) = takes.poll().await {
+        heard(Ok(Some(item)));
     }
     if let Queue::Fifo(queue) = &items {
         queue.flush().await?;
