@@ -1,7 +1,11 @@
+use std::fmt;
 use std::future::IntoFuture;
+use std::iter::Map;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::vec;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
+use futures_util::stream::{self, Buffered, Collect, StreamExt};
 
 use crate::error::Result;
 
@@ -12,6 +16,7 @@ use crate::error::Result;
 /// belong into a [`Transaction`](super::Transaction).
 ///
 /// ```
+/// # fn is_send(_: impl Send) {}
 /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
 /// let names = zk.children("/jobs").await?;
 /// let reads = names.iter().map(|name| zk.get_data(format!("/jobs/{name}")));
@@ -19,22 +24,39 @@ use crate::error::Result;
 ///     println!("{name}: {data:?}");
 /// }
 /// # Ok(()) }
+/// # fn spawned(zk: zk_curator::CuratorFramework) { is_send(run(zk)) }
 /// ```
 ///
 /// # Cancel safety
 /// As that of each operation; those that have not begun are not sent.
-pub async fn fan_out<T, I>(limit: usize, operations: I) -> Vec<Result<T>>
+pub fn fan_out<T, I>(limit: usize, operations: I) -> FanOut<I::Item>
 where
     I: IntoIterator,
     I::Item: IntoFuture<Output = Result<T>>,
 {
-    let mut operations = operations.into_iter();
-    let mut running: FuturesOrdered<_> =
-        operations.by_ref().take(limit.max(1)).map(IntoFuture::into_future).collect();
-    let mut results = Vec::new();
-    while let Some(result) = running.next().await {
-        results.push(result);
-        running.extend(operations.by_ref().take(1).map(IntoFuture::into_future));
+    let operations = operations.into_iter().collect::<Vec<_>>().into_iter();
+    let into_future: fn(I::Item) -> <I::Item as IntoFuture>::IntoFuture = IntoFuture::into_future;
+    FanOut(Box::pin(stream::iter(operations.map(into_future)).buffered(limit.max(1)).collect()))
+}
+
+/// The future of [`fan_out`]. It does not know the iterator that the operations came from: so it is `Send` if they are,
+/// whatever the closures of that borrow.
+#[must_use = "nothing is sent before it is awaited"]
+pub struct FanOut<O: IntoFuture>(Pin<Box<All<O>>>);
+
+type Begun<O> = Map<vec::IntoIter<O>, fn(O) -> <O as IntoFuture>::IntoFuture>;
+type All<O> = Collect<Buffered<stream::Iter<Begun<O>>>, Vec<<O as IntoFuture>::Output>>;
+
+impl<O: IntoFuture> Future for FanOut<O> {
+    type Output = Vec<O::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
     }
-    results
+}
+
+impl<O: IntoFuture> fmt::Debug for FanOut<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FanOut").finish_non_exhaustive()
+    }
 }

@@ -83,7 +83,7 @@ pub use delete::DeleteBuilder;
 pub(crate) use delete::{FAN_OUT, delete_children};
 pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
-pub use fan_out::fan_out;
+pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
