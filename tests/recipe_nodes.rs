@@ -211,6 +211,26 @@ fn an_unprotected_ephemeral_node_whose_create_got_no_answer_is_ours() {
 }
 
 #[test]
+fn what_took_the_place_of_an_earlier_node_of_ours_is_left_alone_and_waited_for() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create(NODE).creating_parents().mode(CreateMode::Ephemeral).data("earlier").await.unwrap();
+        zk.set_data(NODE, "replaced").await.unwrap();
+        let other = connected(&server).await;
+        let late = once(&server, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("ours").start();
+        late.fired().await;
+        other.delete(NODE).await.unwrap();
+        other.create(NODE).mode(CreateMode::Ephemeral).data("theirs").await.unwrap();
+        assert!(timeout(Duration::from_secs(5), node.created()).await.is_err());
+        assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
+        other.delete(NODE).await.unwrap();
+        node.created().await.unwrap();
+        until_ours(&server, &zk, NODE, "ours").await;
+    });
+}
+
+#[test]
 fn whoever_waits_is_told_why_there_is_no_node_and_it_is_tried_again() {
     simulated(async {
         let (server, zk) = in_memory().await;
