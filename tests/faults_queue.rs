@@ -9,12 +9,12 @@ use bytes::Bytes;
 use common::{assert_clean_after_close, connected, expire, impatient, in_memory, once, simulated, until};
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework};
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{OpCode, Request};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error, ErrorMode, FifoQueue,
     SimpleDistributedQueue,
 };
-use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 
 const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
@@ -544,6 +544,66 @@ fn in_two_phases_an_item_is_seen_when_its_producer_is_sure() {
     });
 }
 
+/// Holds up the second phase of the next put for that long.
+fn slow_second_phase(server: &TestServer, time: Duration) -> RuleGuard {
+    let second = move |request: &RuleRequest<'_>| {
+        let is_second = request.is(OpCode::Multi) && request.matches("/queue/items/_c_*");
+        if is_second { Verdict::Delay(time) } else { Verdict::Pass }
+    };
+    server.rule(second).times(1)
+}
+
+#[test]
+fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
+    simulated(async {
+        use zk_curator_recipes::queue::Unsure;
+        let server = TestServer::in_memory().await;
+        let (slow, zk) = (connected(&server).await, connected(&server).await);
+        let queue = FifoQueue::with(&zk, QUEUE, Unsure::Skip).unwrap();
+        let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+        let _held = slow_second_phase(&server, Duration::from_secs(5));
+        let put = tokio::spawn({
+            let slow = slow.clone();
+            async move { slow.put("slow").await }
+        });
+        until(&server, |probe| !probe.children("/queue/items").is_empty()).await;
+        queue.put("other").await.unwrap();
+        assert_eq!(queue.take().await.unwrap(), "other");
+        put.await.unwrap().unwrap();
+        slow.put("next").await.unwrap();
+        assert_eq!(queue.take().await.unwrap(), "slow");
+        assert_eq!(queue.take().await.unwrap(), "next");
+    });
+}
+
+#[test]
+fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
+    simulated(async {
+        use zk_curator_recipes::queue::Unsure;
+        for unsure in [Unsure::Wait, Unsure::Skip] {
+            let server = TestServer::in_memory().await;
+            let (slow, zk) = (connected(&server).await, connected(&server).await);
+            let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
+            let _held = slow_second_phase(&server, Duration::from_secs(2));
+            let watches = move |request: &RuleRequest<'_>| {
+                let is_watched = matches!(request.request(), Request::GetData(read) if read.watch);
+                if is_watched { Verdict::Delay(Duration::from_secs(3)) } else { Verdict::Pass }
+            };
+            let _late = server.rule(watches).times(1);
+            // It lives on when it has put its item.
+            let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+            let put = tokio::spawn({
+                let slow = slow.clone();
+                async move { slow.put("slow").await }
+            });
+            until(&server, |probe| !probe.children("/queue/items").is_empty()).await;
+            let taken = timeout(Duration::from_secs(30), queue.take()).await;
+            assert_eq!(taken.unwrap().unwrap(), "slow", "{unsure:?}");
+            put.await.unwrap().unwrap();
+        }
+    });
+}
+
 #[test]
 fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up_after() {
     simulated(async {
@@ -553,15 +613,7 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
             let (dying, zk) = (connected(&server).await, connected(&server).await);
             let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
             // It stops between the two phases.
-            let _held = server
-                .rule(|request| {
-                    if request.is(OpCode::Multi) && request.matches("/queue/items/_c_*") {
-                        Verdict::Delay(Duration::from_secs(3600))
-                    } else {
-                        Verdict::Pass
-                    }
-                })
-                .times(1);
+            let _held = slow_second_phase(&server, Duration::from_secs(3600));
             let put = tokio::spawn({
                 let queue = FifoQueue::new(&dying, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
                 async move { queue.put("unsure").await }

@@ -177,7 +177,7 @@ impl<C: Claimer> Claims<C> {
                         }
                     }
                 }
-                Ok(Claimed::Others(on, watch)) => self.feed.block_watched(&name, on, watch),
+                Ok(Claimed::Others(on, watch)) => self.feed.block_claimed(&name, on, watch),
                 Ok(Claimed::Gone) => drop(self.feed.missed()),
                 Err(error) => {
                     if matches!(error, Error::Corrupt { .. }) {

@@ -70,11 +70,39 @@ type Check = Started<Result<Option<Stat>, Error>>;
 /// An item that cannot be taken as long as some node stays as it is.
 struct Blocked {
     name: String,
-    /// Whether nothing behind it may be taken either.
-    strict: bool,
+    why: Why,
     /// The path of the node.
     on: String,
     watch: Option<Watch>,
+}
+
+/// Why an item cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Somebody has claimed it, as long as the node exists.
+    Claimed,
+    /// Its producer is not sure of it, as long as the node exists and has this version, if that is one.
+    Unsure {
+        /// Whether nothing behind it may be taken either.
+        strict: bool,
+        version: Option<i32>,
+    },
+}
+
+impl Why {
+    const fn is_strict(self) -> bool {
+        matches!(self, Self::Unsure { strict: true, .. })
+    }
+
+    /// Whether it may be taken when others can, though nobody has said so.
+    const fn passes_with_time(self) -> bool {
+        matches!(self, Self::Unsure { strict: false, .. })
+    }
+
+    /// Whether the node is not as it was any more.
+    fn is_over(self, stat: &Stat) -> bool {
+        matches!(self, Self::Unsure { version: Some(version), .. } if version != stat.version)
+    }
 }
 
 impl Feed {
@@ -162,21 +190,23 @@ impl Feed {
         self.aside.insert(name);
     }
 
-    /// An item cannot be taken as long as a node stays as it is; nor, if that is `strict`, can those behind it.
-    pub(super) fn block(&mut self, name: &str, on: String, strict: bool) {
+    /// The producer of an item is not sure of it, as long as one node has this version and another exists. If that is
+    /// `strict`, those behind it cannot be taken either.
+    pub(super) fn block_unsure(&mut self, name: &str, node: (String, i32), other: String, strict: bool) {
         if strict {
             self.names.clear();
         }
-        self.blocked.push(Blocked { name: name.to_owned(), strict, on, watch: None });
+        for (on, version) in [(node.0, Some(node.1)), (other, None)] {
+            let why = Why::Unsure { strict, version };
+            self.blocked.push(Blocked { name: name.to_owned(), why, on, watch: None });
+        }
     }
 
-    /// The same, not strict; with a watch on the node, unless so many are watched already.
-    pub(super) fn block_watched(&mut self, name: &str, on: String, watch: Option<Watch>) {
+    /// Somebody has claimed an item, as long as a node exists; with a watch on it, unless so many are watched already.
+    pub(super) fn block_claimed(&mut self, name: &str, on: String, watch: Option<Watch>) {
         let watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some()).count();
-        self.block(name, on, false);
-        if let Some(last) = self.blocked.last_mut() {
-            last.watch = watch.filter(|_| watched < WATCHED_AT_ONCE);
-        }
+        let watch = watch.filter(|_| watched < WATCHED_AT_ONCE);
+        self.blocked.push(Blocked { name: name.to_owned(), why: Why::Claimed, on, watch });
     }
 
     /// What is blocked by nodes that nobody watches is tried again, when it is listed.
@@ -381,7 +411,12 @@ impl Feed {
         // What is gone need not be remembered.
         self.aside = aside;
         self.blocked.retain(|blocked| listed.iter().any(|(_, name)| *name == blocked.name));
-        let wall = self.blocked.iter().filter(|blocked| blocked.strict);
+        let is_blocked = |name: &str| self.blocked.iter().any(|blocked| blocked.name == name);
+        if listed.iter().any(|(_, name)| !is_blocked(name)) {
+            // Who puts another item may be sure of those before by now.
+            self.blocked.retain(|blocked| !blocked.why.passes_with_time());
+        }
+        let wall = self.blocked.iter().filter(|blocked| blocked.why.is_strict());
         let wall = wall.filter_map(|blocked| kind.place(&blocked.name)).min();
         let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
         listed.retain(|(place, name)| {
@@ -402,6 +437,8 @@ impl Feed {
         let reads = new.map(|blocked| async {
             let read = self.site.zk.get_data(blocked.on.as_str()).watched().await;
             match read {
+                // Since it was seen.
+                Ok(read) if blocked.why.is_over(&read.value.1) => return Ok(Some(blocked.name.clone())),
                 Ok(read) => blocked.watch = Some(read.watch),
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Some(blocked.name.clone())),
                 Err(error) => return Err(error),

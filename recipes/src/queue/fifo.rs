@@ -106,7 +106,7 @@ pub enum Unsure {
     /// Wait for it: items are taken strictly in the order in which their nodes were created.
     #[default]
     Wait,
-    /// Take those behind it. It is taken when it is written.
+    /// Take those behind it. It is taken when it is written, and before whatever its producer puts then.
     Skip,
 }
 

@@ -358,7 +358,7 @@ impl Taker {
             && is_unsure(&name, &stat)
         {
             let (producer, strict) = (producer(producers, &data), *strict);
-            self.unsure(&name, path, &producer, strict).await?;
+            self.unsure(&name, (path, stat.version), &producer, strict).await?;
             return Ok(());
         }
         let items = match site.kind {
@@ -377,12 +377,18 @@ impl Taker {
     }
 
     /// An item of whose enqueueing its producer is not sure yet. Without its producer it will never be.
-    async fn unsure(&mut self, name: &str, path: String, producer: &str, strict: bool) -> Result<(), Error> {
+    async fn unsure(
+        &mut self,
+        name: &str,
+        node: (String, i32),
+        producer: &str,
+        strict: bool,
+    ) -> Result<(), Error> {
+        let path = node.0.clone();
         if strict {
             self.fetches.clear();
         }
-        self.feed.block(name, path.clone(), strict);
-        self.feed.block(name, producer.to_owned(), strict);
+        self.feed.block_unsure(name, node, producer.to_owned(), strict);
         let zk = self.feed.site.zk.clone();
         if zk.exists(producer).await?.is_some() {
             return Ok(());
