@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use tokio::sync::oneshot;
@@ -354,6 +354,15 @@ impl Client {
     #[must_use]
     pub fn moment(&self, most: Duration) -> Duration {
         Duration::from_micros(self.rng().u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time of day: that of the machine, or simulated, from 1970. The same for all clients.
+    #[must_use]
+    pub fn time_of_day(&self) -> SystemTime {
+        match self.run().shared.remote {
+            Some(_) => SystemTime::now(),
+            None => SystemTime::UNIX_EPOCH + self.run().elapsed(),
+        }
     }
 
     /// The timeout of its sessions.

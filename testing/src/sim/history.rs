@@ -294,6 +294,8 @@ pub enum Event {
         queue: Name,
         /// Unique in the history.
         item: Name,
+        /// Items with a lower rank come first: a priority, or a time. The same for all where there are none.
+        rank: i64,
     },
     /// Has put an item into a queue, or not.
     Put {
@@ -303,6 +305,18 @@ pub enum Event {
         item: Name,
         /// Whether it is there.
         outcome: Outcome,
+    },
+    /// Begins to wait for an item, of a queue where that can keep items from others for a while. Ends with the next
+    /// [`Taken`](Self::Taken) or [`Untaken`](Self::Untaken) of the same client.
+    Taking {
+        /// From where.
+        queue: Name,
+    },
+    /// Does not wait any more, and may have kept items from others that it has not got: it has given up, was refused, or its
+    /// session has changed meanwhile.
+    Untaken {
+        /// From where.
+        queue: Name,
     },
     /// Has got an item to work on. Of a queue that gives items out by removing them, `Taken` and
     /// [`Done`](Self::Done) are one after the other.
@@ -498,8 +512,11 @@ impl fmt::Display for Event {
                     Use::Refused => f.write_str("refused"),
                 }
             }
-            Self::Putting { queue, item } => write!(f, "puts {item} into {queue}"),
+            Self::Putting { queue, item, rank: 0 } => write!(f, "puts {item} into {queue}"),
+            Self::Putting { queue, item, rank } => write!(f, "puts {item} into {queue}, rank {rank}"),
             Self::Put { queue, item, outcome } => write!(f, "has put {item} into {queue}: {outcome}"),
+            Self::Taking { queue } => write!(f, "waits for an item of {queue}"),
+            Self::Untaken { queue } => write!(f, "has got no item of {queue}"),
             Self::Taken { queue, item, attempt } => {
                 write!(f, "takes {item} from {queue}, delivery {attempt}")
             }

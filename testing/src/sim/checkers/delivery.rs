@@ -55,7 +55,11 @@ impl Delivery {
     }
 
     /// Also that no consumer takes an item after one that the same producer began to put later, when it was sure of the
-    /// first. Only first deliveries count, of what nobody else has taken before: what comes back comes late.
+    /// first, and whose [rank](Event::Putting) is not lower. Only first deliveries count, of what nobody else has taken before: what comes back
+    /// comes late.
+    ///
+    /// So does what somebody has kept from others without getting it, where that is possible: in an attempt that has
+    /// [come to nothing](Event::Untaken), or has got an item that came first.
     #[must_use]
     pub const fn in_order(mut self) -> Self {
         self.in_order = true;
@@ -74,12 +78,10 @@ const NAME: &str = "delivery";
 
 #[derive(Debug, Default)]
 struct Item {
-    producer: Option<Who>,
     putting: Option<usize>,
     put: Option<(usize, Outcome)>,
     /// The last time that it was taken and not given back.
     taken: Option<usize>,
-    was_taken: bool,
     /// Those who have begun to remove it and not said what came of it.
     finishing: Vec<Who>,
     /// The number of each delivery, and where it was.
@@ -97,14 +99,12 @@ impl Item {
 type Broken = Option<(&'static str, Vec<usize>)>;
 
 impl Item {
-    fn putting(&mut self, place: usize, who: Who) -> Broken {
-        self.producer = Some(who);
+    fn putting(&mut self, place: usize) -> Broken {
         let before = self.putting.replace(place)?;
         Some(("the name of two items", vec![before, place]))
     }
 
-    fn put(&mut self, place: usize, who: Who, outcome: Outcome) -> Broken {
-        self.producer = Some(who);
+    fn put(&mut self, place: usize, outcome: Outcome) -> Broken {
         let before = self.put.replace((place, outcome));
         if let Some((before, _)) = before {
             return Some(("the name of two items", vec![before, place]));
@@ -127,7 +127,6 @@ impl Item {
 
     fn take(&mut self, place: usize, promise: Times) -> Broken {
         let broken = self.seen(place);
-        self.was_taken = true;
         let before = self.taken.replace(place).filter(|_| promise == Times::AtMost);
         broken.or_else(|| before.map(|before| ("was taken twice", vec![before, place])))
     }
@@ -187,11 +186,9 @@ impl Item {
 impl Checker for Delivery {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut items: BTreeMap<(&Name, &Name), Item> = BTreeMap::new();
-        // First deliveries, by queue, consumer and producer: the item that was put last, of those taken, and where it was.
-        let mut latest: BTreeMap<(&Name, Who, Who), (&Name, usize)> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             let who = record.who;
-            let (Event::Putting { queue, item }
+            let (Event::Putting { queue, item, .. }
             | Event::Put { queue, item, .. }
             | Event::Taken { queue, item, .. }
             | Event::Finishing { queue, item }
@@ -202,10 +199,9 @@ impl Checker for Delivery {
                 continue;
             };
             let entry = items.entry((queue, item)).or_default();
-            let first = !entry.was_taken;
             let broken = match &record.event {
-                Event::Putting { .. } => entry.putting(place, who),
-                Event::Put { outcome, .. } => entry.put(place, who, *outcome),
+                Event::Putting { .. } => entry.putting(place),
+                Event::Put { outcome, .. } => entry.put(place, *outcome),
                 Event::Taken { attempt, .. } => {
                     let twin = entry.deliveries.insert(*attempt, place).filter(|_| self.counted);
                     let broken =
@@ -223,20 +219,9 @@ impl Checker for Delivery {
             if let Some((what, places)) = broken {
                 return Err(Violation::new(NAME, format!("{item} of {queue} {what}"), places));
             }
-            if let (true, true, Event::Taken { attempt: 0 | 1, .. }, Some(producer)) =
-                (self.in_order, first, &record.event, entry.producer)
-            {
-                let key = (queue, who, producer);
-                let before = latest.get(&key).copied();
-                let later = before.filter(|(other, _)| was_put_before(&items, queue, item, other));
-                if let Some((other, taken)) = later {
-                    let broken = format!("{item} of {queue} was taken after {other}, which was put later");
-                    return Err(Violation::new(NAME, broken, vec![taken, place]));
-                }
-                if before.is_none_or(|(other, _)| was_put_before(&items, queue, other, item)) {
-                    latest.insert(key, (item, place));
-                }
-            }
+        }
+        if self.in_order {
+            order::check(history)?;
         }
         let mut lost: Vec<Lost<'_>> =
             items.iter().filter_map(|(names, item)| Lost::new(*names, item)).collect();
@@ -273,13 +258,6 @@ impl<'a> Lost<'a> {
     }
 }
 
-/// Whether one was surely put before the put of the other began.
-fn was_put_before(items: &BTreeMap<(&Name, &Name), Item>, queue: &Name, one: &Name, other: &Name) -> bool {
-    let item = |name| items.get(&(queue, name));
-    let put = item(one).and_then(|one| one.put).filter(|&(_, outcome)| outcome == Outcome::Sure);
-    let begun = item(other).and_then(Item::first_record);
-    matches!((put, begun), (Some((put, _)), Some(begun)) if put < begun)
-}
-
+mod order;
 #[cfg(test)]
 mod tests;

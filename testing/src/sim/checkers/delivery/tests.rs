@@ -12,7 +12,19 @@ const FAILED: Outcome = Outcome::Failed;
 const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
 
 fn putting(producer: u32, item: &str) -> Line {
-    (0, producer, Event::Putting { queue: "q".into(), item: item.into() })
+    ranked(producer, item, 0)
+}
+
+fn ranked(producer: u32, item: &str, rank: i64) -> Line {
+    (0, producer, Event::Putting { queue: "q".into(), item: item.into(), rank })
+}
+
+fn taking(consumer: u32) -> Line {
+    (0, consumer, Event::Taking { queue: "q".into() })
+}
+
+fn untaken(consumer: u32) -> Line {
+    (0, consumer, Event::Untaken { queue: "q".into() })
 }
 
 fn put(producer: u32, item: &str, outcome: Outcome) -> Line {
@@ -280,6 +292,45 @@ fn an_unknown_put_has_no_place_in_the_order() {
     // But whatever came of the second, it came after the first.
     let lines = order(unknown(SURE, UNKNOWN), &[taken(2, "b"), taken(2, "a")]);
     fails(&checker, lines, "a of q was taken after b", &[4, 5]);
+}
+
+#[test]
+fn who_has_got_nothing_may_have_kept_an_item_from_others() {
+    let checker = Delivery::exactly_once().in_order();
+    let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a")];
+    // What somebody has got, it has kept from others, and nothing else.
+    let got = [&[taking(3), putting(3, "c"), taken(3, "c")], &takes[..]].concat();
+    fails(&checker, order(two(true), &got), "a of q was taken after b", &[8, 10]);
+    for end in [untaken(3), killed(3)] {
+        let kept = [&[taking(3)], &takes[..3], std::slice::from_ref(&end), &takes[3..]].concat();
+        passes(&checker, order(two(true), &kept));
+        // Before there was anything.
+        let before = [&[taking(3), end.clone()], &two(true)[..]].concat();
+        fails(&checker, order(before, &takes), "a of q was taken after b", &[7, 9]);
+        // After the other was taken.
+        let after = [&takes[..2], &[taking(3), end], &takes[2..]].concat();
+        fails(&checker, order(two(true), &after), "a of q was taken after b", &[5, 9]);
+    }
+    // Also oneself.
+    let own = [&[taking(2), untaken(2)], &takes[..]].concat();
+    passes(&checker, order(two(true), &own));
+}
+
+#[test]
+fn what_has_a_higher_rank_may_come_later() {
+    let checker = Delivery::exactly_once().in_order();
+    let puts = |a, b| vec![ranked(1, "a", a), put(1, "a", SURE), ranked(1, "b", b), put(1, "b", SURE)];
+    let takes = [taken(2, "b"), taken(2, "a")];
+    passes(&checker, order(puts(1, 0), &takes));
+    for (a, b) in [(0, 0), (0, 1), (-1, 1)] {
+        fails(&checker, order(puts(a, b), &takes), "a of q was taken after b", &[4, 5]);
+    }
+    // Who has got one with a lower rank may have let go another for it.
+    let first = [vec![ranked(4, "c", 0), put(4, "c", SURE)], puts(1, 1)].concat();
+    let takes = [taking(3), taken(2, "b"), taken(3, "c"), taken(2, "a"), done(3, "c", SURE)];
+    passes(&checker, order(first, &takes));
+    let first = [vec![ranked(4, "c", 1), put(4, "c", SURE)], puts(1, 1)].concat();
+    fails(&checker, order(first, &takes), "a of q was taken after b", &[7, 9]);
 }
 
 #[test]
