@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{OpCode, Request};
 use zk_curator_recipes::queue::{
-    DistributedDelayQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error, ErrorMode, FifoQueue,
-    SimpleDistributedQueue,
+    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error,
+    ErrorMode, FifoQueue, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 
@@ -638,5 +638,31 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
             let probe = server.probe();
             assert!(!probe.children("/queue/items").iter().any(|name| name.contains("item")), "{probe}");
         }
+    });
+}
+
+#[test]
+fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedIdQueue::new(&zk, QUEUE).unwrap();
+        for verdict in [Verdict::LoseRequest, Verdict::LoseReply] {
+            queue.put("item", "id").await.unwrap();
+            let lost = once(&server, OpCode::Multi, verdict.clone());
+            let removed = queue.remove("id").await;
+            assert_eq!(lost.hits(), 1);
+            match verdict {
+                Verdict::LoseRequest => assert_eq!(removed.unwrap(), 1),
+                // Others may have worked it off.
+                _ => assert!(matches!(removed, Err(Error::Framework(error)) if error.may_have_applied())),
+            }
+            assert_eq!(queue.remove("id").await.unwrap(), 0);
+        }
+        // Who has it in its hands cannot acknowledge it then.
+        queue.put("item", "id").await.unwrap();
+        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let delivery = consumer.next().await.unwrap();
+        assert_eq!(queue.remove("id").await.unwrap(), 1);
+        assert!(matches!(delivery.ack().await, Err(Error::Lost)));
     });
 }

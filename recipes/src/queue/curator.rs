@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
 use super::consumer::Consumer;
 use super::feed::Feed;
@@ -14,6 +15,9 @@ use super::put::Producer;
 use super::site::Site;
 use super::taker::{Taker, of_curator};
 use super::{Error, codec};
+
+/// How many items are removed by their id at a time.
+const REMOVED_AT_ONCE: usize = 64;
 
 /// A queue of Apache Curator's family, with its layout and its bytes; what differs between them is how items are put.
 ///
@@ -434,10 +438,12 @@ impl CuratorQueue<Id> {
         self.try_put_as(&name::id(id), item.into()).await
     }
 
-    /// Removes the items with an id: how many there were. Those that are being consumed too.
+    /// Removes the items with an id: how many there were. Those that are being consumed too; who consumes one of them cannot
+    /// acknowledge it any more.
     ///
     /// # Errors
-    /// As every delete of the framework; some may be removed.
+    /// As every delete of the framework, and [`may_have_applied`](zk_curator::Error::may_have_applied) when the answer was
+    /// lost, and an item is gone since: either we have removed it, or it was worked off. Others may be removed.
     ///
     /// # Cancel safety
     /// Some may be removed.
@@ -449,16 +455,30 @@ impl CuratorQueue<Id> {
             names => names?,
         };
         let with_id = |name: &&String| site.kind.id_of(name) == wanted.get(1..wanted.len() - 1);
-        let deletes = names.iter().filter(with_id).map(|name| site.zk.delete(site.item(name)));
+        let deletes = names.iter().filter(with_id).map(|name| remove(site.zk.clone(), site.item(name)));
         let mut removed = 0;
-        for deleted in zk_curator::op::fan_out(64, deletes).await {
-            match deleted {
-                Ok(()) => removed += 1,
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error.into()),
-            }
+        for is_removed in fan_out(REMOVED_AT_ONCE, deletes).await {
+            removed += usize::from(is_removed?);
         }
         Ok(removed)
+    }
+}
+
+/// Removes an item: not `true` if somebody else has. Not by a plain delete, for which one that is gone is as good as deleted.
+async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> {
+    loop {
+        let Err(error) = zk.transaction().delete(&path).await else { return Ok(true) };
+        if matches!(error.kind(), ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }) {
+            return Ok(false);
+        } else if !error.may_have_applied() {
+            return Err(error);
+        }
+        zk.sync(&path).await.map_err(|_| error.clone())?;
+        let there = zk.exists(&path).await.map_err(|_| error.clone())?;
+        if there.is_none() {
+            return Err(error);
+        }
+        // Not applied, and it cannot be any more.
     }
 }
 

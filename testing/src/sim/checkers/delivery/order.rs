@@ -25,8 +25,8 @@ struct Attempt<'a> {
     queue: &'a Name,
     begun: usize,
     ended: usize,
-    /// The rank of what it has got, unless it has got nothing or has kept others from more than that.
-    got: Option<i64>,
+    /// What it has got, and the rank of that; unless that was nothing, or it may have kept others from more.
+    got: Option<(Item<'a>, i64)>,
 }
 
 pub(super) fn check(history: &History) -> Result<(), Violation> {
@@ -46,10 +46,11 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
         };
         let later = latest.range(put.rank..).find(|(_, (other, _))| is_later(*other));
         if let Some((_, ((_, other), before))) = later {
-            // What somebody else, or it itself, has kept from it meanwhile, it could not take.
+            // What somebody else, or it itself, has kept from it meanwhile, it could not take; perhaps that one gets it later.
             let keeps = |attempt: &&Attempt<'_>| {
                 let meanwhile = attempt.begun < *before && attempt.ended > put.begun;
-                attempt.queue == queue && meanwhile && attempt.got.is_none_or(|rank| rank < put.rank)
+                let keeps = attempt.got.is_none_or(|(got, rank)| got == item || rank < put.rank);
+                attempt.queue == queue && meanwhile && keeps
             };
             if !attempts.iter().any(|attempt| keeps(&attempt)) {
                 let broken = format!("{name} of {queue} was taken after {other}, which was put later");
@@ -92,7 +93,7 @@ fn attempts<'a>(history: &'a History, puts: &BTreeMap<Item<'a>, Put>) -> Vec<Att
             }
             Event::Taken { queue, item, .. } => {
                 if let Some(begun) = open.remove(&(*who, queue)) {
-                    let got = puts.get(&(queue, item)).map(|put| put.rank);
+                    let got = puts.get(&(queue, item)).map(|put| ((queue, item), put.rank));
                     attempts.push(Attempt { queue, begun, ended: place, got });
                 }
             }

@@ -311,6 +311,9 @@ fn who_has_got_nothing_may_have_kept_an_item_from_others() {
         let after = [&takes[..2], &[taking(3), end], &takes[2..]].concat();
         fails(&checker, order(two(true), &after), "a of q was taken after b", &[5, 9]);
     }
+    // Or gets it later, when its claim is lost and it does not know.
+    let late = [&[taking(3)], &takes[..], &[taken(3, "a")]].concat();
+    passes(&checker, order(two(true), &late));
     // Also oneself.
     let own = [&[taking(2), untaken(2)], &takes[..]].concat();
     passes(&checker, order(two(true), &own));
