@@ -207,6 +207,10 @@ impl Remote for Watcher {
         }
     }
 
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
     fn number(&self) -> u64 {
         // The time, so that they grow over all processes; the lowest digits are those of this client.
         let now = u64::try_from(self.clock.now().as_micros()).unwrap_or_default() * CLIENTS;

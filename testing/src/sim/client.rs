@@ -80,6 +80,9 @@ pub(crate) trait Remote: Send + Sync {
     /// Writes down what happens now.
     fn record(&self, who: Who, event: Event);
 
+    /// The time, from wherever: the same in all processes.
+    fn now(&self) -> Duration;
+
     /// A number that nobody else has in this run, higher than those before.
     fn number(&self) -> u64;
 
@@ -356,13 +359,11 @@ impl Client {
         Duration::from_micros(self.rng().u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// The time of day: that of the machine, or simulated, from 1970. The same for all clients.
+    /// A time of day that is the same for all clients, also those in other processes. It begins in 1970.
     #[must_use]
     pub fn time_of_day(&self) -> SystemTime {
-        match self.run().shared.remote {
-            Some(_) => SystemTime::now(),
-            None => SystemTime::UNIX_EPOCH + self.run().elapsed(),
-        }
+        let remote = self.run().shared.remote.as_ref();
+        SystemTime::UNIX_EPOCH + remote.map_or_else(|| self.run().elapsed(), |remote| remote.now())
     }
 
     /// The timeout of its sessions.
