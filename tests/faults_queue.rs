@@ -577,6 +577,51 @@ fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
 }
 
 #[test]
+fn a_poll_finds_what_was_put_before_it_also_if_it_was_read_ahead_too_early() {
+    simulated(async {
+        use zk_curator_recipes::queue::Unsure;
+        for unsure in [Unsure::Wait, Unsure::Skip] {
+            let server = TestServer::in_memory().await;
+            let (slow, zk) = (connected(&server).await, connected(&server).await);
+            let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
+            queue.put("first").await.unwrap();
+            let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+            let _held = slow_second_phase(&server, Duration::from_secs(5));
+            let put = tokio::spawn({
+                let slow = slow.clone();
+                async move { slow.put("second").await }
+            });
+            until(&server, |probe| probe.children("/queue/items").iter().any(|name| name.starts_with("_c_")))
+                .await;
+            assert_eq!(queue.poll().await.unwrap().unwrap(), "first");
+            put.await.unwrap().unwrap();
+            slow.put("third").await.unwrap();
+            assert_eq!(queue.poll().await.unwrap().unwrap(), "second", "{unsure:?}");
+            assert_eq!(queue.poll().await.unwrap().unwrap(), "third");
+        }
+    });
+}
+
+#[test]
+fn an_item_whose_consumer_has_not_waited_until_it_was_counted_is_the_next() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.put("one").await.unwrap();
+        queue.put("two").await.unwrap();
+        let mut consumer = queue.consumer(LOCKS).unwrap().dead_letters("/dead", 5).unwrap();
+        let slow = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(2)));
+        assert!(timeout(Duration::from_secs(1), consumer.next()).await.is_err());
+        assert_eq!(slow.hits(), 1);
+        for item in ["one", "two"] {
+            let delivery = consumer.next().await.unwrap();
+            assert_eq!(delivery.items(), [item]);
+            delivery.ack().await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
     simulated(async {
         use zk_curator_recipes::queue::Unsure;

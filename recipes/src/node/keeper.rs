@@ -218,7 +218,8 @@ impl Keeper {
         let session = self.zk.session().map_or(0, |session| session.id.get());
         if mode.is_ephemeral() && stat.ephemeral_owner == session {
             // Ours, with data that have been replaced since: created anew, it is known to be ours. A server that lags
-            // behind may show one that is gone.
+            // behind may show one that is gone; and where two of one process want different data, they take turns.
+            sleep(PAUSE).await;
             let there = self.zk.exists(path.as_str()).synced().await?;
             if there.is_some_and(|there| there.czxid == stat.czxid && there.version == stat.version) {
                 let delete = self.zk.delete(path).version(stat.version).czxid(stat.czxid).quietly();

@@ -160,12 +160,17 @@ impl<C: Claimer> Claims<C> {
                 // Claimed for a call that was given up, and lost with its session since.
                 Ok(Claimed::Ours(claim)) if !C::node(&claim).is_ours() => self.feed.reset(),
                 Ok(Claimed::Ours(claim)) => {
+                    // Dropped here, the item is the next again: noted after the claim is dropped, in this order.
+                    let (back, claim) = (self.returned.on_drop(name), claim);
                     // It goes back if another has to come first.
                     if self.feed.refreshed(true).await? && C::GIVES_WAY {
                         self.under_way.clear();
+                        back.never();
                         continue;
                     }
-                    match self.claimer.admit(*claim).await {
+                    let admitted = self.claimer.admit(*claim).await;
+                    back.never();
+                    match admitted {
                         Ok(Some(claim)) => {
                             self.feed.took(turn);
                             return Ok(Some(claim));

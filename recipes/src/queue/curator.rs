@@ -439,7 +439,7 @@ impl CuratorQueue<Id> {
     }
 
     /// Removes the items with an id: how many there were. Those that are being consumed too; who consumes one of them cannot
-    /// acknowledge it any more.
+    /// acknowledge it any more. An item that is [put back](super::Delivery::requeue) meanwhile is another one, and may be missed.
     ///
     /// # Errors
     /// As every delete of the framework, and [`may_have_applied`](zk_curator::Error::may_have_applied) when the answer was

@@ -214,8 +214,11 @@ impl Feed {
         self.blocked.retain(|blocked| blocked.watch.is_some());
     }
 
-    /// Items that are back at their place.
+    /// Items that are back at their place. Where others may come first that are not listed yet, a listing finds them.
     pub(super) fn put_back(&mut self, names: impl IntoIterator<Item = String>) {
+        if self.names.is_empty() && self.can_be_reordered() {
+            return;
+        }
         for name in names {
             if let Some(place) = self.site.kind.place(&name) {
                 let item = (place, name);

@@ -106,7 +106,8 @@ pub enum Unsure {
     /// Wait for it: items are taken strictly in the order in which their nodes were created.
     #[default]
     Wait,
-    /// Take those behind it. It is taken when it is written, and before whatever its producer puts then.
+    /// Take those behind it. It is taken when it is written, and before whatever its producer puts then. All that take from
+    /// a queue should do the same: whoever waits behind one that [waits](Self::Wait) waits as well.
     Skip,
 }
 

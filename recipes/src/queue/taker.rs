@@ -173,13 +173,19 @@ impl Taker {
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<Item>, Error> {
         self.feed.unblock();
+        let mut has_looked = false;
         loop {
             if let Some(item) = self.of_list(&mut None).await? {
                 return Ok(Some(item));
             }
+            // What was read ahead may be old.
+            if !has_looked {
+                self.feed.unblock();
+            }
             if self.feed.is_blocked() || !self.feed.look().await? {
                 return Ok(None);
             }
+            has_looked = true;
         }
     }
 
