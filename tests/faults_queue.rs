@@ -693,7 +693,7 @@ fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
         let queue = DistributedIdQueue::new(&zk, QUEUE).unwrap();
         for verdict in [Verdict::LoseRequest, Verdict::LoseReply] {
             queue.put("item", "id").await.unwrap();
-            let lost = once(&server, OpCode::Multi, verdict.clone());
+            let lost = once(&server, OpCode::Multi, verdict);
             let removed = queue.remove("id").await;
             assert_eq!(lost.hits(), 1);
             match verdict {
