@@ -15,6 +15,8 @@ use crate::error::Result;
 /// They are begun in their order, but without a wait between them: two that must happen one after the other
 /// belong into a [`Transaction`](super::Transaction).
 ///
+/// The iterator is run through at once, so the builders of all operations are in memory; they send nothing yet.
+///
 /// ```
 /// # fn is_send(_: impl Send) {}
 /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {

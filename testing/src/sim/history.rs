@@ -312,8 +312,8 @@ pub enum Event {
         /// From where.
         queue: Name,
     },
-    /// Does not wait any more, and may have kept items from others that it has not got: it has given up, was refused, or its
-    /// session has changed meanwhile.
+    /// Does not wait any more, and may have kept items from others that it has not got: it has given up, was refused, its
+    /// session has changed meanwhile, or it claims several at a time.
     Untaken {
         /// From where.
         queue: Name,
