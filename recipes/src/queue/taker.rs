@@ -172,13 +172,12 @@ impl Taker {
     /// # Cancel safety
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<Item>, Error> {
-        self.feed.unblock();
         let mut has_looked = false;
         loop {
             if let Some(item) = self.of_list(&mut None).await? {
                 return Ok(Some(item));
             }
-            // What was read ahead may be old.
+            // What was seen by an earlier call, or read ahead by it, may be old.
             if !has_looked {
                 self.feed.unblock();
             }
