@@ -9,7 +9,7 @@ use zk_curator_recipes::queue::{Error, LockedItem, LockingQueue};
 
 use super::Recipe;
 use super::holding::{Attempt, Holding};
-use super::queue::{name_of, put, queue};
+use super::queue::{self, name_of, put, queue};
 use crate::sim::checkers::{Checker, Delivery, Exclusion};
 use crate::sim::history::{Event, Mode, Name, Outcome};
 use crate::sim::{Client, Failure};
@@ -124,12 +124,7 @@ pub(super) async fn done(
     settled: impl Future<Output = Result<(), Error>>,
 ) {
     client.record(Event::Finishing { queue: queue(), item: Name::clone(&item) });
-    let outcome = match client.maybe_cancel(settled).await {
-        Some(Ok(())) => Outcome::Sure,
-        Some(Err(Error::Lost)) => Outcome::Failed,
-        Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
-        _ => Outcome::Unknown,
-    };
+    let outcome = queue::settled(client.maybe_cancel(settled).await);
     client.record(Event::Done { queue: queue(), item, outcome });
     if outcome == Outcome::Sure {
         holding.released();

@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::{
     DistributedQueue, Error,
 };
 
-use super::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE, name_of, put_all, queue};
+use super::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE, name_of, put_all, queue, settled};
 use crate::sim::history::{Event, Name, Outcome};
 use crate::sim::{Client, Failure};
 
@@ -238,12 +238,7 @@ async fn settle(client: &Client, kind: Kind, delivery: Delivery) -> Result<(), F
         }
         _ => {
             say(client, &names, |item| Event::Finishing { queue: queue(), item });
-            let outcome = match client.maybe_cancel(delivery.ack()).await {
-                Some(Ok(())) => Outcome::Sure,
-                Some(Err(Error::Lost)) => Outcome::Failed,
-                Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
-                _ => Outcome::Unknown,
-            };
+            let outcome = settled(client.maybe_cancel(delivery.ack()).await);
             for item in names {
                 client.record(Event::Done { queue: queue(), item, outcome });
             }

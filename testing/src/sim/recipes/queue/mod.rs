@@ -151,3 +151,13 @@ async fn put_all(
 pub(super) fn name_of(item: &Bytes) -> Name {
     Name::from(&*String::from_utf8_lossy(item))
 }
+
+/// What is known of the removal of an item by the answer to it, if there was one.
+pub(super) fn settled(answer: Option<Result<(), Error>>) -> Outcome {
+    match answer {
+        Some(Ok(())) => Outcome::Sure,
+        Some(Err(Error::Lost)) => Outcome::Failed,
+        Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
+        _ => Outcome::Unknown,
+    }
+}
