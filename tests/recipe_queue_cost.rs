@@ -224,6 +224,33 @@ fn a_priority_costs_one_more_request_and_no_flight() {
     });
 }
 
+#[test]
+fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let queue = DistributedPriorityQueue::new(&near, QUEUE).unwrap();
+        for item in ["first", "second", "third"] {
+            queue.put(item, 5).await.unwrap();
+        }
+        let zk = distant(&server).await;
+        let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        consumer.next().await.unwrap().ack().await.unwrap();
+        for (priority, handed_out, listings, flights) in
+            [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 2, 4)]
+        {
+            queue.put(format!("new {priority}"), priority).await.unwrap();
+            let cost = Cost::since_now(&server);
+            let delivery = consumer.next().await.unwrap();
+            assert_eq!(delivery.items(), [handed_out]);
+            assert_eq!((cost.of(OpCode::GetChildren2), cost.flights()), (listings, flights), "{priority}");
+            delivery.ack().await.unwrap();
+        }
+        for left in ["new 5", "new 9"] {
+            assert_eq!(consumer.next().await.unwrap().items(), [left]);
+        }
+    });
+}
+
 /// A consumer works through its list.
 #[test]
 fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {

@@ -160,10 +160,15 @@ impl<C: Claimer> Claims<C> {
                 // Claimed for a call that was given up, and lost with its session since.
                 Ok(Claimed::Ours(claim)) if !C::node(&claim).is_ours() => self.feed.reset(),
                 Ok(Claimed::Ours(claim)) => {
+                    let in_hand: Vec<String> = std::iter::once(name.clone())
+                        .chain(self.under_way.iter().map(|claiming| claiming.name.clone()))
+                        .collect();
                     // Dropped here, the item is the next again: noted after the claim is dropped, in this order.
                     let (back, claim) = (self.returned.on_drop(name), claim);
-                    // It goes back if another has to come first.
-                    if self.feed.refreshed(true).await? && C::GIVES_WAY {
+                    if self.feed.refreshed(true).await?
+                        && C::GIVES_WAY
+                        && self.feed.has_better(&in_hand).await?
+                    {
                         self.under_way.clear();
                         back.never();
                         continue;

@@ -320,6 +320,20 @@ impl Feed {
         Ok(self.has_work())
     }
 
+    /// Lists the items, and finds out whether one of them comes before the first that is `in_hand` and can be taken. If so
+    /// the list is given up; if not it is the list of the others.
+    pub(super) async fn has_better(&mut self, in_hand: &[String]) -> Result<bool, Error> {
+        self.list(false).await?;
+        self.names.retain(|(_, name)| !in_hand.contains(name));
+        let first = in_hand.first().and_then(|name| self.site.kind.place(name));
+        let is_better =
+            self.names.front().is_some_and(|(place, _)| first.is_some_and(|first| *place < first));
+        if is_better {
+            self.reset();
+        }
+        Ok(is_better)
+    }
+
     /// Lists the items, and waits if there are none, or none that can be taken, until that may have changed.
     pub(super) async fn more(&mut self, turn: &mut Turn) -> Result<(), Error> {
         let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
