@@ -311,9 +311,13 @@ pub enum Event {
     Taking {
         /// From where.
         queue: Name,
+        /// How many it claims at a time, from one: the first is handed out, the others by the next calls.
+        ahead: u32,
+        /// How long an item can be claimed yet after it was given up, or its owner has died.
+        linger: Duration,
     },
-    /// Does not wait any more, and may have kept items from others that it has not got: it has given up, was refused, its
-    /// session has changed meanwhile, or it claims several at a time.
+    /// Does not wait any more, and may have kept items from others that it has not got: it has given up, was refused, or its
+    /// session has changed meanwhile. The next attempt can get what was claimed.
     Untaken {
         /// From where.
         queue: Name,
@@ -515,7 +519,7 @@ impl fmt::Display for Event {
             Self::Putting { queue, item, rank: 0 } => write!(f, "puts {item} into {queue}"),
             Self::Putting { queue, item, rank } => write!(f, "puts {item} into {queue}, rank {rank}"),
             Self::Put { queue, item, outcome } => write!(f, "has put {item} into {queue}: {outcome}"),
-            Self::Taking { queue } => write!(f, "waits for an item of {queue}"),
+            Self::Taking { queue, .. } => write!(f, "waits for an item of {queue}"),
             Self::Untaken { queue } => write!(f, "has got no item of {queue}"),
             Self::Taken { queue, item, attempt } => {
                 write!(f, "takes {item} from {queue}, delivery {attempt}")

@@ -58,8 +58,9 @@ impl Delivery {
     /// first, and whose [rank](Event::Putting) is not lower. Only first deliveries count, of what nobody else has taken before: what comes back
     /// comes late.
     ///
-    /// So does what somebody has kept from others without getting it, where that is possible: in an attempt that has
-    /// [come to nothing](Event::Untaken), or has got an item that came first.
+    /// So does what somebody may have kept from others when the one that was put later was taken, where that is possible:
+    /// [claimed](Event::Taking) and not got, in an attempt that came to [nothing](Event::Untaken), or not got yet, or given
+    /// back for one that came first.
     #[must_use]
     pub const fn in_order(mut self) -> Self {
         self.in_order = true;
@@ -258,6 +259,7 @@ impl<'a> Lost<'a> {
     }
 }
 
+mod attempts;
 mod order;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::Delivery;
 use crate::sim::checkers::script::{fails, passes};
 use crate::sim::history::{Event, Outcome};
@@ -11,6 +13,9 @@ const FAILED: Outcome = Outcome::Failed;
 /// Who is killed loses one item at most.
 const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
 
+/// How many milliseconds a claim can outlive its owner.
+const LINGER: u64 = 10;
+
 fn putting(producer: u32, item: &str) -> Line {
     ranked(producer, item, 0)
 }
@@ -20,7 +25,15 @@ fn ranked(producer: u32, item: &str, rank: i64) -> Line {
 }
 
 fn taking(consumer: u32) -> Line {
-    (0, consumer, Event::Taking { queue: "q".into() })
+    taking_ahead(consumer, 1)
+}
+
+fn taking_ahead(consumer: u32, ahead: u32) -> Line {
+    (0, consumer, Event::Taking { queue: "q".into(), ahead, linger: Duration::from_millis(LINGER) })
+}
+
+fn later(ms: u64, (at, who, event): Line) -> Line {
+    (at + ms, who, event)
 }
 
 fn untaken(consumer: u32) -> Line {
@@ -317,6 +330,104 @@ fn who_has_got_nothing_may_have_kept_an_item_from_others() {
     // Also oneself.
     let own = [&[taking(2), untaken(2)], &takes[..]].concat();
     passes(&checker, order(two(true), &own));
+}
+
+#[test]
+fn what_somebody_kept_is_free_again_in_time() {
+    let checker = Delivery::exactly_once().in_order();
+    let kept = [&two(true)[..], &[taking(3)]].concat();
+    let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a")];
+    let with = |end: &[Line], ms: u64| {
+        [
+            &kept[..],
+            end,
+            &takes.clone().map(|line| later(ms, line)),
+            &[done(2, "b", SURE), done(2, "a", SURE)],
+        ]
+        .concat()
+    };
+    let found = |end: &[Line]| [end.len() + 6, end.len() + 8];
+    let other = [putting(3, "c"), taking(3), taken(3, "c"), done(3, "c", SURE)];
+    let given_up = [&[untaken(3)], &other[..]].concat();
+    for end in [vec![killed(3)], given_up] {
+        passes(&checker, with(&end, LINGER));
+        fails(&checker, with(&end, LINGER + 1), "a of q was taken after b", &found(&end));
+    }
+    // Nobody has asked yet for what was claimed for the call that was given up.
+    passes(&checker, with(&[untaken(3)], LINGER + 1));
+    let twice = [untaken(3), taking(3), untaken(3)];
+    passes(&checker, with(&twice, LINGER + 1));
+    // Who has another in its hands when it dies had nothing else.
+    let busy = [putting(3, "c"), taken(3, "c"), done(3, "c", SURE), killed(3)];
+    fails(&checker, with(&busy, 0), "a of q was taken after b", &found(&busy));
+}
+
+#[test]
+fn what_counts_is_when_the_one_put_later_was_chosen() {
+    let checker = Delivery::exactly_once().in_order();
+    let puts = [&two(true)[..], &[taking(3), killed(3)]].concat();
+    let rest = [taken(2, "b"), taking(2), taken(2, "a"), done(2, "b", SURE), done(2, "a", SURE)]
+        .map(|line| later(2 * LINGER, line));
+    let with = |chosen: &[Line]| [&puts[..], chosen, &rest].concat();
+    passes(&checker, with(&[taking(2)]));
+    // For a call that was given up.
+    let again = later(2 * LINGER, taking(2));
+    passes(&checker, with(&[taking(2), untaken(2), again.clone()]));
+    let between = [taking(2), putting(4, "c"), taken(2, "c"), done(2, "c", SURE), again];
+    fails(&checker, with(&between), "a of q was taken after b", &[11, 13]);
+    // Or ahead.
+    passes(
+        &checker,
+        with(&between.map(|line| match line {
+            (at, who, Event::Taking { queue, linger, .. }) => {
+                (at, who, Event::Taking { queue, ahead: 2, linger })
+            }
+            line => line,
+        })),
+    );
+}
+
+#[test]
+fn who_claims_ahead_may_have_more_in_its_hands_than_it_got() {
+    let checker = Delivery::exactly_once().in_order();
+    let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a"), done(2, "b", SURE), done(2, "a", SURE)];
+    let with = |ahead, end: &[Line]| {
+        let first = [taking_ahead(3, ahead), putting(3, "c"), taken(3, "c"), done(3, "c", SURE)];
+        [&two(true)[..], &first, end, &takes].concat()
+    };
+    for end in [vec![killed(3)], vec![taking(3), untaken(3)]] {
+        passes(&checker, with(2, &end));
+    }
+    fails(&checker, with(1, &[killed(3)]), "a of q was taken after b", &[10, 12]);
+    // It goes on, and has no more.
+    fails(&checker, with(2, &[]), "a of q was taken after b", &[9, 11]);
+}
+
+#[test]
+fn every_item_that_was_put_later_counts() {
+    let checker = Delivery::exactly_once().in_order();
+    let third = [putting(1, "c"), put(1, "c", SURE)];
+    // What kept a from who took c is not what kept it from who took b, long before.
+    let takes =
+        [taking(2), taken(2, "b"), taking(3), untaken(3), taking(2), taken(2, "c"), taking(2), taken(2, "a")];
+    fails(&checker, [&two(true)[..], &third, &takes].concat(), "a of q was taken after b", &[7, 13]);
+}
+
+#[test]
+fn several_items_that_are_handed_out_together_are_kept_together() {
+    let checker = Delivery::exactly_once().in_order();
+    let takes = [
+        taking(3),
+        taking(2),
+        taken(2, "b"),
+        taking(2),
+        taken(2, "a"),
+        putting(4, "c"),
+        taken(3, "c"),
+        taken(3, "a"),
+    ];
+    let ends = [done(2, "b", SURE), done(2, "a", SURE), done(3, "c", SURE)];
+    passes(&checker, [&two(true)[..], &takes, &ends].concat());
 }
 
 #[test]

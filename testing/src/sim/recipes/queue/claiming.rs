@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, SessionId};
 use zk_curator_recipes::queue::{
     Consumer, Delivery, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Error,
@@ -39,12 +39,8 @@ pub(super) async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
     let mut rng = client.rng();
     let mut producer = Producer::new(&client, &zk, kind)?;
     let prefetch = if kind == Kind::WithIds { rng.usize(1..4) } else { 1 };
-    let mut consuming = Consuming {
-        client: &client,
-        zk: &zk,
-        prefetch,
-        consumer: producer.consumer(&zk)?.prefetch(prefetch),
-    };
+    let consumer = producer.consumer(&zk)?.prefetch(prefetch);
+    let mut consuming = Consuming { client: &client, zk: &zk, prefetch, consumer, session: None };
     let plain = DistributedQueue::new(&zk, QUEUE)?;
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
@@ -197,21 +193,33 @@ struct Consuming<'a> {
     zk: &'a CuratorFramework,
     prefetch: usize,
     consumer: Consumer,
+    /// That of the claims that are in its hands.
+    session: Option<SessionId>,
 }
 
 impl Consuming<'_> {
     async fn next(&mut self) -> Option<Delivery> {
-        let before = self.zk.session().map(|session| session.id);
-        self.client.record(Event::Taking { queue: queue() });
+        if self.prefetch == 1 {
+            self.session = self.session_now();
+        }
+        let ahead = u32::try_from(self.prefetch).unwrap_or(u32::MAX);
+        let linger = self.client.session_timeout() * 2;
+        self.client.record(Event::Taking { queue: queue(), ahead, linger });
         let next = timeout(self.client.session_timeout(), self.consumer.next());
         let delivery = match self.client.maybe_cancel(next).await {
             Some(Ok(Ok(delivery))) => Some(delivery),
             _ => None,
         };
-        if delivery.is_none() || self.prefetch > 1 || self.zk.session().map(|session| session.id) != before {
+        let session = self.session_now();
+        if delivery.is_none() || session != self.session {
             self.client.record(Event::Untaken { queue: queue() });
         }
+        self.session = session;
         delivery
+    }
+
+    fn session_now(&self) -> Option<SessionId> {
+        self.zk.session().map(|session| session.id)
     }
 }
 
