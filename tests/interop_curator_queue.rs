@@ -18,6 +18,8 @@ use zk_curator_testing::real::java::{self, Program};
 use zk_curator_testing::{TestServer, real};
 
 const COUNT: usize = 8;
+/// Of the items that both take, each takes so many at least.
+const FEW: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(240);
 const KINDS: [&str; 5] = ["simple", "plain", "priority", "delay", "id"];
 
@@ -144,6 +146,58 @@ async fn both_directions(connect_string: String) {
     peers.zk.close().await.unwrap();
 }
 
+/// Both consume at once, under the same lock path, until either has had some: every item once.
+async fn side_by_side(connect_string: String) {
+    let peers = Peers::new(connect_string).await;
+    for kind in KINDS.into_iter().filter(|kind| *kind != "simple") {
+        let (path, locks) = (format!("/{kind}-shared"), format!("/{kind}-shared-locks"));
+        let zk = &peers.zk;
+        zk.create(&*path).await.unwrap();
+        let java = peers.java("share", kind, &path, Some(&locks));
+        let ours = async {
+            let (mut put, mut ours) = (0, Vec::new());
+            while ours.len() < FEW || put - ours.len() < FEW {
+                peers.put(kind, &path).await;
+                put += COUNT;
+                match kind {
+                    "plain" => share(&DistributedQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                    "priority" => {
+                        share(&DistributedPriorityQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                    }
+                    "delay" => {
+                        share(&DistributedDelayQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                    }
+                    _ => share(&DistributedIdQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                }
+            }
+            zk.create(format!("{path}-end")).await.unwrap();
+            (put, ours)
+        };
+        let (theirs, (put, ours)) = tokio::join!(java, ours);
+        let mut all = [ours, theirs].concat();
+        all.sort();
+        let mut expected: Vec<String> = (0..put).map(|number| (number % COUNT).to_string()).collect();
+        expected.sort();
+        assert_eq!(all, expected, "{kind}");
+        assert_eq!(zk.children(&*locks).await.unwrap(), [""; 0], "{kind}");
+    }
+    peers.zk.close().await.unwrap();
+}
+
+/// Takes what others leave of the items until there is none.
+async fn share<K>(queue: &CuratorQueue<K>, locks: &str, taken: &mut Vec<String>) {
+    let mut consumer = queue.consumer(locks).unwrap();
+    while queue.count().await.unwrap() > 0 {
+        let Ok(delivery) = timeout(Duration::from_millis(50), consumer.next()).await else { continue };
+        let delivery = delivery.unwrap();
+        let items = delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap());
+        taken.extend(items);
+        // As much work as an item is for the other.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        delivery.ack().await.unwrap();
+    }
+}
+
 /// The names, without times, and the data.
 async fn nodes(zk: &CuratorFramework, path: &str) -> Vec<(String, Bytes)> {
     let mut nodes = Vec::new();
@@ -175,4 +229,23 @@ async fn on_the_embedded_server_java_and_rust_take_what_the_other_puts() {
     }
     let server = TestServer::start().await;
     timeout(PATIENCE, both_directions(server.connect_string())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_apache_zookeeper_java_and_rust_consume_side_by_side() {
+    let name = "on_apache_zookeeper_java_and_rust_consume_side_by_side";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    timeout(PATIENCE, side_by_side(zookeeper.connect_string())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_server_java_and_rust_consume_side_by_side() {
+    if !real::runs("on_the_embedded_server_java_and_rust_consume_side_by_side", java::available()) {
+        return;
+    }
+    let server = TestServer::start().await;
+    timeout(PATIENCE, side_by_side(server.connect_string())).await.unwrap();
 }

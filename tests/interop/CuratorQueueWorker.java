@@ -19,8 +19,9 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 /**
  * Puts items into a queue of Apache Curator, or takes them.
  *
- * <p>Arguments: connectString put|take kind path lockPath count; the kind is simple, plain, priority, delay or id, the lock path
- * "-" for none. It puts the items 0, 1 and so on, the last two of a plain queue as one; their priorities are falling, their
+ * <p>Arguments: connectString put|take|share kind path lockPath count; the kind is simple, plain, priority, delay or id, the lock path
+ * "-" for none. It takes so many items, or shares all that come with others until there is a node "path-end" and the queue is
+ * empty. It puts the items 0, 1 and so on, the last two of a plain queue as one; their priorities are falling, their
  * times too and all over, their ids "id" and the item. Prints "TAKEN item" for every item that it takes, and at last "DONE".
  */
 public final class CuratorQueueWorker {
@@ -74,7 +75,7 @@ public final class CuratorQueueWorker {
                             MultiItem<String> last = () -> next[0] < count ? Integer.toString(next[0]++) : null;
                             queue.putMulti(last);
                         }
-                        finish(client, args[3], queue.flushPuts(30, TimeUnit.SECONDS), taken, puts ? 0 : count);
+                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
                     }
                 }
                 case "priority" -> {
@@ -83,7 +84,7 @@ public final class CuratorQueueWorker {
                         for (int item = 0; puts && item < count; item++) {
                             queue.put(Integer.toString(item), count / 2 - item);
                         }
-                        finish(client, args[3], queue.flushPuts(30, TimeUnit.SECONDS), taken, puts ? 0 : count);
+                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
                     }
                 }
                 case "delay" -> {
@@ -92,7 +93,7 @@ public final class CuratorQueueWorker {
                         for (int item = 0; puts && item < count; item++) {
                             queue.put(Integer.toString(item), System.currentTimeMillis() - 100_000L - 1000L * item);
                         }
-                        finish(client, args[3], queue.flushPuts(30, TimeUnit.SECONDS), taken, puts ? 0 : count);
+                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
                     }
                 }
                 default -> {
@@ -101,7 +102,7 @@ public final class CuratorQueueWorker {
                         for (int item = 0; puts && item < count; item++) {
                             queue.put(Integer.toString(item), "id" + item);
                         }
-                        finish(client, args[3], queue.flushPuts(30, TimeUnit.SECONDS), taken, puts ? 0 : count);
+                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
                     }
                 }
             }
@@ -121,17 +122,21 @@ public final class CuratorQueueWorker {
     }
 
     private static void finish(
-            CuratorFramework client, String path, boolean flushed, BlockingQueue<String> taken, int count)
-            throws Exception {
+            CuratorFramework client, String[] args, boolean flushed, BlockingQueue<String> taken) throws Exception {
         if (!flushed) {
             throw new IllegalStateException("puts are not answered");
         }
-        for (int item = 0; item < count; item++) {
+        String path = args[3];
+        for (int item = 0; args[1].equals("take") && item < Integer.parseInt(args[5]); item++) {
             System.out.println("TAKEN " + taken.poll(60, TimeUnit.SECONDS));
         }
-        // With a lock path the last one is deleted after it was consumed.
-        while (count > 0 && !client.getChildren().forPath(path).isEmpty()) {
+        while (args[1].equals("share") && client.checkExists().forPath(path + "-end") == null) {
             Thread.sleep(20);
         }
+        // With a lock path the last one is deleted after it was consumed.
+        while (!args[1].equals("put") && !client.getChildren().forPath(path).isEmpty()) {
+            Thread.sleep(20);
+        }
+        taken.forEach(item -> System.out.println("TAKEN " + item));
     }
 }
