@@ -3,21 +3,28 @@
 mod common;
 
 use std::alloc::System;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cap::Cap;
 use common::{in_memory, simulated, until};
 use tokio::task::JoinSet;
 use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_recipes::queue::DistributedQueue;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// One test at a time: all is counted.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const LOCK: &str = "/locks/orders";
 
 /// With the list of all that wait, each of 800 would keep 60 KB.
 #[test]
 fn a_waiter_keeps_no_list_of_the_others() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     simulated(async {
         let (server, zk) = in_memory().await;
         let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
@@ -36,5 +43,34 @@ fn a_waiter_keeps_no_list_of_the_others() {
         assert!(each < 20_000, "{each} bytes for a waiter");
         gate.release().await.unwrap();
         waiting.join_all().await;
+    });
+}
+
+/// The names of all of them would be 9 MB.
+#[test]
+fn of_a_hundred_thousand_items_few_are_remembered() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, "/queue").unwrap();
+        for first in (0..100_000_usize).step_by(1000) {
+            let items = (first..first + 1000).map(|number| Bytes::from(number.to_string()));
+            queue.put_all(items).await.unwrap();
+        }
+        let before = ALLOCATOR.allocated();
+        let mut taker = queue.taker();
+        assert_eq!(taker.next().await.unwrap().items, ["0"]);
+        let mut consumer = queue.consumer("/queue-locks").unwrap();
+        let delivery = consumer.next().await.unwrap();
+        // Both keep the names of 10,000.
+        let kept = ALLOCATOR.allocated() - before;
+        assert!(kept < 2 * 1_500_000, "{kept} bytes");
+        // And little more while they work through them.
+        delivery.ack().await.unwrap();
+        for _ in 0..12_000 {
+            consumer.next().await.unwrap().ack().await.unwrap();
+        }
+        let kept = ALLOCATOR.allocated().saturating_sub(before);
+        assert!(kept < 2 * 1_500_000, "{kept} bytes");
     });
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{builder, connected, in_memory, simulated, until};
+use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_curator::CuratorFramework;
@@ -268,6 +269,47 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
         // 10,000 names are kept at a time, and 64 items are read and removed ahead.
         assert_eq!(cost.of(OpCode::GetChildren2), 2);
         assert!(cost.requests() <= (taken + 64) + taken / 32 + 3, "{}", cost.requests());
+        drop(taker);
+        // Those under claims too.
+        let taken = 11_000;
+        let cost = Cost::since_now(&server);
+        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut last = None;
+        for _ in 0..taken {
+            let delivery = consumer.next().await.unwrap();
+            let number: u64 = std::str::from_utf8(&delivery.items()[0]).unwrap().parse().unwrap();
+            assert!(last.replace(number).is_none_or(|last| last < number));
+            delivery.ack().await.unwrap();
+        }
+        // Beside the three for each, the first claim creates its directory.
+        assert_eq!(cost.of(OpCode::GetChildren2), 2);
+        assert!(cost.requests() <= 3 * taken + 10, "{}", cost.requests());
+    });
+}
+
+#[test]
+fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let (items, taken) = (20_000, 2000);
+        for first in (0..items).step_by(100) {
+            join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await;
+        }
+        let cost = Cost::since_now(&server);
+        let mut taker = queue.taker();
+        for _ in 0..taken {
+            taker.next().await.unwrap();
+        }
+        // A look whether there are better ones is one request beside the two for the item; 16 more are read ahead.
+        assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 3 * taken + 1 + 16));
+        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let cost = Cost::since_now(&server);
+        for _ in 0..taken {
+            consumer.next().await.unwrap().ack().await.unwrap();
+        }
+        assert_eq!(cost.of(OpCode::GetChildren2), 1);
+        assert!(cost.requests() <= 4 * taken + 10, "{}", cost.requests());
     });
 }
 

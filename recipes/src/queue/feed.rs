@@ -442,6 +442,7 @@ impl Feed {
         if listed.len() > LONGEST_LIST {
             listed.select_nth_unstable(LONGEST_LIST);
             listed.truncate(LONGEST_LIST);
+            listed.shrink_to_fit();
         }
         listed.sort_unstable();
         self.names = listed.into();
