@@ -93,48 +93,54 @@ impl<'a> Ground<'a> {
         recipe: usize,
         subject: &Subject,
     ) -> Result<Vec<String>, zk_curator::Error> {
-        let chroot = self.chroot(recipe);
-        let mut nodes = Vec::new();
-        let mut open = vec![String::new()];
-        while let Some(parent) = open.pop() {
-            let children = match zk.children(format!("{chroot}{parent}")).await {
-                Ok(children) => children,
-                Err(error) if error.kind() == ErrorKind::NoNode => continue,
-                Err(error) => return Err(error),
-            };
-            open.extend(children.iter().map(|name| format!("{parent}/{name}")));
-            let is_given = |path: &String| {
-                // Also what is above those that are given.
-                let given = |node: &String| node == path || node.starts_with(&format!("{path}/"));
-                subject.sim.nodes.iter().any(given)
-                    || subject.sim.leaves.iter().any(|leaf| glob::matches(leaf, path))
-            };
-            nodes.extend(
-                children.iter().map(|name| format!("{parent}/{name}")).filter(|path| !is_given(path)),
-            );
-        }
+        let is_given = |path: &String| {
+            // Also what is above those that are given.
+            let given = |node: &String| node == path || node.starts_with(&format!("{path}/"));
+            subject.sim.nodes.iter().any(given)
+                || subject.sim.leaves.iter().any(|leaf| glob::matches(leaf, path))
+        };
+        let mut nodes = below(zk, &self.chroot(recipe)).await?;
+        nodes.retain(|path| !is_given(path));
         Ok(nodes)
     }
 
-    /// Removes all.
-    pub(super) async fn clear(&self) -> Result<(), ChaosError> {
+    /// Removes all. If the servers say that there are children of what has none, each of them is asked what it has.
+    pub(super) async fn clear(&self) -> Result<Option<String>, ChaosError> {
         let zk = self.connect().await?;
         let cleared = zk.delete(&self.root).deleting_children().await;
         close(&zk).await?;
         match cleared {
+            Err(error) if error.kind() == ErrorKind::NotEmpty => self.compared().await.map(Some),
             Err(error) if error.kind() != ErrorKind::NoNode => {
                 Err(ChaosError::zookeeper("delete the nodes of the recipes")(error))
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
+    /// The nodes of all recipes, as each server has them.
+    async fn compared(&self) -> Result<String, ChaosError> {
+        let mut compared = String::from("the nodes of the recipes cannot be deleted");
+        for server in self.connect_string.split(',') {
+            let zk = self.connect_to(server).await?;
+            let nodes = below(&zk, &self.root).await;
+            close(&zk).await?;
+            let nodes = nodes.map_err(ChaosError::zookeeper("list the nodes of the recipes"))?;
+            compared.push_str(&format!("; {server} has {nodes:?}"));
+        }
+        Ok(compared)
+    }
+
     async fn connect(&self) -> Result<CuratorFramework, ChaosError> {
+        self.connect_to(&self.connect_string).await
+    }
+
+    async fn connect_to(&self, servers: &str) -> Result<CuratorFramework, ChaosError> {
         let connect = async {
             let retry =
                 BoundedExponentialBackoffRetry::new(Duration::from_millis(50), Duration::from_secs(1), 20);
             let zk = CuratorFramework::builder()
-                .connect_string(&self.connect_string)
+                .connect_string(servers)
                 .session_timeout(Duration::from_secs(10))
                 .connection_timeout(Duration::from_secs(30))
                 .retry(retry)
@@ -144,6 +150,23 @@ impl<'a> Ground<'a> {
         };
         connect.await.map_err(ChaosError::zookeeper("connect to the servers"))
     }
+}
+
+/// The paths of all nodes below one, without its own.
+async fn below(zk: &CuratorFramework, root: &str) -> Result<Vec<String>, zk_curator::Error> {
+    let mut nodes = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(parent) = open.pop() {
+        let children = match zk.children(format!("{root}{parent}")).await {
+            Ok(children) => children,
+            Err(error) if error.kind() == ErrorKind::NoNode => continue,
+            Err(error) => return Err(error),
+        };
+        let children = children.iter().map(|name| format!("{parent}/{name}"));
+        nodes.extend(children.clone());
+        open.extend(children);
+    }
+    Ok(nodes)
 }
 
 async fn close(zk: &CuratorFramework) -> Result<(), ChaosError> {

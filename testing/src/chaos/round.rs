@@ -123,7 +123,9 @@ pub(super) async fn play(
     for (recipe, left) in left {
         journal.violated(recipe, "nothing is left", left);
     }
-    ground.clear().await?;
+    if let Some(broken) = ground.clear().await? {
+        journal.violated(None, "nothing is left", broken);
+    }
     Ok(Round::judged(chaos, journal.take()))
 }
 
