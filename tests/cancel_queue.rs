@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    Consumer, DistributedQueue, Enqueue, FifoQueue, LockingQueue, SimpleDistributedQueue, Taker,
+    Consumer, Delivery, DistributedPriorityQueue, DistributedQueue, Enqueue, FifoQueue, LockingQueue,
+    SimpleDistributedQueue, Taker,
 };
 use zk_curator_testing::TestServer;
 
@@ -175,6 +176,49 @@ fn an_item_is_acknowledged_or_goes_back() {
             .await;
         }
     });
+}
+
+#[test]
+fn a_consumer_whose_next_is_dropped_still_hands_out_the_best_item_first() {
+    simulated(async {
+        for step in 0..TOO_MANY {
+            let (server, zk) = in_memory().await;
+            let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+            for (item, priority) in [("first", 0), ("third", 2), ("last", 9)] {
+                queue.put(item, priority).await.unwrap();
+            }
+            let mut consumer = queue.consumer(LOCKS).unwrap().prefetch(2);
+            consumer.next().await.unwrap().ack().await.unwrap();
+            // Both others are claimed, and these come before one or both.
+            for (item, priority) in [("second", 1), ("fourth", 5)] {
+                queue.put(item, priority).await.unwrap();
+            }
+            let done = poll_then_drop(consumer.next(), step).await;
+            let is_done = done.is_some();
+            let mut items = Vec::new();
+            if let Some(delivery) = done {
+                items.extend(settled(delivery.unwrap()).await);
+            }
+            while items.len() < 4 {
+                items.extend(settled(consumer.next().await.unwrap()).await);
+            }
+            assert_eq!(items, ["second", "third", "fourth", "last"], "step {step}");
+            drop(consumer);
+            nothing_stays(&server, [zk]).await;
+            if is_done {
+                assert!(step > 3, "only {step} steps");
+                return;
+            }
+        }
+        panic!("not done after {TOO_MANY} steps");
+    });
+}
+
+/// The items of a delivery, which is acknowledged.
+async fn settled(delivery: Delivery) -> Vec<String> {
+    let items = delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect();
+    delivery.ack().await.unwrap();
+    items
 }
 
 #[test]

@@ -61,16 +61,9 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
         let mut taker = queue.taker();
         assert_eq!(taker.next().await.unwrap().items, ["0"]);
         let mut consumer = queue.consumer("/queue-locks").unwrap();
-        let delivery = consumer.next().await.unwrap();
+        let _delivery = consumer.next().await.unwrap();
         // Both keep the names of 10,000.
         let kept = ALLOCATOR.allocated() - before;
-        assert!(kept < 2 * 1_500_000, "{kept} bytes");
-        // And little more while they work through them.
-        delivery.ack().await.unwrap();
-        for _ in 0..12_000 {
-            consumer.next().await.unwrap().ack().await.unwrap();
-        }
-        let kept = ALLOCATOR.allocated().saturating_sub(before);
         assert!(kept < 2 * 1_500_000, "{kept} bytes");
     });
 }

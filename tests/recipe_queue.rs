@@ -378,6 +378,38 @@ fn what_a_consumer_gives_back_or_loses_wakes_another_that_waits() {
 }
 
 #[test]
+fn what_another_consumer_gives_back_is_found_by_one_that_never_waits() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        for item in ["one", "two", "three"] {
+            queue.put(item).await.unwrap();
+        }
+        let mut first = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let held = first.next().await.unwrap();
+        let mut second = queue.consumer(LOCKS).unwrap();
+        // It has found the first one claimed.
+        let delivery = second.next().await.unwrap();
+        assert_eq!(delivery.items(), ["two"]);
+        delivery.ack().await.unwrap();
+        drop(held);
+        let mut handed_out = Vec::new();
+        for _ in 0..20 {
+            // There is always another.
+            queue.put("more").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let delivery = second.next().await.unwrap();
+            handed_out.extend(delivery.items().to_vec());
+            delivery.ack().await.unwrap();
+        }
+        let found = handed_out.iter().position(|item| item == "one").expect("found");
+        // A second after it was found claimed.
+        assert_eq!(found, 9);
+    });
+}
+
+#[test]
 fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
     simulated(async {
         let (server, zk) = in_memory().await;

@@ -237,7 +237,7 @@ fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
         let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
         consumer.next().await.unwrap().ack().await.unwrap();
         for (priority, handed_out, listings, flights) in
-            [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 2, 4)]
+            [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 1, 3)]
         {
             queue.put(format!("new {priority}"), priority).await.unwrap();
             let cost = Cost::since_now(&server);

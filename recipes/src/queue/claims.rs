@@ -23,6 +23,8 @@ pub(super) struct Claims<C: Claimer> {
     pub(super) claimer: C,
     pub(super) prefetch: usize,
     under_way: VecDeque<Claiming<C::Claim>>,
+    /// The next, if nothing comes before it.
+    held: Option<Held<C::Claim>>,
     returned: Returned,
 }
 
@@ -31,7 +33,7 @@ pub(super) trait Claimer: Sync {
     /// A claim: given back when it is dropped.
     type Claim: Send + 'static;
 
-    /// Whether a claim is given back, and not handed out, when there are items by then that come before it.
+    /// Whether a claim is given back, and not handed out, when another item can be claimed by then that comes before it.
     const GIVES_WAY: bool;
 
     /// The node of a claim.
@@ -63,6 +65,24 @@ pub(super) enum Claimed<T> {
 struct Claiming<T> {
     name: String,
     done: Started<Result<Claimed<T>, Error>>,
+}
+
+/// A claim that is handed out if nothing comes before it.
+struct Held<T> {
+    name: String,
+    claim: Box<T>,
+    look: Look,
+}
+
+/// What is known of the items that come before one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Nothing yet.
+    Unknown,
+    /// There are new items, and no list of them.
+    New,
+    /// The list is as new as the claim.
+    Done,
 }
 
 /// The names of the items that were handed out and are back at their place.
@@ -103,7 +123,14 @@ impl Drop for Back {
 
 impl<C: Claimer> Claims<C> {
     pub(super) fn new(feed: Feed, claimer: C) -> Self {
-        Self { feed, claimer, prefetch: 1, under_way: VecDeque::new(), returned: Returned::default() }
+        Self {
+            feed,
+            claimer,
+            prefetch: 1,
+            under_way: VecDeque::new(),
+            held: None,
+            returned: Returned::default(),
+        }
     }
 
     /// The next item, however long it takes until there is one. Dropping the future loses nothing.
@@ -132,6 +159,8 @@ impl<C: Claimer> Claims<C> {
 
     /// The next item of the list; `None` at its end.
     async fn of_list(&mut self, turn: &mut Turn) -> Result<Option<C::Claim>, Error> {
+        // Once: it takes time to find them all claimed again.
+        self.feed.try_stale();
         loop {
             if let Some(path) = self.feed.pop_foreign() {
                 return Err(Error::Foreign { path });
@@ -142,9 +171,15 @@ impl<C: Claimer> Claims<C> {
                 Poll::Ready(())
             })
             .await;
+            self.look().await?;
             let in_hand = self.under_way.len();
+            let held = self.held.as_ref().map(|held| held.name.as_str());
+            let is_wanted = |feed: &Feed, name: &str| match held {
+                Some(held) => C::GIVES_WAY && feed.is_before(name, held),
+                None => true,
+            };
             while self.under_way.len() < self.prefetch
-                && let Some(name) = self.feed.pop()
+                && let Some(name) = self.feed.pop_if(is_wanted)
             {
                 let claim = self.claimer.claim(self.feed.site.clone(), name.clone(), self.returned.clone());
                 self.under_way.push_back(Claiming { name, done: Started::new(claim) });
@@ -153,38 +188,26 @@ impl<C: Claimer> Claims<C> {
                 // In the same flight.
                 self.feed.start_check();
             }
-            let Some(first) = self.under_way.front_mut() else { return Ok(None) };
+            let first = self.under_way.front_mut();
+            let Some(first) = first.filter(|first| is_wanted(&self.feed, &first.name)) else {
+                let Some(held) = self.held.take() else { return Ok(None) };
+                match self.admit(held).await? {
+                    Some(claim) => {
+                        self.feed.took(turn);
+                        return Ok(Some(claim));
+                    }
+                    None => continue,
+                }
+            };
             let done = (&mut first.done).await;
             let Some(Claiming { name, .. }) = self.under_way.pop_front() else { continue };
             match done {
-                // Claimed for a call that was given up, and lost with its session since.
-                Ok(Claimed::Ours(claim)) if !C::node(&claim).is_ours() => self.feed.reset(),
                 Ok(Claimed::Ours(claim)) => {
-                    let in_hand: Vec<String> = std::iter::once(name.clone())
-                        .chain(self.under_way.iter().map(|claiming| claiming.name.clone()))
-                        .collect();
-                    // Dropped here, the item is the next again: noted after the claim is dropped, in this order.
-                    let (back, claim) = (self.returned.on_drop(name), claim);
-                    if self.feed.refreshed(true).await?
-                        && C::GIVES_WAY
-                        && self.feed.has_better(&in_hand).await?
+                    if let Some(Held { name, claim, .. }) =
+                        self.held.replace(Held { name, claim, look: Look::Unknown })
                     {
-                        self.under_way.clear();
-                        back.never();
-                        continue;
-                    }
-                    let admitted = self.claimer.admit(*claim).await;
-                    back.never();
-                    match admitted {
-                        Ok(Some(claim)) => {
-                            self.feed.took(turn);
-                            return Ok(Some(claim));
-                        }
-                        Ok(None) => {}
-                        Err(error) => {
-                            self.feed.reset();
-                            return Err(error);
-                        }
+                        drop(claim);
+                        self.feed.put_back([name]);
                     }
                 }
                 Ok(Claimed::Others(on, watch)) => self.feed.block_claimed(&name, on, watch),
@@ -199,6 +222,41 @@ impl<C: Claimer> Claims<C> {
                 }
             }
         }
+    }
+
+    /// Finds out what comes before the claim that is held.
+    async fn look(&mut self) -> Result<(), Error> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        if held.look == Look::Unknown {
+            let is_new = self.feed.refreshed(true).await? && C::GIVES_WAY;
+            held.look = if is_new { Look::New } else { Look::Done };
+            if is_new {
+                // What is claimed behind it may have to come later, too.
+                self.under_way.clear();
+            }
+        }
+        if held.look == Look::New {
+            self.feed.list_others(&held.name).await?;
+            held.look = Look::Done;
+        }
+        Ok(())
+    }
+
+    /// The last step before a claim is handed out. Dropped here, its item is the next again.
+    async fn admit(&mut self, held: Held<C::Claim>) -> Result<Option<C::Claim>, Error> {
+        // It was claimed for a call that was given up, or before the others were listed.
+        if !C::node(&held.claim).is_ours() {
+            self.feed.reset();
+            return Ok(None);
+        }
+        // Noted after the claim is dropped, in this order.
+        let (back, claim) = (self.returned.on_drop(held.name), held.claim);
+        let admitted = self.claimer.admit(*claim).await;
+        back.never();
+        if admitted.is_err() {
+            self.feed.reset();
+        }
+        admitted
     }
 }
 

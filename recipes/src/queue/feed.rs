@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join_all, select_all};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
@@ -24,6 +24,8 @@ use crate::order::Rule;
 const LONGEST_LIST: usize = 10_000;
 /// After so many items in a row that others have taken, the queue is listed anew.
 const MISSES: u32 = 16;
+/// After this time it is tried again whether an item is still claimed by others: who does not wait does not watch it.
+const TRIED_AGAIN: Duration = Duration::from_secs(1);
 /// So many nodes are watched at a time for the items behind them to become free.
 const WATCHED_AT_ONCE: usize = 64;
 
@@ -74,6 +76,17 @@ struct Blocked {
     /// The path of the node.
     on: String,
     watch: Option<Watch>,
+    since: Instant,
+}
+
+impl Blocked {
+    fn new(name: &str, why: Why, on: String, watch: Option<Watch>) -> Self {
+        Self { name: name.to_owned(), why, on, watch, since: Instant::now() }
+    }
+
+    fn is_stale(&self) -> bool {
+        self.why == Why::Claimed && self.watch.is_none() && self.since.elapsed() >= TRIED_AGAIN
+    }
 }
 
 /// Why an item cannot be taken.
@@ -158,6 +171,17 @@ impl Feed {
         self.names.pop_front().map(|(_, name)| name)
     }
 
+    /// The same, if it is wanted.
+    pub(super) fn pop_if(&mut self, is_wanted: impl FnOnce(&Self, &str) -> bool) -> Option<String> {
+        let (_, name) = self.names.front()?;
+        if is_wanted(self, name) { self.pop() } else { None }
+    }
+
+    /// Whether an item comes before another.
+    pub(super) fn is_before(&self, name: &str, other: &str) -> bool {
+        self.site.kind.place(name) < self.site.kind.place(other)
+    }
+
     /// The path of a node among the items that is none, once.
     pub(super) fn pop_foreign(&mut self) -> Option<String> {
         self.foreign.pop_front()
@@ -198,7 +222,7 @@ impl Feed {
         }
         for (on, version) in [(node.0, Some(node.1)), (other, None)] {
             let why = Why::Unsure { strict, version };
-            self.blocked.push(Blocked { name: name.to_owned(), why, on, watch: None });
+            self.blocked.push(Blocked::new(name, why, on, None));
         }
     }
 
@@ -206,7 +230,7 @@ impl Feed {
     pub(super) fn block_claimed(&mut self, name: &str, on: String, watch: Option<Watch>) {
         let watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some()).count();
         let watch = watch.filter(|_| watched < WATCHED_AT_ONCE);
-        self.blocked.push(Blocked { name: name.to_owned(), why: Why::Claimed, on, watch });
+        self.blocked.push(Blocked::new(name, Why::Claimed, on, watch));
     }
 
     /// What is blocked by nodes that nobody watches is tried again, when it is listed.
@@ -231,13 +255,22 @@ impl Feed {
 
     /// Those of the blocked items are back whose node has changed by now.
     pub(super) fn poll_freed(&mut self, cx: &mut Context<'_>) {
+        self.free(|blocked| blocked.watch.as_mut().is_some_and(|watch| Pin::new(watch).poll(cx).is_ready()));
+    }
+
+    /// Those are back that were found claimed so long ago that it is time to try again.
+    pub(super) fn try_stale(&mut self) {
+        self.free(|blocked| blocked.is_stale());
+    }
+
+    fn free(&mut self, mut is_freed: impl FnMut(&mut Blocked) -> bool) {
         let mut freed = Vec::new();
         self.blocked.retain_mut(|blocked| {
-            let fired = blocked.watch.as_mut().is_some_and(|watch| Pin::new(watch).poll(cx).is_ready());
-            if fired {
+            let is_freed = is_freed(blocked);
+            if is_freed {
                 freed.push(std::mem::take(&mut blocked.name));
             }
-            !fired
+            !is_freed
         });
         self.put_back(freed);
     }
@@ -320,18 +353,11 @@ impl Feed {
         Ok(self.has_work())
     }
 
-    /// Lists the items, and finds out whether one of them comes before the first that is `in_hand` and can be taken. If so
-    /// the list is given up; if not it is the list of the others.
-    pub(super) async fn has_better(&mut self, in_hand: &[String]) -> Result<bool, Error> {
+    /// Lists the items but for one, which is claimed.
+    pub(super) async fn list_others(&mut self, claimed: &str) -> Result<(), Error> {
         self.list(false).await?;
-        self.names.retain(|(_, name)| !in_hand.contains(name));
-        let first = in_hand.first().and_then(|name| self.site.kind.place(name));
-        let is_better =
-            self.names.front().is_some_and(|(place, _)| first.is_some_and(|first| *place < first));
-        if is_better {
-            self.reset();
-        }
-        Ok(is_better)
+        self.names.retain(|(_, name)| name != claimed);
+        Ok(())
     }
 
     /// Lists the items, and waits if there are none, or none that can be taken, until that may have changed.
@@ -427,7 +453,8 @@ impl Feed {
         }
         // What is gone need not be remembered.
         self.aside = aside;
-        self.blocked.retain(|blocked| listed.iter().any(|(_, name)| *name == blocked.name));
+        self.blocked
+            .retain(|blocked| !blocked.is_stale() && listed.iter().any(|(_, name)| *name == blocked.name));
         let is_blocked = |name: &str| self.blocked.iter().any(|blocked| blocked.name == name);
         if listed.iter().any(|(_, name)| !is_blocked(name)) {
             // Who puts another item may be sure of those before by now.
