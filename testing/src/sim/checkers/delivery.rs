@@ -55,12 +55,12 @@ impl Delivery {
     }
 
     /// Also that no consumer takes an item after one that the same producer began to put later, when it was sure of the
-    /// first, and whose [rank](Event::Putting) is not lower. Only first deliveries count, of what nobody else has taken before: what comes back
-    /// comes late.
+    /// first, and whose [rank](Event::Putting) is not lower. And that none takes an item while there is one with a lower rank,
+    /// which it was sure to have put itself before it began to [wait](Event::Taking).
     ///
-    /// So does what somebody may have kept from others when the one that was put later was taken, where that is possible:
-    /// [claimed](Event::Taking) and not got, in an attempt that came to [nothing](Event::Untaken), or not got yet, or given
-    /// back for one that came first.
+    /// Only first deliveries count, of what nobody else has taken before: what comes back comes late. So does what somebody may
+    /// have kept from others when another was taken, where that is possible: [claimed](Event::Taking) and not got, in an
+    /// attempt that came to [nothing](Event::Untaken), or not got yet, or given back for one that came first.
     #[must_use]
     pub const fn in_order(mut self) -> Self {
         self.in_order = true;

@@ -16,8 +16,8 @@ struct Attempt<'a> {
     ended: usize,
     /// After this it has nothing any more of what it has not got.
     until: Duration,
-    /// What it has got, and the ranks of that: nothing if it may have kept others from more.
-    got: Vec<(Item<'a>, i64)>,
+    /// What it has got: nothing if it may have kept others from more.
+    got: Vec<Item<'a>>,
 }
 
 /// All attempts of a history.
@@ -26,6 +26,8 @@ pub(super) struct Attempts<'a> {
     attempts: Vec<Attempt<'a>>,
     /// By the place where an item was taken: since when its consumer may have meant to take it.
     since: BTreeMap<usize, Duration>,
+    /// The same, where it was claimed for the call that got it: where that began.
+    alone: BTreeMap<usize, usize>,
 }
 
 /// One consumer at one queue.
@@ -82,7 +84,7 @@ impl<'a> Waiting<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    pub(super) fn of(history: &'a History, puts: &BTreeMap<Item<'a>, Put>) -> Self {
+    pub(super) fn of(history: &'a History) -> Self {
         let mut all = Self::default();
         let mut waiting: BTreeMap<(Who, &Name), Waiting<'_>> = BTreeMap::new();
         for (place, Record { at, who, event, .. }) in history.records().iter().enumerate() {
@@ -95,16 +97,19 @@ impl<'a> Attempts<'a> {
                 }
                 Event::Taken { queue, item, .. } => {
                     let Some(waiting) = waiting.get_mut(&(*who, queue)) else { continue };
-                    all.since.insert(place, waiting.first().1);
+                    let (first, since) = waiting.first();
+                    all.since.insert(place, since);
                     if std::mem::take(&mut waiting.is_open) {
+                        if waiting.begun.last().is_some_and(|(begun, ..)| *begun == first) {
+                            all.alone.insert(place, first);
+                        }
                         let until = at.saturating_add(waiting.linger);
                         waiting.got = Some(all.attempts.len());
                         all.attempts.push(waiting.attempt(place, until));
                         all.settle(waiting, until);
                     }
-                    let attempt = waiting.got.and_then(|attempt| all.attempts.get_mut(attempt));
-                    if let (Some(attempt), Some(put)) = (attempt, puts.get(&(queue, item))) {
-                        attempt.got.push(((queue, item), put.rank));
+                    if let Some(attempt) = waiting.got.and_then(|attempt| all.attempts.get_mut(attempt)) {
+                        attempt.got.push((queue, item));
                     }
                 }
                 Event::Untaken { queue } => {
@@ -159,14 +164,31 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// Where the call began for which the item was claimed that was taken at `place`, if it is known to be that.
+    pub(super) fn chosen_after(&self, place: usize) -> Option<usize> {
+        self.alone.get(&place).copied()
+    }
+
     /// Whether somebody may have kept `item` from `who` when that one took another, at the place `before`.
-    pub(super) fn kept(&self, item: Item<'_>, put: &Put, who: Who, before: usize) -> bool {
+    pub(super) fn kept(
+        &self,
+        puts: &BTreeMap<Item<'a>, Put>,
+        (item, put): (Item<'_>, &Put),
+        who: Who,
+        before: usize,
+    ) -> bool {
         let since = self.since.get(&before).copied().unwrap_or_default();
+        // Given back for it, because it came first and was put later, or somebody else has had it meanwhile.
+        let gives_way = |got: &Item<'a>, ended: usize| {
+            puts.get(got).is_some_and(|got| {
+                let is_later = got.sure.is_none_or(|sure| sure > put.begun) || got.seen < ended;
+                got.rank < put.rank && is_later
+            })
+        };
         self.attempts.iter().any(|attempt| {
             let meanwhile = attempt.begun < before && attempt.ended > put.begun;
-            let late = attempt.who != who && attempt.got.iter().any(|(got, _)| *got == item);
-            // Or it may have given it back for what it has got.
-            let kept = attempt.got.iter().all(|(_, rank)| *rank < put.rank) && attempt.until >= since;
+            let late = attempt.who != who && attempt.got.contains(&item);
+            let kept = attempt.got.iter().all(|got| gives_way(got, attempt.ended)) && attempt.until >= since;
             attempt.queue == item.0 && meanwhile && (late || kept)
         })
     }

@@ -15,7 +15,9 @@ pub(super) struct Put {
     pub(super) rank: i64,
     pub(super) begun: usize,
     /// Where its producer was sure.
-    sure: Option<usize>,
+    pub(super) sure: Option<usize>,
+    /// Where somebody first had it, or may have.
+    pub(super) seen: usize,
 }
 
 /// An item that its consumer was the first to take.
@@ -26,7 +28,8 @@ struct First<'a> {
 
 pub(super) fn check(history: &History) -> Result<(), Violation> {
     let puts = puts(history);
-    let attempts = Attempts::of(history, &puts);
+    let attempts = Attempts::of(history);
+    let kept = |item: Item<'_>, put: &Put, who, before| attempts.kept(&puts, (item, put), who, before);
     let mut taken = BTreeSet::new();
     // By queue, consumer and producer.
     let mut firsts: BTreeMap<(&Name, Who, Who), Vec<First<'_>>> = BTreeMap::new();
@@ -40,12 +43,26 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
             matches!((put.sure, other), (Some(sure), Some(other)) if sure < other.begun)
         };
         // What somebody has kept from it it could not take; perhaps that one gets it later.
-        let kept = |other: &First<'_>| attempts.kept(item, put, record.who, other.place);
-        if let Some(other) = before.iter().filter(is_later).find(|other| !kept(other)) {
+        let broken = before.iter().filter(is_later).find(|other| !kept(item, put, record.who, other.place));
+        if let Some(other) = broken {
             let broken = format!("{name} of {queue} was taken after {}, which was put later", other.item.1);
             return Err(Violation::new(NAME, broken, vec![other.place, place]));
         }
         before.push(First { item, place });
+        // It was sure of what it had put itself, and knew all of that.
+        let Some(chosen_after) = attempts.chosen_after(place) else { continue };
+        let comes_first = |other: &&Put| {
+            let is_known = other.producer == record.who && other.sure.is_some_and(|sure| sure < chosen_after);
+            is_known && other.rank < put.rank && other.seen > place
+        };
+        let of_queue = puts.iter().filter(|((its_queue, _), _)| *its_queue == queue);
+        let broken = of_queue
+            .filter(|(_, other)| comes_first(other))
+            .find(|(better, other)| !kept(**better, other, record.who, place));
+        if let Some(((_, better), other)) = broken {
+            let broken = format!("{name} of {queue} was taken although {better} comes before it");
+            return Err(Violation::new(NAME, broken, vec![other.begun, place]));
+        }
     }
     Ok(())
 }
@@ -55,12 +72,21 @@ fn puts(history: &History) -> BTreeMap<Item<'_>, Put> {
     for (place, Record { who, event, .. }) in history.records().iter().enumerate() {
         match event {
             Event::Putting { queue, item, rank } => {
-                let put = Put { producer: *who, rank: *rank, begun: place, sure: None };
+                let (producer, rank) = (*who, *rank);
+                let put = Put { producer, rank, begun: place, sure: None, seen: usize::MAX };
                 puts.insert((queue, item), put);
             }
             Event::Put { queue, item, outcome: Outcome::Sure } => {
                 if let Some(put) = puts.get_mut(&(queue, item)) {
                     put.sure = Some(place);
+                }
+            }
+            Event::Taken { queue, item, .. }
+            | Event::Finishing { queue, item }
+            | Event::Done { queue, item, .. }
+            | Event::Dead { queue, item } => {
+                if let Some(put) = puts.get_mut(&(queue, item)) {
+                    put.seen = put.seen.min(place);
                 }
             }
             _ => {}

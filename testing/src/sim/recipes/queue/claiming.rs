@@ -17,6 +17,8 @@ use crate::sim::{Client, Failure};
 
 /// What is handed out so often and comes again is put aside.
 const MOST_DELIVERIES: u32 = 2;
+/// Who found an item claimed tries again by then.
+const TRIED_AGAIN: Duration = Duration::from_secs(1);
 /// Of a bounded queue.
 const MOST_ITEMS: u32 = 4;
 
@@ -40,7 +42,8 @@ pub(super) async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
     let mut producer = Producer::new(&client, &zk, kind)?;
     let prefetch = if kind == Kind::WithIds { rng.usize(1..4) } else { 1 };
     let consumer = producer.consumer(&zk)?.prefetch(prefetch);
-    let mut consuming = Consuming { client: &client, zk: &zk, prefetch, consumer, session: None };
+    let session = zk.session().map(|session| session.id);
+    let mut consuming = Consuming { client: &client, zk: &zk, prefetch, consumer, session };
     let plain = DistributedQueue::new(&zk, QUEUE)?;
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
@@ -203,7 +206,8 @@ impl Consuming<'_> {
             self.session = self.session_now();
         }
         let ahead = u32::try_from(self.prefetch).unwrap_or(u32::MAX);
-        let linger = self.client.session_timeout() * 2;
+        // While there is no leader sessions do not end, and a new one gives each its time anew. Nobody looks at once.
+        let linger = self.client.session_timeout() * 4 + TRIED_AGAIN;
         self.client.record(Event::Taking { queue: queue(), ahead, linger });
         let next = timeout(self.client.session_timeout(), self.consumer.next());
         let delivery = match self.client.maybe_cancel(next).await {
