@@ -33,7 +33,8 @@ pub(super) trait Claimer: Sync {
     /// A claim: given back when it is dropped.
     type Claim: Send + 'static;
 
-    /// Whether a claim is given back, and not handed out, when another item can be claimed by then that comes before it.
+    /// Whether a claim is given back, and not handed out, when another item can be claimed by then that comes before it: in
+    /// queues with priorities or times.
     const GIVES_WAY: bool;
 
     /// The node of a claim.
@@ -175,7 +176,7 @@ impl<C: Claimer> Claims<C> {
             let in_hand = self.under_way.len();
             let held = self.held.as_ref().map(|held| held.name.as_str());
             let is_wanted = |feed: &Feed, name: &str| match held {
-                Some(held) => C::GIVES_WAY && feed.is_before(name, held),
+                Some(held) => C::GIVES_WAY && feed.can_be_reordered() && feed.is_before(name, held),
                 None => true,
             };
             while self.under_way.len() < self.prefetch

@@ -310,7 +310,8 @@ impl Feed {
         too_many
     }
 
-    const fn can_be_reordered(&self) -> bool {
+    /// Whether new items may come before old ones.
+    pub(super) const fn can_be_reordered(&self) -> bool {
         matches!(self.site.kind, Kind::Priority | Kind::Delay | Kind::Locking | Kind::Job)
     }
 
