@@ -181,8 +181,9 @@ impl<'a> Attempts<'a> {
         // Given back for it, because it came first and was put later, or somebody else has had it meanwhile.
         let gives_way = |got: &Item<'a>, ended: usize| {
             puts.get(got).is_some_and(|got| {
-                let is_later = got.sure.is_none_or(|sure| sure > put.begun) || got.seen < ended;
-                got.rank < put.rank && is_later
+                let is_first = put.sure.is_none_or(|sure| sure > got.begun);
+                let comes_first = got.rank < put.rank || (got.rank == put.rank && is_first);
+                comes_first && (got.sure.is_none_or(|sure| sure > put.begun) || got.seen < ended)
             })
         };
         self.attempts.iter().any(|attempt| {

@@ -469,11 +469,15 @@ fn what_is_given_back_is_given_back_for_a_better_one_that_came_later() {
     let takes = [taking(3), taking(2), taken(2, "b"), taken(3, "c"), taking(2), taken(2, "a")];
     let ends = [done(2, "a", SURE), done(2, "b", SURE), done(3, "c", SURE)];
     passes(&checker, [&puts[..], &better, &takes, &ends].concat());
+    // Put before, with the same rank, it comes first; but not for those who would have claimed it at once.
+    let same = with_rank(5);
+    let had = [taken(5, "c"), returned(5, "c")];
+    passes(&checker, [&same[..], &puts, &had, &takes, &ends].concat());
+    fails(&checker, [&same[..], &puts, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
     let other = with_rank(5);
     fails(&checker, [&puts[..], &other, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
     // It would have claimed that one, and not a; but if somebody had it.
     fails(&checker, [&better[..], &puts, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
-    let had = [taken(5, "c"), returned(5, "c")];
     passes(&checker, [&better[..], &puts, &had, &takes, &ends].concat());
 }
 
