@@ -30,8 +30,12 @@ use crate::contender::child;
 /// 3. Acknowledged: in one transaction, make sure of the claim, delete the item, delete the claim. Back into the queue:
 ///    the same, and create it anew at its end.
 ///
-/// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. When there is nothing to claim, a watch waits for new items, and
-/// another for each of the first 64 claims of others.
+/// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. When there is
+/// nothing to claim, a watch waits for new items, and another for each of the first 64 claims of others. As long as there is,
+/// what others have claimed is tried again after a second, when the next call comes.
+///
+/// In queues with priorities or times, a claim is given back for an item that was put meanwhile and comes first, when that
+/// could be claimed.
 ///
 /// # Guarantees
 /// * Each item is handed out at least once, and not to two at a time as long as the sessions of both live.
@@ -44,7 +48,7 @@ use crate::contender::child;
 /// * LOST: the claims are gone with the session, [`Delivery::lost`] resolves, and others get the items.
 ///
 /// # Cancel safety
-/// Dropping it, or any future of it, gives back the claims that were not handed out.
+/// Dropping it gives back the claims that were not handed out. Dropping a future of it keeps them for the next call.
 pub struct Consumer {
     claims: Claims<BesideItems>,
 }
