@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{builder, connected, in_memory, simulated, until};
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_curator::CuratorFramework;
@@ -164,7 +164,7 @@ fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
         queue.put("first").await.unwrap();
         let cost = Cost::since_now(&server);
         let all = (0..ITEMS).map(|number| queue.put(number.to_string()));
-        futures_util::future::try_join_all(all).await.unwrap();
+        try_join_all(all).await.unwrap();
         assert_eq!(cost.flights(), 1);
     });
 }
@@ -294,7 +294,7 @@ fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
         let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
         let (items, taken) = (20_000, 2000);
         for first in (0..items).step_by(100) {
-            join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await;
+            try_join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await.unwrap();
         }
         let cost = Cost::since_now(&server);
         let mut taker = queue.taker();
@@ -355,7 +355,7 @@ fn puts_that_are_made_together_are_one_flight() {
             }
             let cost = Cost::since_now(&server);
             let puts = (0..ITEMS).map(|number| queue.put(number.to_string()));
-            futures_util::future::try_join_all(puts).await.unwrap();
+            try_join_all(puts).await.unwrap();
             assert_eq!(cost.flights(), 1, "with ids: {ids}");
         }
     });
