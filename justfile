@@ -15,7 +15,7 @@ fmt-check:
     cargo fmt --all -- --check
 
 lint:
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace -- -D warnings
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 doc:
@@ -28,11 +28,12 @@ test *arguments:
 
 # The tests of what is off by default.
 test-features:
-    cargo test --workspace --all-features --lib --test 'tls_*' --test 'sasl_*' --test 'feature_*'
+    scripts/test-features
 
-# The tests against Apache ZooKeeper and Apache Curator. Installs both (Debian).
+# The same, after the installation of Apache ZooKeeper and its clients (Debian): none is skipped.
 test-real *arguments:
-    scripts/test-real {{arguments}}
+    scripts/install-real
+    ZK_CURATOR_REQUIRE_REAL=1 cargo test --workspace {{arguments}}
 
 # Several services contend for a lock, on the embedded server.
 quickstart:
@@ -40,7 +41,7 @@ quickstart:
 
 # The same on Apache ZooKeeper.
 quickstart-real:
-    cargo run -p zk-curator-testing --bin zk-real -- --exec cargo run --release --example quickstart
+    cargo run --release -p zk-curator-testing --bin zk-real -- --exec cargo run --release --example quickstart
 
 # Bugs that are planted in a copy of the sources, and how many seeds the simulation takes to find them.
 sim-mutants *arguments:

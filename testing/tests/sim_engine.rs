@@ -1,5 +1,4 @@
 //! The simulator itself: what faults do to processes, what it finds, that it repeats, and how it makes runs smaller.
-#![cfg(feature = "sim")]
 
 use std::collections::BTreeSet;
 use std::process::Command;
