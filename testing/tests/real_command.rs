@@ -5,8 +5,11 @@ use std::process::{Command, Output};
 
 use zk_curator_testing::real::{self, RealZooKeeper};
 
+/// As `cargo run` would: with what it says about the package.
 fn zk_real(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_zk-real")).args(arguments).output().expect("zk-real runs")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-real"));
+    command.args(arguments).env("CARGO_PKG_NAME", "zk-curator-testing").env("CARGO_MANIFEST_DIR", "testing");
+    command.output().expect("zk-real runs")
 }
 
 #[test]
@@ -23,6 +26,19 @@ fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
     let Some((connect_string, answer)) = text.split_once('\n') else { panic!("{text}") };
     assert_eq!((output.status.code(), answer), (Some(7), "imok"), "{text}");
     assert!(TcpStream::connect(connect_string).is_err());
+}
+
+/// A `cargo` below would take it for what it was started with itself, and build anew what depends on it.
+#[test]
+fn the_command_does_not_see_what_package_we_are_of() {
+    let name = "the_command_does_not_see_what_package_we_are_of";
+    if !real::runs(name, RealZooKeeper::available()) {
+        return;
+    }
+    let output = zk_real(&["--exec", "env"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.lines().any(|line| line.starts_with("ZK_CONNECT=")), "{text}");
+    assert!(!text.contains("CARGO_PKG_") && !text.contains("CARGO_MANIFEST_"), "{text}");
 }
 
 #[test]

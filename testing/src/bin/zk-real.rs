@@ -15,6 +15,8 @@ use tokio::process::Command;
 use zk_curator_testing::real::RealZooKeeper;
 
 const USAGE: &str = "usage: zk-real [--exec COMMAND [ARGUMENT…]]";
+/// How the names of variables begin in which cargo tells a program what it is.
+const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -57,13 +59,16 @@ async fn run(command: Option<Vec<OsString>>) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let status = Command::new(program)
-        .args(arguments)
-        .env("ZK_CONNECT", zookeeper.connect_string())
-        .kill_on_drop(true)
-        .status()
-        .await;
-    match status {
+    let mut command = Command::new(program);
+    command.args(arguments).env("ZK_CONNECT", zookeeper.connect_string()).kill_on_drop(true);
+    // What `cargo run` tells us about our package is not for the command: a cargo below would build anew whatever asks
+    // for it (the build script of `ring` does), and all that stands on that.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| OF_OUR_PACKAGE.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(name);
+        }
+    }
+    match command.status().await {
         // Ended by a signal, a process has no code.
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
         Err(error) => {
