@@ -68,6 +68,25 @@ pub(crate) fn authenticate(
     }
 }
 
+/// Puts identities in the order in which Java iterates over a concurrent set of them, in which Apache ZooKeeper lists
+/// them. Those that share a place of its table are in the order in which they came; after it has grown, with more than
+/// twelve, theirs may differ.
+pub(crate) fn sort(identities: &mut [Identity]) {
+    let mut places = 16;
+    while identities.len() * 4 >= places * 3 {
+        places *= 2;
+    }
+    identities.sort_by_key(|identity| {
+        let of = |text: &str| text.encode_utf16().fold(0i32, |hash, unit| mix(31, hash, i32::from(unit)));
+        let hash = mix(37, mix(37, 17, of(&identity.scheme)), of(&identity.id)).cast_unsigned();
+        (hash ^ hash >> 16) as usize & (places - 1)
+    });
+}
+
+const fn mix(factor: i32, hash: i32, next: i32) -> i32 {
+    hash.wrapping_mul(factor).wrapping_add(next)
+}
+
 /// The address as Java writes it: without `::`.
 pub(crate) fn java_address(address: IpAddr) -> String {
     match address.to_canonical() {

@@ -34,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) super_digest: Option<String>,
     pub(crate) enforce_quotas: bool,
     pub(crate) read_only: bool,
+    pub(crate) reconfig_enabled: bool,
     pub(crate) max_client_connections: Option<usize>,
 }
 
@@ -58,6 +59,7 @@ impl Config {
         super_digest: None,
         enforce_quotas: false,
         read_only: false,
+        reconfig_enabled: false,
         max_client_connections: None,
     };
 
@@ -200,6 +202,14 @@ impl TestServerBuilder {
     /// [`TestCluster`](crate::TestCluster), whether it is while it has no quorum. Default: no.
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.config.read_only = read_only;
+        self
+    }
+
+    /// Whether `reconfig` is enabled (`reconfigEnabled`). This server changes no membership: it answers
+    /// `Unimplemented` then, as Apache ZooKeeper does when it stands alone; otherwise `ReconfigDisabled`. Default: no,
+    /// as there.
+    pub const fn reconfig_enabled(mut self, enabled: bool) -> Self {
+        self.config.reconfig_enabled = enabled;
         self
     }
 

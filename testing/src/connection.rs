@@ -177,10 +177,15 @@ impl Connection<'_> {
         let mut session = None;
         loop {
             self.gate.receives().await;
-            if session.is_none() && self.answer_word(&buf) {
+            let opening =
+                if session.is_none() { four_letter::Word::parse(&buf) } else { four_letter::Opening::Frame };
+            if let four_letter::Opening::Word(word) = opening {
+                self.shared.update(|state| state.answer_word(self.at, self.id, word));
                 return Ok(());
             }
-            while let Some(frame) = frame::take(&mut buf, self.shared.limits().frame)? {
+            while opening == four_letter::Opening::Frame
+                && let Some(frame) = frame::take(&mut buf, self.shared.limits().frame)?
+            {
                 self.gate.receives().await;
                 match session {
                     Some(session) => self.request(session, frame).await?,
@@ -206,15 +211,6 @@ impl Connection<'_> {
                 _ => {}
             }
         }
-    }
-
-    /// Answers a four-letter word in the place of the handshake; whether there was one.
-    fn answer_word(&self, buf: &[u8]) -> bool {
-        let word = buf.first_chunk().and_then(four_letter::Word::parse);
-        if let Some(word) = word {
-            self.shared.update(|state| state.answer_word(self.at, self.id, word));
-        }
-        word.is_some()
     }
 
     fn handshake(&self, frame: Bytes) -> Result<Option<i64>, Ended> {

@@ -39,6 +39,7 @@ impl State {
             Request::SetData(body) => Action::Write(MultiOp::SetData(body)),
             Request::Multi(ops) => Action::Multi(ops),
             Request::SetAcl(body) => Action::SetAcl(body),
+            Request::Reconfig(_) if self.config.reconfig_enabled => Action::Fail(ErrorCode::Unimplemented),
             Request::Reconfig(_) => Action::Fail(ErrorCode::ReconfigDisabled),
             Request::CloseSession => Action::CloseSession,
             request => return self.read(at, id, session, xid, request),
@@ -177,6 +178,7 @@ impl State {
                 identities.push(identity);
             }
         }
+        access::sort(&mut identities);
         connection.identities = identities.into();
         member.send(id, header, Ok(&Response::Empty));
     }

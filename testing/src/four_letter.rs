@@ -22,27 +22,52 @@ pub(crate) enum Word {
     Dirs,
     Dump,
     Envi,
+    Gtmk,
     Isro,
     Mntr,
     Ruok,
     Srst,
     Srvr,
     Stat,
+    /// With the mask that follows it.
+    Stmk(i64),
     Wchc,
     Wchp,
     Wchs,
 }
 
+/// What the first bytes of a connection are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    Word(Word),
+    /// A word, but not yet what belongs to it.
+    Part,
+    /// The length of a frame, or too little to tell.
+    Frame,
+}
+
+/// What Apache ZooKeeper traces unless it is told otherwise: requests, packets between servers, sessions, warnings.
+pub(crate) const DEFAULT_TRACE_MASK: i64 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
+
 impl Word {
-    /// The word that begins a connection; `None` when these bytes are the length of a frame.
-    pub(crate) const fn parse(bytes: &[u8; 4]) -> Option<Self> {
-        Some(match bytes {
+    /// The word that begins a connection.
+    pub(crate) fn parse(bytes: &[u8]) -> Opening {
+        let Some((word, rest)) = bytes.split_first_chunk() else { return Opening::Frame };
+        if word != b"stmk" {
+            return Self::named(word).map_or(Opening::Frame, Opening::Word);
+        }
+        rest.first_chunk().map_or(Opening::Part, |mask| Opening::Word(Self::Stmk(i64::from_be_bytes(*mask))))
+    }
+
+    const fn named(word: &[u8; 4]) -> Option<Self> {
+        Some(match word {
             b"conf" => Self::Conf,
             b"cons" => Self::Cons,
             b"crst" => Self::Crst,
             b"dirs" => Self::Dirs,
             b"dump" => Self::Dump,
             b"envi" => Self::Envi,
+            b"gtmk" => Self::Gtmk,
             b"isro" => Self::Isro,
             b"mntr" => Self::Mntr,
             b"ruok" => Self::Ruok,
@@ -101,6 +126,9 @@ impl State {
         if word == Word::Srst {
             (member.counters.received, member.counters.sent) = (0, 0);
         }
+        if let Word::Stmk(mask) = word {
+            member.trace_mask = mask;
+        }
         let mut answer = String::new();
         let report = Report { state: self, member: &self.members[at], at };
         // Writing into a string does not fail.
@@ -126,6 +154,7 @@ impl Report<'_> {
             Word::Ruok => out.write_str("imok"),
             Word::Isro if !self.member.serves() => out.write_str("null"),
             Word::Envi => self.write_environment(out),
+            Word::Gtmk | Word::Stmk(_) => write!(out, "{}", self.member.trace_mask),
             _ if !self.member.serves() => out.write_str(NOT_SERVING),
             Word::Isro => out.write_str(if self.member.read_only { "ro" } else { "rw" }),
             Word::Crst => out.write_str("Connection stats reset.\n"),
@@ -262,6 +291,10 @@ impl Report<'_> {
         for (name, value) in numbers {
             writeln!(out, "zk_{name}\t{value}")?;
         }
+        // Of this process, as there; on other systems neither server says anything.
+        if let Some((open, most)) = file_descriptors() {
+            writeln!(out, "zk_open_file_descriptor_count\t{open}\nzk_max_file_descriptor_count\t{most}")?;
+        }
         let quorum = self.state.quorum_sizes();
         match self.member.role {
             Role::Leader => {
@@ -393,6 +426,14 @@ impl Report<'_> {
     }
 }
 
+/// How many files this process has open and how many it may have, where the system tells.
+fn file_descriptors() -> Option<(usize, u64)> {
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    Some((open, files.split_whitespace().next()?.parse().unwrap_or(u64::MAX)))
+}
+
 /// An address and its port as Java writes them.
 fn java_peer(peer: SocketAddr) -> String {
     let address = java_address(peer.ip());
@@ -454,8 +495,11 @@ mod tests {
 
     #[test]
     fn words_are_not_frames() {
-        assert_eq!(Word::parse(b"ruok"), Some(Word::Ruok));
-        assert_eq!(Word::parse(b"\0\0\0\x2d"), None);
-        assert_eq!(Word::parse(b"nope"), None);
+        assert_eq!(Word::parse(b"ruok"), Opening::Word(Word::Ruok));
+        assert_eq!(Word::parse(b"ruo"), Opening::Frame);
+        assert_eq!(Word::parse(b"\0\0\0\x2d"), Opening::Frame);
+        assert_eq!(Word::parse(b"nope"), Opening::Frame);
+        assert_eq!(Word::parse(b"stmk\0\0\0\0\0\0\x01"), Opening::Part);
+        assert_eq!(Word::parse(b"stmk\0\0\0\0\0\0\x01\x02"), Opening::Word(Word::Stmk(0x102)));
     }
 }

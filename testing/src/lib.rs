@@ -39,13 +39,12 @@
 //! ones. Where releases differ, it behaves like 3.9 unless [`TestServerBuilder::version`] says otherwise. But
 //!
 //! * everything is in memory, and latencies in the answers to four-letter words are zero;
-//! * reconfiguration is disabled and SASL not configured, as by default there;
+//! * nothing is reconfigured, nor is SASL configured, as by default there;
 //! * requests are carried out one after the other, each when the one before is done. Apache ZooKeeper prepares them
 //!   earlier, which shows in [`SequenceOverflow`], and in requests in flight behind others: there they are judged by
 //!   credentials that arrive after them, by the ACLs and quotas from before the ones in front of them, and `cversion`
 //!   may grow by less or more when a delete or a multi that fails is in front of a create;
-//! * what has no order there has the same one in every run: children, the identities of a connection, the
-//!   ephemeral nodes of a session that ends;
+//! * what has no order there has the same one in every run: children, the ephemeral nodes of a session that ends;
 //! * where a request makes Apache ZooKeeper end its process or owe the answer for ever, such as quotas that are no
 //!   numbers or a `check` outside of a multi, this server ignores or refuses it;
 //! * characters outside the basic plane are answered in UTF-8, not as two surrogates;

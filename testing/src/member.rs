@@ -122,6 +122,8 @@ pub(crate) struct Member {
     pub(super) watches: WatchTable,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) counters: Counters,
+    /// What is traced, of which there is nothing here: set and told by four-letter words.
+    pub(crate) trace_mask: i64,
     /// The last transaction it has applied.
     pub(super) zxid: i64,
     /// How many entries of the log it has applied.
@@ -158,6 +160,7 @@ impl Member {
             watches: WatchTable::new(config.version),
             connections: BTreeMap::new(),
             counters: Counters::default(),
+            trace_mask: four_letter::DEFAULT_TRACE_MASK,
             zxid: 0,
             applied: 0,
             logged: 0,

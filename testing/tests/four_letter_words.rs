@@ -12,9 +12,24 @@ use zk_curator_proto::Request;
 use zk_curator_proto::records::{AddWatchRequest, CreateMode};
 use zk_curator_testing::{TestCluster, TestServer, real};
 
-const WORDS: [&str; 15] = [
-    "ruok", "isro", "srvr", "stat", "cons", "mntr", "dump", "wchs", "wchc", "wchp", "conf", "envi", "dirs",
-    "crst", "srst",
+const WORDS: [&str; 17] = [
+    "gtmk",
+    "stmk\0\0\0\0\0\0\0\x07",
+    "ruok",
+    "isro",
+    "srvr",
+    "stat",
+    "cons",
+    "mntr",
+    "dump",
+    "wchs",
+    "wchc",
+    "wchp",
+    "conf",
+    "envi",
+    "dirs",
+    "crst",
+    "srst",
 ];
 
 async fn ask(address: &str, word: &str) -> String {
@@ -96,6 +111,9 @@ async fn lines_have_the_form_of_an_ensemble() {
 async fn compare(real: &str, embedded: &str) {
     let expected = answers(real).await;
     for ((word, expected), (_, found)) in expected.iter().zip(answers(embedded).await) {
+        if word.ends_with("mk") || word.starts_with("stmk") {
+            assert_eq!(*expected, found, "{word}");
+        }
         let (expected, found) = (shapes(expected), shapes(&found));
         match *word {
             // Thousands of numbers about the insides of a Java server.
@@ -103,7 +121,11 @@ async fn compare(real: &str, embedded: &str) {
                 let expected: BTreeSet<_> = expected.into_iter().collect();
                 let extra: Vec<_> = found.iter().filter(|line| !expected.contains(*line)).collect();
                 assert!(extra.is_empty(), "{extra:?}");
-                assert!(found.len() > 15);
+                assert!(found.len() > 17);
+                let files = |lines: &BTreeSet<String>| {
+                    lines.iter().filter(|line| line.contains("file_descriptor_count")).count()
+                };
+                assert_eq!((files(&expected), files(&found.into_iter().collect())), (2, 2));
             }
             // How sessions and connections are sorted into buckets of time is not comparable.
             "dump" => {
@@ -150,6 +172,34 @@ async fn words_tell_what_the_server_knows() {
     assert_eq!(ask(&address, "isro").await, "ro");
     let answer = ask(&address, "srvr").await;
     assert!(answer.contains("READ-ONLY mode") && answer.contains("Mode: read-only\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_trace_mask_is_told_and_set() {
+    let server = TestServer::start().await;
+    let address = server.connect_string();
+    assert_eq!(ask(&address, "gtmk").await, "306");
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    // The word, and the mask when the server has waited for it.
+    stream.write_all(b"stmk\0\0").await.unwrap();
+    server.until(|probe| probe.connections() == 1).await;
+    stream.write_all(b"\0\0\0\0\x01\x02").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!((answer.as_str(), ask(&address, "gtmk").await.as_str()), ("258", "258"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn numbers_tell_of_open_files() {
+    let server = TestServer::start().await;
+    let answer = ask(&server.connect_string(), "mntr").await;
+    let number = |name: &str| -> u64 {
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("none");
+        line.trim().parse().unwrap_or_else(|_| panic!("{name}: {line}"))
+    };
+    let (open, most) = (number("zk_open_file_descriptor_count"), number("zk_max_file_descriptor_count"));
+    assert!(open > 2 && open < most, "{open} of {most}");
 }
 
 #[tokio::test]

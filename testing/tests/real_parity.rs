@@ -11,13 +11,14 @@ use common::{RawClient, auth, create, create_body, delete, new_session, set_data
 use zk_curator_client::{Connector, TcpConnector};
 use zk_curator_proto::records::{
     Acl, CheckVersionRequest, ConnectRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest,
-    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, ReplyHeader,
-    SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent,
+    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, ReconfigRequest,
+    ReplyHeader, SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent,
 };
 use zk_curator_proto::{
     Decoder, Encoder, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
     XID_SET_WATCHES,
 };
+use zk_curator_testing::real::RealZooKeeper;
 use zk_curator_testing::{TestServer, ZooKeeperVersion, real};
 
 /// Everything happens below this node.
@@ -39,6 +40,20 @@ async fn answers_are_those_of_apache_zookeeper() {
     }
     let expected = handshakes(&real).await;
     assert_eq!(expected, handshakes(&embedded.connect_string()).await);
+}
+
+#[tokio::test]
+async fn a_server_alone_does_not_implement_reconfiguration() {
+    let name = "a_server_alone_does_not_implement_reconfiguration";
+    let reconfig = [step(&Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() }))];
+    for enabled in [false, true] {
+        let server = RealZooKeeper::builder().setting("reconfigEnabled", enabled);
+        let Some(zookeeper) = real::or_skip_with(name, server).await else { return };
+        let server = TestServer::builder().version(ZooKeeperVersion::V3_8).reconfig_enabled(enabled);
+        let embedded = server.start().await.unwrap();
+        let expected = transcript(&zookeeper.connect_string(), &reconfig).await;
+        assert_eq!(transcript(&embedded.connect_string(), &reconfig).await, expected, "{enabled}");
+    }
 }
 
 /// A request as bytes: some are not meant to be read.
@@ -71,6 +86,7 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("watches", watches()),
         ("bad requests", bad_requests()),
         ("auth", vec![step(&auth("digest", b"u:p")), step(&auth("kerberos", b"x"))]),
+        ("identities", identities()),
         ("unknown opcode", vec![raw(9999, b"")]),
         ("close", vec![step(&create(&in_root("/e"), CreateMode::Ephemeral)), step(&Request::CloseSession)]),
     ]
@@ -95,6 +111,18 @@ fn get(path: &str, watch: bool) -> Step {
 
 fn children(path: &str, watch: bool) -> Step {
     step(&Request::GetChildren2(GetChildrenRequest { path: path.into(), watch }))
+}
+
+/// In the order in which they are listed, which is that of a hash table.
+fn identities() -> Vec<Step> {
+    let mut steps = vec![step(&Request::WhoAmI)];
+    for credentials in
+        [&b"a:b"[..], b"alice:1", b"bob:2", b"x:y", b"y:z", b"z:0", b"user1:passwd1", b"user2:passwd2"]
+    {
+        steps.push(step(&auth("digest", credentials)));
+        steps.push(step(&Request::WhoAmI));
+    }
+    steps
 }
 
 fn creates() -> Vec<Step> {

@@ -115,7 +115,7 @@ async fn the_creator_is_who_it_has_proven_to_be() {
     assert_eq!(acl_of(&mut other, "/a").await, Ok(shown.to_vec()), "without the hash");
 
     let who = |scheme: &str, user: &str| ClientInfo { scheme: scheme.into(), user: user.into() };
-    let identities = Response::Identities(vec![who("ip", "127.0.0.1"), who("digest", "alice")]);
+    let identities = Response::Identities(vec![who("digest", "alice"), who("ip", "127.0.0.1")]);
     assert_eq!(alice.call(Request::WhoAmI).await, Ok(identities));
     // An identity belongs to the connection, not to the session.
     let mut again = alice.reattach(&server).await.unwrap();

@@ -158,6 +158,10 @@ async fn the_remaining_operations() {
     let reconfig = Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() });
     assert_eq!(zk.call(reconfig).await, Err(ErrorCode::ReconfigDisabled));
     assert_eq!(server.probe().zxid(), zxid + 1);
+    let enabled = TestServer::builder().tcp(false).reconfig_enabled(true).start().await.unwrap();
+    let reconfig = Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() });
+    let answer = RawClient::new(&enabled).await.call(reconfig).await;
+    assert_eq!(answer, Err(ErrorCode::Unimplemented));
     let token = SaslToken { token: Some("token".into()) };
     assert_eq!(zk.call(Request::Sasl(token)).await, Ok(Response::Sasl(SaslToken { token: None })));
     zk.send(Request::Sasl(SaslToken { token: None })).await;

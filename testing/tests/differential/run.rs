@@ -240,9 +240,6 @@ impl<'a> Run<'a> {
                 body.children.sort_unstable();
             }
             Response::Children(names) => names.sort_unstable(),
-            Response::Identities(identities) => {
-                identities.sort_unstable_by_key(|who| (who.scheme.clone(), who.user.clone()));
-            }
             Response::Multi(results) => {
                 for result in results {
                     match result {

@@ -37,6 +37,8 @@ be saved are 1.
   --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
   --read-only                 serve as a server without quorum does: read-only clients only, no writes; those of an
                               ensemble do so while they have no quorum
+  --reconfig-enabled          answer `reconfig` as Apache ZooKeeper does where it is enabled and the server alone:
+                              it is not implemented
   -h, --help                  print this
   -V, --version               print the version";
 
@@ -108,6 +110,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             "--container-interval" => builder = builder.container_check_interval(value.millis()?),
             "--zookeeper-version" => builder = builder.version(value.version()?),
             "--super-digest" => builder = builder.super_digest(value.digest()?),
+            "--reconfig-enabled" => builder = builder.reconfig_enabled(true),
             "--read-only" => builder = builder.read_only(true),
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
         }
