@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::debug;
-use zk_curator_client::{Created, Error as RawError, ErrorCode};
+use zk_curator_client::{Created, Error as RawError, ErrorCode, Version};
 
 use crate::error::Error;
 use crate::framework::{Core, Session};
@@ -58,7 +58,7 @@ impl Chore {
 pub(crate) struct Deletion {
     pub(crate) session: Arc<Session>,
     pub(crate) path: String,
-    pub(crate) version: Option<i32>,
+    pub(crate) version: Version,
     /// The request that has been queued already.
     pub(crate) first: Option<RawFuture<()>>,
     pub(crate) bound: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// Of a node alone, at any version.
     pub(crate) const fn of(session: Arc<Session>, path: String, bound: bool) -> Self {
-        Self { session, path, version: None, first: None, bound, with_children: false, czxid: None }
+        Self { session, path, version: Version::Any, first: None, bound, with_children: false, czxid: None }
     }
 }
 
@@ -188,7 +188,7 @@ async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protec
             Ok(None) => return,
             Ok(Some(Found { path, .. })) => {
                 debug!(path, "deleting a node whose creator has gone");
-                debt.session.raw.delete(&path, None).await
+                debt.session.raw.delete(&path, Version::Any).await
             }
             Err(error) => Err(error),
         };

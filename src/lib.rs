@@ -18,7 +18,7 @@
 //!     .data("payload")
 //!     .await?;
 //! let (data, stat) = zk.get_data(&created.path).with_stat().await?;
-//! zk.transaction().check(&created.path, Some(stat.version)).set_data(&created.path, "done").commit().await?;
+//! zk.transaction().check(&created.path, stat.version).set_data(&created.path, "done").commit().await?;
 //! assert_eq!(data, "payload");
 //!
 //! zk.close().await?;
@@ -84,7 +84,7 @@ pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{
     Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, PersistentEvent, SessionId,
-    SessionInfo, Signal, Stat, WatchEnded, WatchedEvent, WatcherType,
+    SessionInfo, Signal, Stat, Version, WatchEnded, WatchedEvent, WatcherType,
 };
 
 /// Compiles and runs the examples of the README.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId};
+use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
@@ -156,7 +156,7 @@ impl OwnedNode {
             let session = &self.ownership.session;
             let suspect = self.shared_czxid().filter(|_| unknown.is_some());
             let answer = match still_there(&*session.raw, &self.server_path, suspect).await {
-                Ok(true) => session.raw.delete(&self.server_path, None).await,
+                Ok(true) => session.raw.delete(&self.server_path, Version::Any).await,
                 Ok(false) => break,
                 Err(error) => Err(error),
             };
@@ -200,7 +200,7 @@ impl Drop for OwnedNode {
         self.ownership.term.cancel();
         let session = Arc::clone(&self.ownership.session);
         let path = std::mem::take(&mut self.server_path);
-        let first = Some(session.raw.delete(&path, None));
+        let first = Some(session.raw.delete(&path, Version::Any));
         let czxid = self.shared_czxid();
         let deletion = Deletion { first, czxid, ..Deletion::of(session, path, self.ephemeral) };
         self.ownership.zk.core().owe(Chore::Delete(deletion));

@@ -14,7 +14,7 @@ use common::{
 use tokio::time::Instant;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
 use zk_curator::retry::RetryForever;
-use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind};
+use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict, Way};
 
@@ -480,6 +480,33 @@ fn set_data_is_repeated_with_a_version_only() {
         let error = zk.set_data("/n", "3").await.unwrap_err();
         assert!(error.may_have_applied(), "{error}");
         assert_eq!((lost.hits(), server.probe().stat("/n").unwrap().version), (1, 3));
+    });
+}
+
+/// Users of Java say -1 for "any version".
+#[test]
+fn a_write_at_version_minus_one_is_not_repeated() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            zk.create("/n").idempotent().await.unwrap();
+            let lost =
+                |opcode| server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass });
+            let rule = lost(OpCode::SetData);
+            let error = zk.set_data("/n", "").version(-1).await.unwrap_err();
+            assert_eq!((rule.hits(), error.may_have_applied()), (1, true), "{error}");
+            let error = zk.create("/n").or_set_data_if(-1).await.unwrap_err();
+            assert_eq!((rule.hits(), error.may_have_applied()), (2, true), "{error}");
+            let rule = lost(OpCode::SetAcl);
+            let error = zk.set_acl("/n", Acl::open_unsafe()).version(-1).await.unwrap_err();
+            assert_eq!((rule.hits(), error.may_have_applied()), (1, true), "{error}");
+            let rule = lost(OpCode::Reconfig);
+            let error = zk.reconfig().leaving(["9"]).from_config(-1).await.unwrap_err();
+            assert_eq!((rule.hits(), error.may_have_applied()), (1, true), "{error}");
+            let rule = lost(OpCode::Delete);
+            let deleted = zk.delete("/n").version(-1).await.is_ok();
+            assert_eq!((rule.hits(), deleted), (1, verdict == Verdict::LoseReply));
+        }
     });
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use common::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, in_memory, real_time, simulated};
 use tokio::time::Instant;
-use zk_curator::op::{CreateOp, SetDataOp};
+use zk_curator::op::{CreateOp, DeleteOp, SetDataOp};
 use zk_curator::path::PathError;
 use zk_curator::retry::RetryForever;
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind, Version};
 use zk_curator_testing::TestServer;
 
 /// What every operation answers about a path, by name.
@@ -127,6 +127,36 @@ fn data_over_the_limit_are_refused_before_they_are_sent() {
         let fits = vec![1; (1 << 20) - 100];
         zk.set_data("/a", fits.clone()).await.unwrap();
         assert_eq!(zk.get_data("/a").await.unwrap(), fits);
+    });
+}
+
+#[test]
+fn exactly_version_minus_one_is_refused_and_never_sent() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a").await.unwrap();
+        let before = server.probe().total_requests();
+        let impossible = Version::Exactly(-1);
+        for (operation, result) in [
+            ("set_data", zk.set_data("/a", "").version(impossible).await.map(drop)),
+            ("delete", zk.delete("/a").version(impossible).guaranteed().await),
+            ("delete", zk.delete("/a").version(impossible).deleting_children().await),
+            ("set_acl", zk.set_acl("/a", Acl::open_unsafe()).version(impossible).await.map(drop)),
+            ("reconfig", zk.reconfig().leaving(["1"]).from_config(Version::Exactly(-1)).await.map(drop)),
+            ("transaction", zk.transaction().check("/a", impossible).await.map(drop)),
+            ("transaction", zk.transaction().set_data_if("/a", "", impossible).await.map(drop)),
+            ("transaction", zk.transaction().with(DeleteOp::new("/a").version(impossible)).await.map(drop)),
+        ] {
+            let error = result.unwrap_err();
+            let seen = (error.operation(), error.kind(), error.may_have_applied());
+            assert_eq!(seen, (operation, ErrorKind::InvalidArgument, false), "{error}");
+        }
+        assert_eq!(server.probe().total_requests(), before);
+        // Servers count on below -1 after the highest number.
+        let error = zk.set_data("/a", "").version(i32::MIN).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadVersion);
+        let error = zk.create("/a").or_set_data_if(impossible).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     });
 }
 

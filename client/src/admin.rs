@@ -7,7 +7,7 @@ use zk_curator_proto::{OpCode, Request, Response};
 
 use crate::answer::{Pending, PendingWatched, below, data, stat_of_answer};
 use crate::session::WatchPlan;
-use crate::{AclOf, Data, Error, Read, ReadAnswer, Reconfiguration, ZooKeeper};
+use crate::{AclOf, Data, Error, Read, ReadAnswer, Reconfiguration, Version, ZooKeeper};
 
 /// The node that holds the configuration of the ensemble. The chroot does not apply to it.
 const CONFIG_NODE: &str = "/zookeeper/config";
@@ -24,15 +24,17 @@ impl ZooKeeper {
         self.at(path, OpCode::GetAcl, decode, |_| {})
     }
 
-    /// Replaces the access control list of a node. `version` is the ACL version (`aversion`) it must have;
-    /// `None` for any.
+    /// Replaces the access control list of a node. `version` is the ACL version (`aversion`) it must have.
     ///
     /// Fails with `NoNode`, `BadVersion`, `InvalidAcl`, `NoAuth`.
-    pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Pending<Stat> {
-        self.at(path, OpCode::SetAcl, stat_of_answer, |body| {
-            body.vector(acl);
-            body.i32(version.unwrap_or(-1));
-        })
+    pub fn set_acl(&self, path: &str, acl: &[Acl], version: impl Into<Version>) -> Pending<Stat> {
+        match version.into().to_wire() {
+            Ok(version) => self.at(path, OpCode::SetAcl, stat_of_answer, |body| {
+                body.vector(acl);
+                body.i32(version);
+            }),
+            Err(error) => Pending::failed(error),
+        }
     }
 
     /// Reads many nodes in one request; since ZooKeeper 3.6. Each read succeeds or fails for itself.
@@ -107,8 +109,13 @@ impl ZooKeeper {
                 (String::new(), String::new(), list(members), version)
             }
         };
-        let body = ReconfigRequest { joining, leaving, members, version: version.unwrap_or(-1) };
-        self.submit(&Request::Reconfig(body), data)
+        match version.to_wire() {
+            Ok(version) => {
+                let body = ReconfigRequest { joining, leaving, members, version };
+                self.submit(&Request::Reconfig(body), data)
+            }
+            Err(error) => Pending::failed(error),
+        }
     }
 }
 

@@ -43,6 +43,7 @@ mod spawn;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod types;
+mod version;
 mod watch;
 mod zookeeper;
 
@@ -58,6 +59,7 @@ pub use types::{
     AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionCredentials,
     SessionId, SessionInfo,
 };
+pub use version::Version;
 pub use watch::{OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent};
 pub use zookeeper::ZooKeeper;
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_proto::records::{Acl, CreateMode, Stat};
 
+use crate::version::Version;
+
 /// The number of a session, chosen by the server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(i64);
@@ -158,8 +160,8 @@ pub enum Op {
     Delete {
         /// The node.
         path: String,
-        /// The version it must have; `None` for any.
-        version: Option<i32>,
+        /// The version it must have.
+        version: Version,
     },
     /// Replaces the data of a node.
     SetData {
@@ -167,15 +169,15 @@ pub enum Op {
         path: String,
         /// The new data.
         data: Bytes,
-        /// The version it must have; `None` for any.
-        version: Option<i32>,
+        /// The version it must have.
+        version: Version,
     },
     /// Checks that a node exists and has a version.
     Check {
         /// The node.
         path: String,
-        /// The version it must have; `None` for any.
-        version: Option<i32>,
+        /// The version it must have.
+        version: Version,
     },
 }
 
@@ -280,14 +282,14 @@ pub enum Reconfiguration {
         joining: Vec<String>,
         /// The ids of those that leave.
         leaving: Vec<String>,
-        /// The version that the configuration must have; `None` for any.
-        version: Option<i64>,
+        /// The version that the configuration must have.
+        version: Version<i64>,
     },
     /// All members anew.
     Members {
         /// The servers, as in a configuration file: `server.4=host:2888:3888;2181`.
         members: Vec<String>,
-        /// The version that the configuration must have; `None` for any.
-        version: Option<i64>,
+        /// The version that the configuration must have.
+        version: Version<i64>,
     },
 }

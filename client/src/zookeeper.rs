@@ -18,7 +18,7 @@ use crate::session::{Command, Desk, SessionState, SessionStates, StateHub, Ticke
 use crate::watch::{OneshotWatch, Sink};
 use crate::{
     Children, ConnectString, ConnectStringError, Created, Data, Error, Op, OpResult, SessionCredentials,
-    SessionInfo,
+    SessionInfo, Version,
 };
 
 /// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
@@ -188,11 +188,14 @@ impl ZooKeeper {
         })
     }
 
-    /// Deletes a node that has no children. `version` is the data version it must have; `None` for any.
+    /// Deletes a node that has no children. `version` is the data version it must have.
     ///
     /// Fails with `NoNode`, `BadVersion`, `NotEmpty`.
-    pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
-        self.at(path, OpCode::Delete, nothing, |body| body.i32(version.unwrap_or(-1)))
+    pub fn delete(&self, path: &str, version: impl Into<Version>) -> Pending<()> {
+        match version.into().to_wire() {
+            Ok(version) => self.at(path, OpCode::Delete, nothing, |body| body.i32(version)),
+            Err(error) => Pending::failed(error),
+        }
     }
 
     /// Answers the stat of a node, or `None` when it does not exist.
@@ -217,14 +220,17 @@ impl ZooKeeper {
         self.watched(path, OpCode::GetData, WatchPlan::Data, data)
     }
 
-    /// Replaces the data of a node. `version` is the one it must have; `None` for any.
+    /// Replaces the data of a node. `version` is the one it must have.
     ///
     /// Fails with `NoNode`, `BadVersion`.
-    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        self.at(path, OpCode::SetData, stat_of_answer, |body| {
-            body.buffer(Some(data));
-            body.i32(version.unwrap_or(-1));
-        })
+    pub fn set_data(&self, path: &str, data: &[u8], version: impl Into<Version>) -> Pending<Stat> {
+        match version.into().to_wire() {
+            Ok(version) => self.at(path, OpCode::SetData, stat_of_answer, |body| {
+                body.buffer(Some(data));
+                body.i32(version);
+            }),
+            Err(error) => Pending::failed(error),
+        }
     }
 
     /// Answers the names of a node's children, in no order, and its stat. Fails with `NoNode`.
@@ -455,16 +461,16 @@ impl ZooKeeper {
                 }
             }
             Op::Delete { path, version } => {
-                MultiOp::Delete(DeleteRequest { path: self.absolute(path)?, version: version.unwrap_or(-1) })
+                MultiOp::Delete(DeleteRequest { path: self.absolute(path)?, version: version.to_wire()? })
             }
             Op::SetData { path, data, version } => MultiOp::SetData(SetDataRequest {
                 path: self.absolute(path)?,
                 data: Some(data.clone()),
-                version: version.unwrap_or(-1),
+                version: version.to_wire()?,
             }),
             Op::Check { path, version } => MultiOp::Check(zk_curator_proto::records::CheckVersionRequest {
                 path: self.absolute(path)?,
-                version: version.unwrap_or(-1),
+                version: version.to_wire()?,
             }),
         })
     }

@@ -163,7 +163,7 @@ pub(crate) fn run(input: &[u8]) {
                 let children = zk.get_children_watched("/a");
                 let lasting = zk.add_watch("/a", AddWatchMode::PersistentRecursive);
                 let created = zk.create("/a/b", b"", &acl, CreateMode::EphemeralSequential);
-                let multi = zk.multi(&[Op::Delete { path: "/a".into(), version: None }]);
+                let multi = zk.multi(&[Op::Delete { path: "/a".into(), version: None.into() }]);
                 let reads = zk.multi_read(&[Read::Data("/a".into()), Read::Children("/a".into())]);
                 let removed = zk.remove_watches("/a", WatcherType::Any);
                 let others = (zk.get_acl("/a"), zk.who_am_i(), zk.get_ephemerals("/"), zk.get_config());

@@ -1,4 +1,4 @@
-use zk_curator_client::{Acl, Stat};
+use zk_curator_client::{Acl, Stat, Version};
 
 use super::{Target, awaits, call_options, output};
 use crate::framework::CuratorFramework;
@@ -46,17 +46,18 @@ awaits!(GetAclBuilder<output::WithStat> => (Vec<Acl>, Stat), |this| {
 pub struct SetAclBuilder {
     target: Target,
     acl: Vec<Acl>,
-    version: Option<i32>,
+    version: Version,
 }
 
 impl SetAclBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String, acl: Vec<Acl>) -> Self {
-        Self { target: Target::new(zk, "set_acl", path), acl, version: None }
+        Self { target: Target::new(zk, "set_acl", path), acl, version: Version::Any }
     }
 
-    /// The version that the list must have ([`Stat::aversion`]), which is not that of the data. Default: any.
-    pub const fn version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+    /// The version that the list must have ([`Stat::aversion`]), which is not that of the data; -1 for any, as in Java.
+    /// Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 }
@@ -67,5 +68,5 @@ awaits!(SetAclBuilder => Stat, |this| {
     let path = this.target.server_path()?;
     this.target.admit(Intent::Write { data: None, acl: &this.acl })?;
     let send = |raw: &dyn crate::raw::RawClient| raw.set_acl(&path, &this.acl, this.version);
-    this.target.write(&mut this.target.budget(), this.version.is_some(), send).await
+    this.target.write(&mut this.target.budget(), this.version.is_exact(), send).await
 });

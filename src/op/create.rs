@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat};
+use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version};
 
 use super::parents::{Parents, create_parents, parent_options};
 use super::protected::{Claim, Found, find, new_prefix};
@@ -50,7 +50,7 @@ struct Options {
     compressed: Option<bool>,
     idempotent: bool,
     /// What to do when the node exists: replace its data, if they have this version.
-    or_set_data: Option<Option<i32>>,
+    or_set_data: Option<Version>,
     /// The node that is read afterwards.
     read: Option<String>,
 }
@@ -175,13 +175,13 @@ impl<R> CreateBuilder<R> {
     ///
     /// **Awaiting returns** the stat after that.
     pub const fn or_set_data(mut self) -> Self {
-        self.options.or_set_data = Some(None);
+        self.options.or_set_data = Some(Version::Any);
         self
     }
 
-    /// [`or_set_data`](Self::or_set_data), if the data have this version.
-    pub const fn or_set_data_if(mut self, version: i32) -> Self {
-        self.options.or_set_data = Some(Some(version));
+    /// [`or_set_data`](Self::or_set_data), if the data have this version; -1 for any, as in Java.
+    pub fn or_set_data_if(mut self, version: impl Into<Version>) -> Self {
+        self.options.or_set_data = Some(version.into());
         self
     }
 
@@ -363,7 +363,7 @@ impl<R> CreateBuilder<R> {
                 claim.settle();
                 return Err(RawError::Refused(ErrorCode::NodeExists));
             }
-            Some(_) => match raw.delete(&path, None).await {
+            Some(_) => match raw.delete(&path, Version::Any).await {
                 Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => {}
                 Err(error) => return Err(error),
             },

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zk_curator_client::{Error as RawError, ErrorCode};
+use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(crate) const FAN_OUT: usize = 64;
 #[must_use = "nothing is sent until it is awaited"]
 pub struct DeleteBuilder {
     target: Target,
-    version: Option<i32>,
+    version: Version,
     czxid: Option<i64>,
     quietly: bool,
     guaranteed: bool,
@@ -42,7 +42,7 @@ impl DeleteBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self {
             target: Target::new(zk, "delete", path),
-            version: None,
+            version: Version::Any,
             czxid: None,
             quietly: false,
             guaranteed: false,
@@ -51,9 +51,9 @@ impl DeleteBuilder {
         }
     }
 
-    /// The version that the data must have, also when the children are deleted first. Default: any.
-    pub const fn version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+    /// The version that the data must have, also when the children are deleted first; -1 for any, as in Java. Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -111,7 +111,9 @@ impl DeleteBuilder {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
                 // Gone, which is all that was asked for.
-                Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() && self.version.is_none() => {
+                Err(RawError::Refused(ErrorCode::NoNode))
+                    if unknown.is_some() && !self.version.is_exact() =>
+                {
                     return Ok(());
                 }
                 Err(error) => error,
@@ -125,7 +127,7 @@ impl DeleteBuilder {
             } else if error.may_have_applied() {
                 let error = self.target.error(error.clone());
                 let repeats =
-                    self.version.is_some() || self.czxid.is_some() || self.quietly || self.guaranteed;
+                    self.version.is_exact() || self.czxid.is_some() || self.quietly || self.guaranteed;
                 if !repeats {
                     return self.resolve(&mut budget, &path, error).await;
                 }
@@ -235,7 +237,7 @@ pub(crate) async fn delete_children(
         while deletes.len() < in_flight
             && let Some(path) = found.pop()
         {
-            deletes.push_back(raw.delete(&path, None));
+            deletes.push_back(raw.delete(&path, Version::Any));
         }
         let Some(delete) = deletes.pop_front() else {
             return Ok(());

@@ -1,4 +1,4 @@
-use zk_curator_client::{Data, Error as RawError, Reconfiguration};
+use zk_curator_client::{Data, Error as RawError, Reconfiguration, Version};
 
 use super::{Target, awaits, call_options, output};
 use crate::ensemble::EnsembleConfig;
@@ -63,13 +63,13 @@ pub struct ReconfigBuilder {
     joining: Vec<String>,
     leaving: Vec<String>,
     members: Vec<String>,
-    version: Option<i64>,
+    version: Version<i64>,
 }
 
 impl ReconfigBuilder {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
         let target = Target::new(zk, "reconfig", String::new());
-        Self { target, joining: Vec::new(), leaving: Vec::new(), members: Vec::new(), version: None }
+        Self { target, joining: Vec::new(), leaving: Vec::new(), members: Vec::new(), version: Version::Any }
     }
 
     /// Servers that join, or change, as in a configuration file: `server.4=host:2888:3888;2181`.
@@ -90,9 +90,10 @@ impl ReconfigBuilder {
         self
     }
 
-    /// The version that the configuration must have ([`EnsembleConfig::version`]). Default: any.
-    pub const fn from_config(mut self, version: i64) -> Self {
-        self.version = Some(version);
+    /// The version that the configuration must have ([`EnsembleConfig::version`]); -1 for any, as in Java.
+    /// Default: any.
+    pub fn from_config(mut self, version: impl Into<Version<i64>>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -116,6 +117,6 @@ call_options!(ReconfigBuilder);
 awaits!(ReconfigBuilder => EnsembleConfig, |this| {
     let change = this.change()?;
     let send = |raw: &dyn RawClient| raw.reconfig(&change);
-    let answer = this.target.write(&mut this.target.budget(), this.version.is_some(), send).await?;
+    let answer = this.target.write(&mut this.target.budget(), this.version.is_exact(), send).await?;
     config(&this.target, &answer)
 });

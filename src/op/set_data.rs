@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use zk_curator_client::Stat;
+use zk_curator_client::{Stat, Version};
 
 use super::{Target, awaits, call_options};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ use crate::schema::Intent;
 pub struct SetDataBuilder {
     target: Target,
     data: Bytes,
-    version: Option<i32>,
+    version: Version,
     idempotent: bool,
     compressed: Option<bool>,
 }
@@ -28,12 +28,12 @@ pub struct SetDataBuilder {
 impl SetDataBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String, data: Bytes) -> Self {
         let target = Target::new(zk, "set_data", path);
-        Self { target, data, version: None, idempotent: false, compressed: None }
+        Self { target, data, version: Version::Any, idempotent: false, compressed: None }
     }
 
-    /// The version that the data must have. Default: any.
-    pub const fn version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -68,7 +68,7 @@ impl SetDataBuilder {
 /// A replacement of data, by itself or as part of a create.
 pub(super) struct Write<'a> {
     pub(super) data: &'a Bytes,
-    pub(super) version: Option<i32>,
+    pub(super) version: Version,
     pub(super) idempotent: bool,
 }
 
@@ -80,7 +80,7 @@ impl Write<'_> {
         budget: &mut Budget<'_>,
         path: &str,
     ) -> Result<Stat> {
-        let repeatable = self.idempotent || self.version.is_some();
+        let repeatable = self.idempotent || self.version.is_exact();
         let written =
             target.write(budget, repeatable, |raw| raw.set_data(path, self.data, self.version)).await;
         match written {
@@ -97,11 +97,11 @@ impl Write<'_> {
 
     fn may_be_done(&self, error: &Error) -> bool {
         let refused = error.kind() == ErrorKind::BadVersion;
-        self.idempotent && self.version.is_some() && (refused || error.may_have_applied())
+        self.idempotent && self.version.is_exact() && (refused || error.may_have_applied())
     }
 
     fn is_done(&self, present: &zk_curator_client::Data) -> bool {
-        let next = self.version.map(|version| version.wrapping_add(1));
+        let next = self.version.exactly().map(|version| version.wrapping_add(1));
         next == Some(present.stat.version) && present.data == *self.data
     }
 }

@@ -1,7 +1,7 @@
 use std::future::IntoFuture;
 
 use bytes::Bytes;
-use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult};
+use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, Version};
 
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use super::{Attempt, OpFuture, Target, call_options};
@@ -54,9 +54,9 @@ impl Transaction {
         self
     }
 
-    /// Checks that a node exists and has this version; `None` for any.
-    pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.with(CheckOp::new(path).of(version))
+    /// Checks that a node exists and has this version; `None` or -1 for any.
+    pub fn check(self, path: impl Into<String>, version: impl Into<Version>) -> Self {
+        self.with(CheckOp::new(path).version(version))
     }
 
     /// Creates a persistent node.
@@ -74,8 +74,13 @@ impl Transaction {
         self.with(SetDataOp::new(path, data))
     }
 
-    /// Replaces the data of a node that must have this version.
-    pub fn set_data_if(self, path: impl Into<String>, data: impl Into<Bytes>, version: i32) -> Self {
+    /// Replaces the data of a node that must have this version; -1 for any, as in Java.
+    pub fn set_data_if(
+        self,
+        path: impl Into<String>,
+        data: impl Into<Bytes>,
+        version: impl Into<Version>,
+    ) -> Self {
         self.with(SetDataOp::new(path, data).version(version))
     }
 
@@ -84,8 +89,8 @@ impl Transaction {
         self.with(DeleteOp::new(path))
     }
 
-    /// Deletes a node that must have this version.
-    pub fn delete_if(self, path: impl Into<String>, version: i32) -> Self {
+    /// Deletes a node that must have this version; -1 for any, as in Java.
+    pub fn delete_if(self, path: impl Into<String>, version: impl Into<Version>) -> Self {
         self.with(DeleteOp::new(path).version(version))
     }
 
@@ -112,7 +117,10 @@ impl Transaction {
 
     /// The operations before the first, which the caller does not see.
     fn checks(&self) -> Vec<Op> {
-        self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: None }).collect()
+        self.fences
+            .iter()
+            .map(|fence| Op::Check { path: fence.server_path(), version: Version::Any })
+            .collect()
     }
 
     /// Sends the transaction.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, CreateMode, Op};
+use zk_curator_client::{Acl, CreateMode, Op, Version};
 
 use super::Target;
 use crate::error::{Error, Result};
@@ -145,19 +145,19 @@ impl From<CreateOp> for TransactionOp {
 pub struct SetDataOp {
     path: String,
     data: Bytes,
-    version: Option<i32>,
+    version: Version,
     compressed: Option<bool>,
 }
 
 impl SetDataOp {
     /// At any version.
     pub fn new(path: impl Into<String>, data: impl Into<Bytes>) -> Self {
-        Self { path: path.into(), data: data.into(), version: None, compressed: None }
+        Self { path: path.into(), data: data.into(), version: Version::Any, compressed: None }
     }
 
-    /// The version that the data must have. Default: any.
-    pub const fn version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 
@@ -186,18 +186,18 @@ impl From<SetDataOp> for TransactionOp {
 #[must_use]
 pub struct DeleteOp {
     path: String,
-    version: Option<i32>,
+    version: Version,
 }
 
 impl DeleteOp {
     /// At any version.
     pub fn new(path: impl Into<String>) -> Self {
-        Self { path: path.into(), version: None }
+        Self { path: path.into(), version: Version::Any }
     }
 
-    /// The version that the data must have. Default: any.
-    pub const fn version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 }
@@ -213,22 +213,18 @@ impl From<DeleteOp> for TransactionOp {
 #[must_use]
 pub struct CheckOp {
     path: String,
-    version: Option<i32>,
+    version: Version,
 }
 
 impl CheckOp {
     /// At any version.
     pub fn new(path: impl Into<String>) -> Self {
-        Self { path: path.into(), version: None }
+        Self { path: path.into(), version: Version::Any }
     }
 
-    /// The version that the data must have. Default: any.
-    pub const fn version(self, version: i32) -> Self {
-        self.of(Some(version))
-    }
-
-    pub(super) const fn of(mut self, version: Option<i32>) -> Self {
-        self.version = version;
+    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    pub fn version(mut self, version: impl Into<Version>) -> Self {
+        self.version = version.into();
         self
     }
 }

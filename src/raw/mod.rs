@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
-    Reconfiguration, SessionInfo, SessionState, Stat, WatcherType,
+    Reconfiguration, SessionInfo, SessionState, Stat, Version, WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -110,7 +110,7 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     /// Creates a node; `op` is an [`Op::Create`].
     fn create(&self, op: Op) -> RawFuture<Created>;
     /// Deletes a node.
-    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()>;
+    fn delete(&self, path: &str, version: Version) -> RawFuture<()>;
     /// Answers the stat of a node, `None` if it does not exist.
     fn exists(&self, path: &str) -> RawFuture<Option<Stat>>;
     /// [`RawClient::exists`] with a watch.
@@ -120,7 +120,7 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     /// [`RawClient::get_data`] with a watch.
     fn get_data_watched(&self, path: &str) -> RawFuture<(Data, OneshotWatch)>;
     /// Replaces the data of a node.
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat>;
+    fn set_data(&self, path: &str, data: &[u8], version: Version) -> RawFuture<Stat>;
     /// Answers the names of a node's children.
     fn get_children(&self, path: &str) -> RawFuture<Children>;
     /// [`RawClient::get_children`] with a watch.
@@ -144,7 +144,7 @@ pub trait RawClient: Debug + Send + Sync + 'static {
         unsupported("reading an ACL")
     }
     /// Replaces the access control list of a node.
-    fn set_acl(&self, _path: &str, _acl: &[Acl], _version: Option<i32>) -> RawFuture<Stat> {
+    fn set_acl(&self, _path: &str, _acl: &[Acl], _version: Version) -> RawFuture<Stat> {
         unsupported("replacing an ACL")
     }
     /// Adds a watch that stays.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
     OneshotWatch, Op, OpResult, PersistentWatch, Reconfiguration, SessionInfo, Spawn, Stat, TcpConnector,
-    WatcherType, ZooKeeper,
+    Version, WatcherType, ZooKeeper,
 };
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
@@ -147,7 +147,7 @@ impl RawClient for ZooKeeper {
         })
     }
 
-    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()> {
+    fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
         Box::pin(Self::delete(self, path, version))
     }
 
@@ -167,7 +167,7 @@ impl RawClient for ZooKeeper {
         Box::pin(Self::get_data_watched(self, path))
     }
 
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat> {
+    fn set_data(&self, path: &str, data: &[u8], version: Version) -> RawFuture<Stat> {
         Box::pin(Self::set_data(self, path, data, version))
     }
 
@@ -199,7 +199,7 @@ impl RawClient for ZooKeeper {
         Box::pin(Self::get_acl(self, path))
     }
 
-    fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> RawFuture<Stat> {
+    fn set_acl(&self, path: &str, acl: &[Acl], version: Version) -> RawFuture<Stat> {
         Box::pin(Self::set_acl(self, path, acl, version))
     }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 pub use codec::{Codec, CodecFailure, Json, Raw};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use zk_curator_client::{CreateMode, Created, Stat};
+use zk_curator_client::{CreateMode, Created, Stat, Version};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -162,8 +162,8 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
 
     /// Replaces the value of a node that has this version, as [`ZNode::stat`] tells it. **Awaiting returns** the new
     /// stat. Fails with `NoNode`, `BadVersion`.
-    pub fn replace(&self, path: impl Into<String>, value: &T, version: i32) -> OpFuture<Stat> {
-        let data = self.codec.encode(value);
+    pub fn replace(&self, path: impl Into<String>, value: &T, version: impl Into<Version>) -> OpFuture<Stat> {
+        let (data, version) = (self.codec.encode(value), version.into());
         self.run(path, async move |this, path| {
             let data = encoded("typed_replace", &path, data)?;
             this.zk.set_data(&path, data).version(version).await

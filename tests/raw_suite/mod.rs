@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use zk_curator::raw::{RawClient, RawClientFactory, RawStates, SessionSettings};
-use zk_curator::{Acl, CreateMode, ErrorCode, EventType, Stat, WatchEnded};
+use zk_curator::{Acl, CreateMode, ErrorCode, EventType, Stat, Version, WatchEnded};
 use zk_curator_client::{Created, Error, Op, SessionState};
 use zk_curator_testing::{Flow, Relay};
 
@@ -135,9 +135,9 @@ pub(crate) async fn nodes_are_created_read_written_listed_and_deleted(case: Case
     assert_eq!(zk.exists("/none").await.unwrap(), None);
     assert_eq!(refused(zk.get_data("/none").await), ErrorCode::NoNode);
     assert_eq!(refused(zk.get_children("/none").await), ErrorCode::NoNode);
-    assert_eq!(zk.set_data("/a", b"22", Some(0)).await.unwrap().version, 1);
-    assert_eq!(refused(zk.set_data("/a", b"3", Some(0)).await), ErrorCode::BadVersion);
-    assert_eq!(zk.set_data("/a", b"333", None).await.unwrap().data_length, 3);
+    assert_eq!(zk.set_data("/a", b"22", 0.into()).await.unwrap().version, 1);
+    assert_eq!(refused(zk.set_data("/a", b"3", 0.into()).await), ErrorCode::BadVersion);
+    assert_eq!(zk.set_data("/a", b"333", Version::Any).await.unwrap().data_length, 3);
 
     let ephemeral = zk.create(op("/a/e-", "", CreateMode::EphemeralSequential)).await.unwrap();
     assert_eq!(ephemeral.path, "/a/e-0000000000");
@@ -158,9 +158,9 @@ pub(crate) async fn nodes_are_created_read_written_listed_and_deleted(case: Case
         ("0000000001 e-0000000000", 2)
     );
     assert_eq!(zk.get_children("/").await.unwrap().names, ["a"]);
-    assert_eq!(refused(zk.delete("/a", None).await), ErrorCode::NotEmpty);
-    assert_eq!(refused(zk.delete("/a/0000000001", Some(7)).await), ErrorCode::BadVersion);
-    zk.delete("/a/0000000001", Some(0)).await.unwrap();
+    assert_eq!(refused(zk.delete("/a", Version::Any).await), ErrorCode::NotEmpty);
+    assert_eq!(refused(zk.delete("/a/0000000001", 7.into()).await), ErrorCode::BadVersion);
+    zk.delete("/a/0000000001", 0.into()).await.unwrap();
     zk.sync("/a").await.unwrap();
     assert!(matches!(zk.get_data("a").await, Err(Error::InvalidPath(_))));
     assert!(matches!(zk.create(op("/a//b", "", CreateMode::Persistent)).await, Err(Error::InvalidPath(_))));
@@ -171,8 +171,8 @@ pub(crate) async fn calls_are_queued_when_made_and_answered_in_their_order(case:
     // Nobody polls the create before the others are made.
     let created = zk.create(op("/a", "1", CreateMode::Persistent));
     let read = zk.get_data("/a");
-    let (written, again) = (zk.set_data("/a", b"2", None), zk.get_data("/a"));
-    let deleted = zk.delete("/a", None);
+    let (written, again) = (zk.set_data("/a", b"2", Version::Any), zk.get_data("/a"));
+    let deleted = zk.delete("/a", Version::Any);
     let gone = zk.exists("/a");
     assert_eq!(again.await.unwrap().data, "2");
     assert_eq!(gone.await.unwrap(), None);
@@ -194,7 +194,7 @@ pub(crate) async fn one_shot_watches_fire_once_for_what_they_watch(case: Case) {
     let (_, mut children) = zk.get_children_watched("/a").await.unwrap();
     let (absent, created) = zk.exists_watched("/b").await.unwrap();
     assert!(absent.is_none());
-    other.set_data("/a", b"x", None).await.unwrap();
+    other.set_data("/a", b"x", Version::Any).await.unwrap();
     create(&other, "/b").await;
     for (watch, event, path) in
         [(data, NodeDataChanged, "/a"), (same, NodeDataChanged, "/a"), (created, NodeCreated, "/b")]
@@ -208,7 +208,7 @@ pub(crate) async fn one_shot_watches_fire_once_for_what_they_watch(case: Case) {
     let (listed, children) = zk.get_children_watched("/b").await.unwrap();
     assert!(listed.names.is_empty());
     let (_, data) = zk.get_data_watched("/b").await.unwrap();
-    other.delete("/b", None).await.unwrap();
+    other.delete("/b", Version::Any).await.unwrap();
     assert_eq!(children.await.unwrap().event_type, NodeDeleted);
     assert_eq!(data.await.unwrap().event_type, NodeDeleted);
     assert_eq!(zk.get_data_watched("/b").await.map(drop).unwrap_err(), Error::Refused(ErrorCode::NoNode));
@@ -219,7 +219,7 @@ pub(crate) async fn an_answer_never_shows_a_change_before_its_watch_fires(case: 
     create(&zk, "/a").await;
     for _ in 0..50 {
         let (before, mut watch) = zk.get_data_watched("/a").await.unwrap();
-        let written = other.set_data("/a", b"", None);
+        let written = other.set_data("/a", b"", Version::Any);
         loop {
             let read = zk.get_data("/a").await.unwrap();
             if read.stat.version != before.stat.version {
@@ -248,11 +248,11 @@ pub(crate) async fn watches_survive_cuts_and_fire_for_what_happened_meanwhile(ca
     let (_, later_created) = zk.exists_watched("/later-created").await.unwrap();
     let (_, mut quiet) = zk.get_data_watched("/quiet").await.unwrap();
     away(&zk, &relay, async {
-        other.set_data("/changed", b"2", None).await.unwrap();
-        other.delete("/deleted", None).await.unwrap();
+        other.set_data("/changed", b"2", Version::Any).await.unwrap();
+        other.delete("/deleted", Version::Any).await.unwrap();
         create(&other, "/parent/x").await;
         create(&other, "/created").await;
-        other.delete("/anew", None).await.unwrap();
+        other.delete("/anew", Version::Any).await.unwrap();
         create(&other, "/anew").await;
     })
     .await;
@@ -270,7 +270,7 @@ pub(crate) async fn watches_survive_cuts_and_fire_for_what_happened_meanwhile(ca
     away(&zk, &relay, async {}).await;
     away(&zk, &relay, async {}).await;
     zk.sync("/").await.unwrap();
-    other.set_data("/later", b"2", None).await.unwrap();
+    other.set_data("/later", b"2", Version::Any).await.unwrap();
     create(&other, "/later-parent/x").await;
     create(&other, "/later-created").await;
     assert_eq!(later.await.unwrap().event_type, EventType::NodeDataChanged);
@@ -434,7 +434,7 @@ pub(crate) async fn transactions_and_containers_work_or_are_not_supported(case: 
 pub(crate) async fn many_requests_are_answered_in_order(case: Case) {
     let zk = case.client().await;
     create(&zk, "/a").await;
-    let writes: Vec<_> = (1..=500).map(|_| zk.set_data("/a", b"", None)).collect();
+    let writes: Vec<_> = (1..=500).map(|_| zk.set_data("/a", b"", Version::Any)).collect();
     for (version, write) in (1..).zip(writes) {
         assert_eq!(write.await.unwrap().version, version);
     }

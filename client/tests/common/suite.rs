@@ -81,10 +81,10 @@ pub(crate) async fn transactions_apply_all_or_name_what_failed(zk: ZooKeeper) {
         .multi(&[
             create_op("/m", CreateMode::Persistent),
             create_op("/m/s-", CreateMode::PersistentSequential),
-            Op::SetData { path: "/m".into(), data: Bytes::from_static(b"v"), version: Some(0) },
-            Op::Check { path: "/m".into(), version: Some(1) },
+            Op::SetData { path: "/m".into(), data: Bytes::from_static(b"v"), version: 0.into() },
+            Op::Check { path: "/m".into(), version: 1.into() },
             create_op("/gone", CreateMode::Ephemeral),
-            Op::Delete { path: "/gone".into(), version: None },
+            Op::Delete { path: "/gone".into(), version: None.into() },
             create_op("/container", CreateMode::Container),
         ])
         .await
@@ -103,7 +103,7 @@ pub(crate) async fn transactions_apply_all_or_name_what_failed(zk: ZooKeeper) {
 
     for index in 0..3 {
         let mut ops: Vec<_> = (0..3).map(|n| create_op(&format!("/n{n}"), CreateMode::Persistent)).collect();
-        ops[index] = Op::Check { path: "/m".into(), version: Some(99) };
+        ops[index] = Op::Check { path: "/m".into(), version: 99.into() };
         let failed = zk.multi(&ops).await.unwrap_err();
         assert_eq!(failed, Error::TransactionFailed { index, code: ErrorCode::BadVersion });
         assert!(!failed.may_have_applied());

@@ -51,7 +51,7 @@ pub(crate) async fn acls_are_read_replaced_and_enforced(case: Case) {
     assert_eq!(refused(zk.set_acl("/open", &[], None).await), ErrorCode::InvalidAcl);
     let unknown = [Acl::new(Permissions::ALL, "no-such-scheme", "x")];
     assert_eq!(refused(zk.set_acl("/open", &unknown, None).await), ErrorCode::InvalidAcl);
-    let stranger = other.multi(&[Op::Delete { path: "/open".into(), version: Some(9) }]).await;
+    let stranger = other.multi(&[Op::Delete { path: "/open".into(), version: 9.into() }]).await;
     assert_eq!(stranger, Err(Error::TransactionFailed { index: 0, code: ErrorCode::BadVersion }));
 }
 
@@ -121,9 +121,9 @@ pub(crate) async fn a_transaction_creates_every_kind_of_node(case: Case) {
         (1, op("/p", CreateMode::Persistent, None), ErrorCode::NodeExists),
         (1, below, ErrorCode::NoChildrenForEphemerals),
         (2, op("/no/parent", CreateMode::Persistent, None), ErrorCode::NoNode),
-        (0, Op::Delete { path: "/p".into(), version: None }, ErrorCode::NotEmpty),
-        (1, Op::Check { path: "/gone".into(), version: None }, ErrorCode::NoNode),
-        (2, Op::SetData { path: "/p".into(), data: Bytes::new(), version: Some(7) }, ErrorCode::BadVersion),
+        (0, Op::Delete { path: "/p".into(), version: None.into() }, ErrorCode::NotEmpty),
+        (1, Op::Check { path: "/gone".into(), version: None.into() }, ErrorCode::NoNode),
+        (2, Op::SetData { path: "/p".into(), data: Bytes::new(), version: 7.into() }, ErrorCode::BadVersion),
     ] {
         let mut ops = vec![op("/q", CreateMode::Persistent, None), op("/q/x", CreateMode::Persistent, None)];
         ops.insert(index, at_fault.clone());
@@ -181,11 +181,12 @@ pub(crate) async fn the_configuration_is_read_and_changing_it_refused(case: Case
             assert!(config.contains("server.") && config.contains("version="), "{config} {address}");
         }
     }
-    let leaving = Reconfiguration::Incremental { joining: vec![], leaving: vec!["3".into()], version: None };
+    let leaving =
+        Reconfiguration::Incremental { joining: vec![], leaving: vec!["3".into()], version: None.into() };
     assert_eq!(refused(zk.reconfig(&leaving).await), ErrorCode::ReconfigDisabled);
     let members = Reconfiguration::Members {
         members: vec!["server.1=127.0.0.1:2888:3888;2181".into()],
-        version: Some(7),
+        version: 7.into(),
     };
     assert_eq!(refused(zk.reconfig(&members).await), ErrorCode::ReconfigDisabled);
     assert!(zk.exists("/").await.unwrap().is_some());

@@ -338,9 +338,9 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
         }
     }
     let change = |n: &usize| match n % 3 {
-        0 => Op::SetData { path: path(*n), data: Bytes::new(), version: Some(0) },
+        0 => Op::SetData { path: path(*n), data: Bytes::new(), version: 0.into() },
         1 => create_op(*n),
-        _ => Op::Delete { path: path(*n), version: None },
+        _ => Op::Delete { path: path(*n), version: None.into() },
     };
     let (meanwhile, later) = all.split_at(3 * MEANWHILE);
     away(&zk, &relay, async {

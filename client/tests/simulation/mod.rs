@@ -342,7 +342,7 @@ impl Writer {
                     self.until_done(Op::SetData {
                         path: node("v", n),
                         data: Bytes::new(),
-                        version: Some(version),
+                        version: version.into(),
                     })
                     .await;
                     world.model.lock().unwrap().versions[n] = version + 1;
@@ -361,7 +361,7 @@ impl Writer {
             }
         };
         self.until_done(if exists {
-            Op::Delete { path: path.to_owned(), version: None }
+            Op::Delete { path: path.to_owned(), version: None.into() }
         } else {
             create(path)
         })
@@ -381,7 +381,7 @@ impl Writer {
     async fn clean(&self, world: &World) {
         let probe = world.server.probe();
         for name in probe.children("/w") {
-            self.until_done(Op::Delete { path: format!("/w/{name}"), version: None }).await;
+            self.until_done(Op::Delete { path: format!("/w/{name}"), version: None.into() }).await;
         }
     }
 }

@@ -146,7 +146,7 @@ impl Requester {
                 (Asked::Create(path), Box::pin(async { pending.await.map(|_| None) }))
             }
             3 => {
-                let gone = Op::Delete { path: format!("{path}-"), version: None };
+                let gone = Op::Delete { path: format!("{path}-"), version: None.into() };
                 let pending = zk.multi(&[create(&path), create(&format!("{path}-")), gone]);
                 (Asked::Create(path), Box::pin(async { pending.await.map(|_| None) }))
             }

@@ -57,7 +57,7 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 use zk_curator_client::{
     Acl, AclOf, Children, ConnectString, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
-    SessionInfo, Stat, StatePublisher,
+    SessionInfo, Stat, StatePublisher, Version,
 };
 use zookeeper_async::ZooKeeper;
 
@@ -370,8 +370,11 @@ impl RawClient for Client {
         })
     }
 
-    fn delete(&self, path: &str, version: Option<i32>) -> RawFuture<()> {
-        self.at(path, async move |api, path| api.zk.delete(&path, version).await)
+    fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
+        match version.to_wire() {
+            Ok(version) => self.at(path, async move |api, path| api.zk.delete(&path, Some(version)).await),
+            Err(error) => failed(error),
+        }
     }
 
     fn exists(&self, path: &str) -> RawFuture<Option<Stat>> {
@@ -398,11 +401,14 @@ impl RawClient for Client {
         })
     }
 
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> RawFuture<Stat> {
+    fn set_data(&self, path: &str, data: &[u8], version: Version) -> RawFuture<Stat> {
         let data = data.to_vec();
-        self.at(path, async move |api, path| {
-            api.zk.set_data(&path, data, version).await.map(|stat| convert::stat(&stat))
-        })
+        match version.to_wire() {
+            Ok(version) => self.at(path, async move |api, path| {
+                api.zk.set_data(&path, data, Some(version)).await.map(|stat| convert::stat(&stat))
+            }),
+            Err(error) => failed(error),
+        }
     }
 
     fn get_children(&self, path: &str) -> RawFuture<Children> {
@@ -424,7 +430,7 @@ impl RawClient for Client {
     fn sync(&self, path: &str) -> RawFuture<()> {
         let nothing =
             format!("{}/_zk_curator_sync_{}", path.trim_end_matches('/'), Uuid::new_v4().as_hyphenated());
-        let refused = self.delete(&nothing, None);
+        let refused = self.delete(&nothing, Version::Any);
         Box::pin(async move {
             match refused.await {
                 // Refused by the leader, which is what a sync waits for.
@@ -458,11 +464,14 @@ impl RawClient for Client {
         })
     }
 
-    fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> RawFuture<Stat> {
+    fn set_acl(&self, path: &str, acl: &[Acl], version: Version) -> RawFuture<Stat> {
         let acl = convert::acl_to_crate(acl);
-        self.at(path, async move |api, path| {
-            api.zk.set_acl(&path, acl, version).await.map(|stat| convert::stat(&stat))
-        })
+        match version.to_wire() {
+            Ok(version) => self.at(path, async move |api, path| {
+                api.zk.set_acl(&path, acl, Some(version)).await.map(|stat| convert::stat(&stat))
+            }),
+            Err(error) => failed(error),
+        }
     }
 
     async fn close(&self) -> Result<(), Error> {
