@@ -188,6 +188,32 @@ impl CuratorFrameworkBuilder {
         self
     }
 
+    /// The largest request in bytes: the servers' `jute.maxbuffer`. Default
+    /// [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one below 1 MiB.
+    ///
+    /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent.
+    pub const fn max_frame(mut self, bytes: usize) -> Self {
+        self.settings.session.max_frame = Some(bytes);
+        self
+    }
+
+    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on. Default 4 times that: a listing of about 60,000
+    /// protected names.
+    ///
+    /// A larger answer fails its request alone, with [`AnswerTooLarge`](ErrorKind::AnswerTooLarge). It is not kept in memory.
+    pub const fn max_answer(mut self, bytes: usize) -> Self {
+        self.settings.session.max_answer = Some(bytes);
+        self
+    }
+
+    /// How many requests may wait for their answers, and their size in bytes. Default 65,536 and 256 MiB.
+    ///
+    /// Above either, requests fail with [`Overloaded`](ErrorKind::Overloaded), and are tried again as the retry policy says.
+    pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
+        self.settings.session.queue_limits = Some((requests, bytes));
+        self
+    }
+
     /// Follows the configuration of the ensemble (`/zookeeper/config`): when members come and go, they become the
     /// servers of this framework. Default: no, unlike Curator.
     ///

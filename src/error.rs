@@ -99,6 +99,8 @@ pub enum ErrorKind {
     // Data of others.
     /// The data of a node are not what was asked for: not compressed, too large when decompressed, or not of the type.
     Undecodable,
+    /// The answer is longer than [allowed](crate::CuratorFrameworkBuilder::max_answer), and was not kept. A write was applied.
+    AnswerTooLarge,
 
     // The end.
     /// The framework was closed.
@@ -216,6 +218,7 @@ impl Error {
             | ErrorKind::TooLarge
             | ErrorKind::SchemaViolation
             | ErrorKind::Undecodable
+            | ErrorKind::AnswerTooLarge
             | ErrorKind::Overloaded
             | ErrorKind::NotStarted
             | ErrorKind::Closed
@@ -257,6 +260,7 @@ fn kind_of(error: &RawError) -> ErrorKind {
         RawError::InvalidArgument(_) => ErrorKind::InvalidArgument,
         RawError::Unsupported(_) => ErrorKind::Unsupported,
         RawError::TooLarge { .. } => ErrorKind::TooLarge,
+        RawError::AnswerTooLarge { .. } => ErrorKind::AnswerTooLarge,
         // `Malformed`, `UnexpectedAnswer`, and whatever is added to that enum.
         _ => ErrorKind::Malformed,
     }
@@ -288,6 +292,7 @@ impl fmt::Display for ErrorKind {
             Self::SchemaViolation => "forbidden by a schema",
             Self::Unsupported => "not supported",
             Self::Undecodable => "data cannot be decoded",
+            Self::AnswerTooLarge => "answer too large",
             Self::Overloaded => "too many requests wait for answers",
             Self::NotStarted => "framework not started",
             Self::Closed => "framework closed",

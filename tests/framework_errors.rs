@@ -9,8 +9,9 @@ use common::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, in_memory, real_time,
 use tokio::time::Instant;
 use zk_curator::op::{CreateOp, DeleteOp, SetDataOp};
 use zk_curator::path::PathError;
-use zk_curator::retry::RetryForever;
+use zk_curator::retry::{RetryForever, RetryNTimes};
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind, Version};
+use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
 
 /// What every operation answers about a path, by name.
@@ -255,5 +256,53 @@ fn nothing_that_listens_is_a_connection_loss_at_the_connection_timeout() {
             assert_eq!(error.source().unwrap().to_string(), failure.to_string());
             zk.close().await.unwrap();
         }
+    });
+}
+
+#[test]
+fn a_listing_over_the_limit_fails_once_and_alone() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).max_frame(2000).max_answer(4000).retry(RetryForever::new(Duration::ZERO));
+        let zk = zk.build().unwrap();
+        zk.start().await.unwrap();
+        zk.create("/q").await.unwrap();
+        for n in 0..200 {
+            zk.create(format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
+        }
+        let leader = zk.create("/leader").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        let listings = server.probe().requests(OpCode::GetChildren2);
+        let status = zk.status();
+        let (listing, other) = tokio::join!(zk.children("/q").into_future(), zk.get_data("/q").into_future());
+        let error = listing.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::AnswerTooLarge, "/q"));
+        assert!(!error.is_retryable() && !error.may_have_applied() && error.code().is_none());
+        other.unwrap();
+        assert_eq!(server.probe().requests(OpCode::GetChildren2), listings + 1);
+        // No state of the connection was told, and nobody has lost anything.
+        assert_eq!(zk.status(), status);
+        leader.delete().await.unwrap();
+        assert_eq!(server.probe().connections(), 1);
+
+        let error = zk.create("/b").data(vec![0; 2000]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+    });
+}
+
+#[test]
+fn the_queue_limits_are_those_of_the_builder() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).queue_limits(3, 1 << 20).retry(RetryNTimes::new(0, Duration::ZERO));
+        let zk = zk.build().unwrap();
+        zk.start().await.unwrap();
+        server.hold();
+        let requests = (0..4).map(|n| zk.exists(format!("/{n}")).into_future());
+        let mut answers = futures_util::future::join_all(requests);
+        assert!(futures_util::poll!(&mut answers).is_pending());
+        server.release();
+        let kinds = answers.await.into_iter().map(|answer| answer.map_err(|error| error.kind()));
+        let kinds: Vec<_> = kinds.collect();
+        assert_eq!(kinds, [Ok(None), Ok(None), Ok(None), Err(ErrorKind::Overloaded)]);
     });
 }

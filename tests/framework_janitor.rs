@@ -233,3 +233,30 @@ fn a_node_that_is_protected_by_its_data_is_created_and_deleted_once() {
         }
     });
 }
+
+/// A protected create whose answer is lost, below a parent that cannot be listed.
+#[test]
+fn a_parent_that_is_too_large_to_list_is_reported_once() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).max_frame(2000).max_answer(4000).build().unwrap();
+        zk.start().await.unwrap();
+        zk.create("/q").await.unwrap();
+        for n in 0..200 {
+            zk.create(format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
+        }
+        let mut errors = zk.background_errors();
+        let epoch = zk.status().epoch;
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let create = zk.create("/q/n-").mode(CreateMode::PersistentSequential).protected().owned();
+        let error = create.await.unwrap_err();
+        assert!(error.may_have_applied(), "{error}");
+        assert_eq!(lost.hits(), 1);
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::AnswerTooLarge);
+        let listings = server.probe().requests(OpCode::GetChildren2);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(server.probe().requests(OpCode::GetChildren2), listings);
+        // Suspended and reconnected, for the answer that was lost.
+        assert_eq!(zk.status().epoch, epoch + 2);
+    });
+}

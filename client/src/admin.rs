@@ -6,6 +6,7 @@ use zk_curator_proto::records::{
 use zk_curator_proto::{OpCode, Request, Response};
 
 use crate::answer::{Pending, PendingWatched, below, data, stat_of_answer};
+use crate::path::is_below;
 use crate::session::WatchPlan;
 use crate::{AclOf, Data, Error, Read, ReadAnswer, Reconfiguration, Version, ZooKeeper};
 
@@ -55,10 +56,14 @@ impl ZooKeeper {
         }
     }
 
-    /// Answers the paths of the ephemeral nodes of this session that begin with `prefix`; `/` for all.
+    /// Answers the paths of the ephemeral nodes of this session that begin with `prefix`; `/` for all below the chroot.
     pub fn get_ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
+        // Servers compare strings: below the chroot `/app` they find `/application` as well.
         let decode = |response, chroot: &str| match response {
-            Response::Children(paths) => Some(paths.into_iter().map(|path| below(chroot, path)).collect()),
+            Response::Children(paths) => {
+                let ours = paths.into_iter().filter(|path| chroot.is_empty() || is_below(chroot, path));
+                Some(ours.map(|path| below(chroot, path)).collect())
+            }
             _ => None,
         };
         self.at(prefix, OpCode::GetEphemerals, decode, |_| {})

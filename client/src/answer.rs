@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
+use crate::path::visible;
 use crate::session::Ticket;
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, OpResult};
@@ -54,10 +55,7 @@ pub(crate) fn created(body: Create2Response, chroot: &str) -> Created {
 
 /// The path without the chroot.
 pub(crate) fn below(chroot: &str, path: String) -> String {
-    match path.strip_prefix(chroot) {
-        Some(visible) if !chroot.is_empty() => visible.to_owned(),
-        _ => path,
-    }
+    if chroot.is_empty() { path } else { visible(chroot, &path).to_owned() }
 }
 
 pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpResult>> {

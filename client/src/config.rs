@@ -47,6 +47,7 @@ pub struct ZooKeeperBuilder {
     pub(crate) max_requests: usize,
     pub(crate) max_bytes: usize,
     pub(crate) max_frame: usize,
+    pub(crate) max_answer: Option<usize>,
     pub(crate) seed: Option<u64>,
     pub(crate) resume: Option<SessionCredentials>,
     pub(crate) read_only: bool,
@@ -68,6 +69,7 @@ impl ZooKeeperBuilder {
             max_requests: 65_536,
             max_bytes: 256 << 20,
             max_frame: DEFAULT_MAX_FRAME,
+            max_answer: None,
             seed: None,
             resume: None,
             read_only: false,
@@ -119,12 +121,19 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// The largest request, and the largest answer, in bytes: the servers' `jute.maxbuffer`. Default
-    /// [`DEFAULT_MAX_FRAME`], one below 1 MiB.
-    ///
-    /// Answers may be 4 times as long, because a server adds names and stats that were never in one request.
+    /// The largest request in bytes: the servers' `jute.maxbuffer`. Default [`DEFAULT_MAX_FRAME`], one below 1 MiB.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.max_frame = bytes;
+        self
+    }
+
+    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on. Default 4 times that, because a server adds names and
+    /// stats that were never in one request.
+    ///
+    /// A longer answer is skipped and not kept in memory: its request fails with [`crate::Error::AnswerTooLarge`], and the
+    /// connection goes on. A longer watch event, or an answer of more than 1 GiB, ends the connection.
+    pub const fn max_answer(mut self, bytes: usize) -> Self {
+        self.max_answer = Some(bytes);
         self
     }
 

@@ -79,6 +79,17 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The server answered without an error, and with more than [`crate::ZooKeeperBuilder::max_answer`] allows. A write was
+    /// applied. The answer was not kept, and the connection goes on.
+    #[error("answer of {length} bytes is over the limit of {limit}")]
+    AnswerTooLarge {
+        /// The node that was read; empty for a request that reads no single node.
+        path: String,
+        /// Length of the answer in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The answer could not be read.
     #[error("malformed answer")]
     Malformed(#[source] DecodeError),
@@ -97,7 +108,7 @@ impl Error {
             | Self::AuthFailed { sent }
             | Self::Closed { sent }
             | Self::DeadlineExceeded { sent } => *sent,
-            Self::Malformed(_) | Self::UnexpectedAnswer => true,
+            Self::Malformed(_) | Self::UnexpectedAnswer | Self::AnswerTooLarge { .. } => true,
             Self::Refused(code) | Self::TransactionFailed { code, .. } => matches!(
                 code,
                 ErrorCode::ConnectionLoss | ErrorCode::OperationTimeout | ErrorCode::RequestTimeout
@@ -123,7 +134,10 @@ impl Error {
             Self::InvalidPath(_) | Self::InvalidArgument(_) => Some(ErrorCode::BadArguments),
             Self::Malformed(_) | Self::UnexpectedAnswer => Some(ErrorCode::MarshallingError),
             Self::Unsupported(_) => Some(ErrorCode::Unimplemented),
-            Self::Closed { .. } | Self::QueueFull { .. } | Self::TooLarge { .. } => None,
+            Self::Closed { .. }
+            | Self::QueueFull { .. }
+            | Self::TooLarge { .. }
+            | Self::AnswerTooLarge { .. } => None,
         }
     }
 }

@@ -87,6 +87,20 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     }
 }
 
+/// Whether a path of the server is the node of the chroot, or below it.
+pub(crate) fn is_below(chroot: &str, path: &str) -> bool {
+    path.strip_prefix(chroot).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The path as the client shows it: without the chroot, if it is below that.
+pub fn visible<'a>(chroot: &str, path: &'a str) -> &'a str {
+    match path.strip_prefix(chroot) {
+        Some("") if !chroot.is_empty() => "/",
+        Some(_) if is_below(chroot, path) => &path[chroot.len()..],
+        _ => path,
+    }
+}
+
 const fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
@@ -120,6 +134,20 @@ mod tests {
         ];
         for (path, expected) in cases {
             assert_eq!(validate(path), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn only_whole_components_of_the_chroot_are_hidden() {
+        for (chroot, server, client) in [
+            ("", "/a", "/a"),
+            ("", "/", "/"),
+            ("/app", "/app/a", "/a"),
+            ("/app", "/app", "/"),
+            ("/app", "/app/app", "/app"),
+            ("/zoo", "/zookeeper/config", "/zookeeper/config"),
+        ] {
+            assert_eq!(visible(chroot, server), client, "{server} below {chroot:?}");
         }
     }
 

@@ -21,6 +21,9 @@ use crate::{
     SessionInfo, Version,
 };
 
+/// The root, which no server deletes: a request to do so is sent without the chroot, and refused by the server.
+const ROOT: &str = "/";
+
 /// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
 /// and the last [`Pending`]. Watches and [`SessionStates`] do not keep it open.
 ///
@@ -190,9 +193,14 @@ impl ZooKeeper {
 
     /// Deletes a node that has no children. `version` is the data version it must have.
     ///
-    /// Fails with `NoNode`, `BadVersion`, `NotEmpty`.
+    /// Fails with `NoNode`, `BadVersion`, `NotEmpty`, and with `BadArguments` for `/`, which below a chroot is not the node of the
+    /// chroot.
     pub fn delete(&self, path: &str, version: impl Into<Version>) -> Pending<()> {
         match version.into().to_wire() {
+            Ok(version) if path == ROOT => {
+                let body = DeleteRequest { path: ROOT.to_owned(), version };
+                self.submit(&Request::Delete(body), nothing)
+            }
             Ok(version) => self.at(path, OpCode::Delete, nothing, |body| body.i32(version)),
             Err(error) => Pending::failed(error),
         }
@@ -461,7 +469,8 @@ impl ZooKeeper {
                 }
             }
             Op::Delete { path, version } => {
-                MultiOp::Delete(DeleteRequest { path: self.absolute(path)?, version: version.to_wire()? })
+                let path = if path == ROOT { path.clone() } else { self.absolute(path)? };
+                MultiOp::Delete(DeleteRequest { path, version: version.to_wire()? })
             }
             Op::SetData { path, data, version } => MultiOp::SetData(SetDataRequest {
                 path: self.absolute(path)?,

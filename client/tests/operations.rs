@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{builder, connected, create, id, open, real_time, simulated, start, suite};
-use zk_curator_client::{CreateMode, EventType, ZooKeeper};
+use zk_curator_client::{
+    AddWatchMode, CreateMode, Error, ErrorCode, EventType, Op, PersistentEvent, Read, ReadAnswer,
+    SessionState, WatchedEvent, WatcherType, ZooKeeper,
+};
 use zk_curator_testing::TestServer;
 
 /// Declares one test per item for the embedded server, in memory and over TCP.
@@ -93,6 +96,95 @@ fn everything_is_below_the_chroot() {
         create(&connected(&server).await, "/app").await.unwrap();
         suite::transactions_apply_all_or_name_what_failed(zk).await;
         assert!(server.probe().exists("/app/m/s-0000000000"));
+    });
+}
+
+/// Java's client does the same with a delete of the root; its create answers the path `""`.
+#[test]
+fn the_root_below_a_chroot_is_created_and_never_deleted() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let outside = connected(&server).await;
+        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+        assert_eq!(create(&zk, "/").await.unwrap(), "/");
+        assert_eq!(zk.get_data("/").await.unwrap().data, "data");
+        let refused = Error::Refused(ErrorCode::BadArguments);
+        for client in [&zk, &outside] {
+            for version in [None, Some(0), Some(7)] {
+                assert_eq!(client.delete("/", version).await, Err(refused.clone()));
+                let delete = Op::Delete { path: "/".to_owned(), version: version.into() };
+                let failed = Error::TransactionFailed { index: 0, code: ErrorCode::BadArguments };
+                assert_eq!(client.multi(&[delete]).await, Err(failed));
+            }
+        }
+        assert_eq!(server.probe().paths(), ["/app"]);
+
+        // Everything else is about the node of the chroot.
+        let (_, data) = zk.get_data_watched("/").await.unwrap();
+        let (_, exists) = zk.exists_watched("/").await.unwrap();
+        let (_, mut lasting) = zk.add_watch("/", AddWatchMode::Persistent).await.unwrap();
+        let set = Op::SetData { path: "/".to_owned(), data: "x".into(), version: 0.into() };
+        let check = Op::Check { path: "/".to_owned(), version: 1.into() };
+        zk.multi(&[set, check]).await.unwrap();
+        let changed = WatchedEvent::new(EventType::NodeDataChanged, "/".to_owned());
+        assert_eq!((data.await, exists.await), (Ok(changed.clone()), Ok(changed.clone())));
+        assert_eq!(lasting.next().await, Some(PersistentEvent::Changed(changed)));
+        zk.sync("/").await.unwrap();
+        zk.set_data("/", b"y", Some(1)).await.unwrap();
+        let acl = zk.get_acl("/").await.unwrap();
+        assert_eq!(zk.set_acl("/", &acl.acl, Some(0)).await.unwrap().aversion, 1);
+        let reads =
+            zk.multi_read(&[Read::Data("/".to_owned()), Read::Children("/".to_owned())]).await.unwrap();
+        assert!(matches!(&reads[0], Ok(ReadAnswer::Data(read)) if read.data == "y"), "{reads:?}");
+        assert!(matches!(&reads[1], Ok(ReadAnswer::Children(names)) if names.is_empty()), "{reads:?}");
+        assert_eq!(zk.get_all_children_number("/").await.unwrap(), 0);
+        zk.remove_watches("/", WatcherType::Any).await.unwrap();
+    });
+}
+
+/// The server compares strings, and not the names of nodes.
+#[test]
+fn ephemeral_nodes_beside_the_chroot_are_not_listed() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+        create(&zk, "/").await.unwrap();
+        zk.create("/a", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        // The same session, taken up without the chroot.
+        let resumed = zk.detach().await.unwrap();
+        let outside = start(builder(&server).resume(resumed)).await;
+        outside.create("/application", b"", &open(), CreateMode::Ephemeral).await.unwrap();
+        let resumed = outside.detach().await.unwrap();
+        let builder = ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()));
+        let zk = start(builder.resume(resumed)).await;
+        assert_eq!(zk.get_ephemerals("/").await.unwrap(), ["/a"]);
+    });
+}
+
+#[test]
+fn a_listing_over_the_limit_fails_alone_and_the_connection_stays() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = start(builder(&server).max_frame(1024).max_answer(4096)).await;
+        create(&zk, "/q").await.unwrap();
+        for n in 0..200 {
+            create(&zk, &format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
+        }
+        let mut states = zk.states();
+        states.next().await;
+        let (before, long, watched, after) =
+            (zk.exists("/q"), zk.get_children("/q"), zk.get_children_watched("/q"), zk.get_data("/q"));
+        assert_eq!(before.await.unwrap().unwrap().num_children, 200);
+        for error in [long.await.unwrap_err(), watched.await.map(drop).unwrap_err()] {
+            let Error::AnswerTooLarge { path, length, limit: 4096 } = error else { panic!("{error:?}") };
+            assert_eq!((path.as_str(), length > 5000), ("/q", true));
+        }
+        assert_eq!(after.await.unwrap().data, "data");
+        // The watch of the answer that nobody got is not left behind.
+        server.until(|probe| probe.watches().is_empty()).await;
+        assert_eq!(server.probe().connections(), 1);
+        zk.close().await.unwrap();
+        assert_eq!(states.next().await, Some(SessionState::Closed));
     });
 }
 

@@ -25,6 +25,9 @@ static ALLOCATOR: Cap<System> = Cap::new(System, 256 << 20);
 /// How long the client may take for everything, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// The longest answer that the client reads, in bytes.
+const MAX_ANSWER: usize = 64 * 1024;
+
 #[derive(Debug)]
 struct Script {
     /// What is left to be said.
@@ -82,6 +85,14 @@ impl Line {
             frame::put_parts(out, &[&header.finish(), &said]);
         };
         match kind & 7 {
+            1 if kind & 0x40 != 0 => {
+                *xid += 1;
+                let header = ReplyHeader { xid: *xid as i32, zxid: 1, err: 0 };
+                frame::put(out, |body| {
+                    header.encode(body);
+                    body.buffer(Some(&vec![kind; MAX_ANSWER]));
+                });
+            }
             0 | 1 => {
                 *xid += 1;
                 reply(*xid as i32);
@@ -150,7 +161,8 @@ pub(crate) fn run(input: &[u8]) {
             .connector(Arc::new(ToScript(script)))
             .session_timeout(Duration::from_secs(5))
             .disconnected(DisconnectedPolicy::Wait(Duration::from_secs(2)))
-            .max_frame(64 * 1024)
+            .max_frame(MAX_ANSWER)
+            .max_answer(MAX_ANSWER)
             .seed(7)
             .connect()
             .expect("valid settings");

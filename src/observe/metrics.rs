@@ -116,6 +116,7 @@ const fn label(kind: ErrorKind) -> &'static str {
         ErrorKind::Overloaded => "overloaded",
         ErrorKind::NotStarted => "not_started",
         ErrorKind::Undecodable => "undecodable",
+        ErrorKind::AnswerTooLarge => "answer_too_large",
         ErrorKind::Closed => "closed",
         ErrorKind::Malformed => "malformed",
         ErrorKind::Server(_) => "server",

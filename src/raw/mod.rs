@@ -46,6 +46,12 @@ pub struct SessionSettings {
     pub read_only: bool,
     /// After which part of the negotiated timeout without a connection the session is given up, from 1 to 100 percent.
     pub expiration_percent: u8,
+    /// The largest request in bytes, the servers' `jute.maxbuffer`; `None` for what the client takes it to be.
+    pub max_frame: Option<usize>,
+    /// The largest answer in bytes; `None` for what the client makes of the largest request.
+    pub max_answer: Option<usize>,
+    /// How many requests may wait for their answers, and their size in bytes; `None` for the limits of the client.
+    pub queue_limits: Option<(usize, usize)>,
     /// Makes its random choices repeatable: another one for every session of a framework that has a seed.
     pub seed: Option<u64>,
 }
@@ -60,6 +66,9 @@ impl Default for SessionSettings {
             close_timeout: Duration::from_secs(5),
             read_only: false,
             expiration_percent: 100,
+            max_frame: None,
+            max_answer: None,
+            queue_limits: None,
             seed: None,
         }
     }

@@ -95,6 +95,18 @@ impl RawClientFactory for NativeFactory {
             .read_only(settings.read_only)
             .expiration_percent(settings.expiration_percent)
             .connector(Arc::clone(&self.connector));
+        let builder = match settings.max_frame {
+            Some(bytes) => builder.max_frame(bytes),
+            None => builder,
+        };
+        let builder = match settings.max_answer {
+            Some(bytes) => builder.max_answer(bytes),
+            None => builder,
+        };
+        let builder = match settings.queue_limits {
+            Some((requests, bytes)) => builder.queue_limits(requests, bytes),
+            None => builder,
+        };
         let builder = match &self.spawner {
             Some(spawner) => builder.spawner(Arc::clone(spawner)),
             None => builder,

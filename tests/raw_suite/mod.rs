@@ -166,6 +166,25 @@ pub(crate) async fn nodes_are_created_read_written_listed_and_deleted(case: Case
     assert!(matches!(zk.create(op("/a//b", "", CreateMode::Persistent)).await, Err(Error::InvalidPath(_))));
 }
 
+/// Java's client sends a delete of the root without the chroot, and every server refuses it.
+pub(crate) async fn the_root_is_the_node_of_the_chroot_and_never_deleted(case: Case) {
+    let zk = case.client().await;
+    for version in [None, Some(0), Some(7)] {
+        assert_eq!(refused(zk.delete("/", version.into()).await), ErrorCode::BadArguments);
+    }
+    let (_, watch) = zk.get_data_watched("/").await.unwrap();
+    assert_eq!(zk.set_data("/", b"x", 0.into()).await.unwrap().version, 1);
+    assert_eq!(watch.await.unwrap().path, "/");
+    assert_eq!(zk.get_data("/").await.unwrap().data, "x");
+    zk.sync("/").await.unwrap();
+
+    let outside = Case { chroot: String::new(), ..case.clone() }.client().await;
+    outside.delete(&case.chroot, Version::Any).await.unwrap();
+    assert_eq!(zk.exists("/").await.unwrap(), None);
+    assert_eq!(create(&zk, "/").await.path, "/");
+    assert!(outside.exists(&case.chroot).await.unwrap().is_some());
+}
+
 pub(crate) async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) {
     let zk = case.client().await;
     // Nobody polls the create before the others are made.
@@ -444,6 +463,7 @@ macro_rules! for_each_case {
     ($call:ident) => {
         $call! {
             nodes_are_created_read_written_listed_and_deleted
+            the_root_is_the_node_of_the_chroot_and_never_deleted
             calls_are_queued_when_made_and_answered_in_their_order
             one_shot_watches_fire_once_for_what_they_watch
             an_answer_never_shows_a_change_before_its_watch_fires

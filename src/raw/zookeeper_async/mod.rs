@@ -32,6 +32,7 @@
 //!   `Unsupported`. Missing parents are then created as persistent nodes (as Curator does on servers without containers);
 //!   fenced writes need transactions.
 //! * TLS, SASL and read-only servers: [`build`](crate::CuratorFrameworkBuilder::build) fails for the latter.
+//! * The limits of requests, of answers and of what waits are its own.
 //! * One request is in flight at a time; reading children takes three.
 //! * `sync` is a delete of a node that does not exist: a write goes through the leader, and is answered after everything
 //!   that was committed before it.
@@ -355,7 +356,7 @@ impl RawClient for Client {
             return failed(Error::Unsupported("a sequential node without a name"));
         }
         let (path, chroot) = match self.absolute(&path) {
-            Ok(path) => (path, self.shared.chroot.len()),
+            Ok(path) => (path, self.shared.chroot.clone()),
             Err(error) => return failed(error),
         };
         self.submit(async move |api| {
@@ -365,13 +366,17 @@ impl RawClient for Client {
                 None => api.zk.create2(&path, data, acl, crate_mode).await,
             };
             let (path, stat) = created.map_err(convert::error)?;
-            let visible = path.get(chroot..).unwrap_or(&path).to_owned();
+            let visible = zk_curator_client::path::visible(&chroot, &path).to_owned();
             Ok(Created::new(visible, convert::stat(&stat)))
         })
     }
 
     fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
         match version.to_wire() {
+            // Without the chroot, whose node is not to be deleted: the server refuses it.
+            Ok(version) if path == "/" => {
+                self.submit(async move |api| api.zk.delete("/", Some(version)).await.map_err(convert::error))
+            }
             Ok(version) => self.at(path, async move |api, path| api.zk.delete(&path, Some(version)).await),
             Err(error) => failed(error),
         }

@@ -182,6 +182,7 @@ impl Machine {
     fn forget_connection(&mut self, unanswered: &Error) {
         self.effects.push_back(Effect::Disconnect);
         self.out.clear();
+        self.skipping = 0;
         self.pings.clear();
         self.watches.disconnected();
         self.auth.reset();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zk_curator_proto::frame::Frames;
@@ -12,6 +12,7 @@ use zk_curator_proto::{
 };
 
 use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Queued, Sent, Session};
+use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
 use crate::{Error, SessionCredentials, SessionId, SessionInfo};
@@ -19,12 +20,33 @@ use crate::{Error, SessionCredentials, SessionId, SessionInfo};
 /// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
 
+/// The length prefix of a frame, and the header of an answer.
+const ANSWER_HEAD: usize = 4 + 16;
+
+/// The longest answer that is skipped: a longer one is not from a server, or would take longer than a session.
+const LONGEST_SKIPPED: usize = 1 << 30;
+
+/// What follows the header of an answer.
+enum Body<'a> {
+    Read(&'a mut Decoder),
+    /// Over the limit, and skipped. The length is that of the whole answer.
+    Skipped {
+        length: usize,
+    },
+}
+
 impl Machine {
     /// Bytes have arrived. Takes all complete frames.
     pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
         loop {
+            self.skip(buf);
             let result = match Frames::take(buf, self.max_answer) {
                 Ok(frames) => self.on_frames(frames, now),
+                Err(DecodeError::FrameTooLong { length, .. })
+                    if self.phase == Phase::Connected && length <= LONGEST_SKIPPED =>
+                {
+                    self.on_long_answer(length, buf, now)
+                }
                 Err(error) => Err(error),
             };
             match result {
@@ -57,6 +79,35 @@ impl Machine {
             }
         }
         Ok(any)
+    }
+
+    /// Drops what has arrived of the body of an answer over the limit.
+    fn skip(&mut self, buf: &mut BytesMut) {
+        let arrived = self.skipping.min(buf.len());
+        buf.advance(arrived);
+        self.skipping -= arrived;
+    }
+
+    /// An answer over the limit is at the front of `buf`: takes its header, once that is there, and skips its body. Whether to
+    /// look for more.
+    ///
+    /// Only the answer to a request may be that long, not what answers the client itself, and no event: one that is lost
+    /// would leave a watch waiting.
+    fn on_long_answer(
+        &mut self,
+        length: usize,
+        buf: &mut BytesMut,
+        now: Instant,
+    ) -> Result<bool, DecodeError> {
+        let Some(head) = buf.first_chunk::<ANSWER_HEAD>() else { return Ok(false) };
+        let header = ReplyHeader::decode(&mut Decoder::new(Bytes::copy_from_slice(&head[4..])), "header")?;
+        if !self.in_flight.front().is_some_and(|request| request.xid == header.xid) {
+            return Err(DecodeError::FrameTooLong { length, limit: self.max_answer });
+        }
+        self.skipping = length + 4;
+        self.take_answer(header, Body::Skipped { length }, now);
+        // Nothing is to be skipped on another connection: `skipping` is zero then.
+        Ok(self.phase == Phase::Connected)
     }
 
     fn on_handshake(
@@ -141,7 +192,12 @@ impl Machine {
         if header.xid == XID_NOTIFICATION {
             return self.on_event(input);
         }
-        match self.on_answer(header, input, now) {
+        self.take_answer(header, Body::Read(input), now);
+        Ok(())
+    }
+
+    fn take_answer(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) {
+        match self.on_answer(header, body, now) {
             Ok(()) => {
                 // Only answers show that the server hears us. Events do not: a network that is cut in one
                 // direction lets them through while the server counts down to the end of the session.
@@ -150,16 +206,10 @@ impl Machine {
             }
             Err(why) => self.disconnect(now, why),
         }
-        Ok(())
     }
 
     /// Fails with what is wrong with an answer that was not asked for.
-    fn on_answer(
-        &mut self,
-        header: ReplyHeader,
-        input: &mut Decoder,
-        now: Instant,
-    ) -> Result<(), &'static str> {
+    fn on_answer(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) -> Result<(), &'static str> {
         let error = ErrorCode::from_code(header.err);
         match header.xid {
             XID_PING => {
@@ -189,13 +239,13 @@ impl Machine {
                 };
                 let request = request.ok_or("the server answered out of order")?;
                 self.last_zxid = self.last_zxid.max(header.zxid);
-                self.on_reply(request, error, input, now);
+                self.on_reply(request, error, body, now);
             }
         }
         Ok(())
     }
 
-    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, input: &mut Decoder, now: Instant) {
+    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, body: Body<'_>, now: Instant) {
         self.heard(request.sent_at);
         let took = now.saturating_duration_since(request.sent_at);
         if took >= self.slow_request
@@ -240,9 +290,15 @@ impl Machine {
             }
             _ => {}
         }
-        let result = match error {
-            Some(code) => Err(Error::Refused(code)),
-            None => Response::decode_body(opcode, input).map_err(Error::Malformed),
+        let result = match (error, body) {
+            (Some(code), _) => Err(Error::Refused(code)),
+            (None, Body::Read(input)) => Response::decode_body(opcode, input).map_err(Error::Malformed),
+            (None, Body::Skipped { length }) => {
+                let path =
+                    request.reads.as_deref().map_or("", |path| visible(&self.desk.chroot, path)).to_owned();
+                warn!(?opcode, path, length, limit = self.max_answer, "answer over the limit");
+                Err(Error::AnswerTooLarge { path, length, limit: self.max_answer })
+            }
         };
         self.answers.push(reply, result);
         self.detach_if_done();
@@ -259,11 +315,7 @@ impl Machine {
     pub(super) fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
-        let visible = match event.path.strip_prefix(&*self.desk.chroot) {
-            Some("") if !self.desk.chroot.is_empty() => "/",
-            Some(visible) => visible,
-            None => &event.path,
-        };
+        let visible = visible(&self.desk.chroot, &event.path);
         // Whoever hears of the event finds the answers that came before it.
         self.deliver();
         self.watches.fire(event_type, &event.path, visible);

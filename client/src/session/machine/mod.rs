@@ -77,6 +77,8 @@ pub(crate) struct Machine {
     close_timeout: Duration,
     max_request: usize,
     max_answer: usize,
+    /// How many bytes of an answer over the limit are still to come.
+    skipping: usize,
     hosts: HostRing,
 
     phase: Phase,
@@ -143,6 +145,8 @@ struct InFlight {
     xid: i32,
     sent_at: Instant,
     what: Sent,
+    /// The node on the server whose data or children were asked for: answers of any length.
+    reads: Option<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -203,7 +207,10 @@ impl Machine {
             expiration_percent: config.expiration_percent,
             close_timeout: config.close_timeout,
             max_request: config.max_frame,
-            max_answer: config.max_frame.saturating_mul(4),
+            max_answer: config
+                .max_answer
+                .map_or(config.max_frame.saturating_mul(4), |limit| limit.max(config.max_frame)),
+            skipping: 0,
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
             session: config.resume.as_ref().map(|credentials| Session {
@@ -451,7 +458,7 @@ impl Machine {
         }
         let xid = self.next_xid();
         self.put_request(xid, &Request::CloseSession, now);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Close });
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Close, reads: None });
     }
 
     /// Tells the server of watches that nobody waits for any more.
@@ -460,7 +467,7 @@ impl Machine {
             let xid = self.next_xid();
             let body = WatchesRequest { path: path.to_owned(), watcher_type: watcher_type.code() };
             self.put_request(xid, &Request::RemoveWatches(body), now);
-            self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Removal });
+            self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Removal, reads: None });
         }
     }
 
@@ -478,7 +485,8 @@ impl Machine {
         if let Some(WatchEffect::Arm(_, path, _)) = submission.watch.as_deref() {
             self.watches.expect(path);
         }
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Request(submission) });
+        let reads = node_read(submission.opcode, body);
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Request(submission), reads });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
@@ -547,6 +555,16 @@ impl Machine {
     fn silence_limit(&self) -> Duration {
         self.judged_timeout() * 2 / 3
     }
+}
+
+/// The node whose data or children a request asks for.
+fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
+    if !matches!(opcode, OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2) {
+        return None;
+    }
+    let (length, path) = body.split_first_chunk::<4>()?;
+    let path = path.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+    std::str::from_utf8(path).ok().map(Box::from)
 }
 
 /// `now + delay`, or the far future.

@@ -152,6 +152,8 @@ enum Step {
     Bytes(Vec<u8>),
     Frame(Vec<u8>),
     Reply(i32, i64, i32, Vec<u8>),
+    /// The beginning of an answer over the limit.
+    Long(i32, usize),
     Accept(i32, i64),
     Open,
     Cut,
@@ -163,6 +165,11 @@ enum Step {
     Written(usize),
 }
 
+/// Zero stands for the request that is answered next.
+fn xid_or_next() -> impl Strategy<Value = i32> {
+    prop_oneof![4 => Just(0), 1 => -10..10]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..64);
     let xid = prop_oneof![-10..10, any::<i32>()];
@@ -171,6 +178,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => bytes().prop_map(Step::Bytes),
         2 => bytes().prop_map(Step::Frame),
         6 => (xid, any::<i64>(), err, bytes()).prop_map(|(xid, zxid, err, body)| Step::Reply(xid, zxid, err, body)),
+        2 => (xid_or_next(), 0_usize..600).prop_map(|(xid, length)| Step::Long(xid, length)),
         3 => (prop_oneof![Just(9000), any::<i32>()], prop_oneof![5 => Just(SESSION), 1 => any::<i64>()])
             .prop_map(|(timeout, id)| Step::Accept(timeout, id)),
         4 => Just(Step::Open),
@@ -189,7 +197,7 @@ proptest! {
     fn no_sequence_of_bytes_commands_and_time_makes_the_machine_panic_or_forget_a_request(
         steps in prop::collection::vec(step(), 0..120),
     ) {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with("h:1", |builder| builder.max_frame(100).max_answer(100));
         let mut answers = Vec::new();
         let mut watches = Vec::new();
         let mut closes = Vec::new();
@@ -205,6 +213,14 @@ proptest! {
                         ReplyHeader { xid, zxid, err }.encode(out);
                         body.iter().for_each(|byte| out.bool(*byte > 127));
                     });
+                }
+                Step::Long(xid, length) => {
+                    let next = rig.machine.in_flight.front().map_or(xid, |request| request.xid);
+                    let mut bytes = BytesMut::new();
+                    bytes.extend_from_slice(&i32::try_from(101 + length).unwrap().to_be_bytes());
+                    bytes.extend_from_slice(&(if xid == 0 { next } else { xid }).to_be_bytes());
+                    bytes.resize(24, 0);
+                    rig.receive_bytes(bytes);
                 }
                 Step::Accept(timeout, id) => rig.answer_handshake(timeout, id),
                 Step::Open => rig.machine.on_connected(rig.now),

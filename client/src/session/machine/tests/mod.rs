@@ -2,6 +2,7 @@
 
 mod ending;
 mod hostile;
+mod limits;
 mod liveness;
 mod requests;
 mod sasl;
