@@ -239,8 +239,12 @@ impl CuratorFrameworkBuilder {
 
     /// Compresses what all operations write and decompresses what they read, unless they say
     /// [`uncompressed`](crate::op::CreateBuilder::uncompressed) or
-    /// [`undecompressed`](crate::op::GetDataBuilder::undecompressed); recipes included. Default: only what an operation
-    /// says.
+    /// [`undecompressed`](crate::op::GetDataBuilder::undecompressed). Default: only what an operation says.
+    ///
+    /// Recipes compress the data of yours that have a node of their own: items of queues, jobs and their results, members
+    /// of groups, bindings of names, nodes that are kept. What recipes write of their own they never compress, so that
+    /// clients with and without compression, Java's among them, can be in one lock: labels of locks, ids of candidates,
+    /// requests to let go, shared counts, and all of a `ConfigStore` or a two-phase transaction.
     pub const fn enable_compression(mut self) -> Self {
         self.settings.compression.enabled = true;
         self
@@ -324,7 +328,7 @@ impl CuratorFrameworkBuilder {
             return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));
         }
         let call = Call { deadline: self.deadline, ..Call::default() };
-        Ok(CuratorFramework::new(self.settings, Facade { namespace, call }))
+        Ok(CuratorFramework::new(self.settings, Facade { namespace, call, ..Facade::default() }))
     }
 }
 

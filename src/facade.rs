@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::error::{ErrorKind, Result};
 use crate::framework::{CuratorFramework, Facade};
 use crate::namespace::Namespace;
@@ -64,6 +66,45 @@ impl CuratorFramework {
             facade.call.retry = None;
             facade.call.scope = Some(scope.clone());
         })
+    }
+
+    /// The same framework, whose operations leave data as they are, also where the framework
+    /// [compresses](crate::CuratorFrameworkBuilder::enable_compression), unless an operation asks for compression.
+    ///
+    /// For the bytes of a protocol, which others compare: recipes write and read their own through such a handle.
+    /// [Fenced](crate::Ownership::fenced) transactions of a node that was created through it compress as the framework
+    /// does, because they write the data of the holder.
+    #[must_use]
+    pub fn uncompressed(&self) -> Self {
+        self.with(|facade| facade.uncompressed = true)
+    }
+
+    /// The data as a `compressed` create would store them, without an operation.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when they cannot be compressed, or there is no provider.
+    pub fn compress(&self, path: &str, data: impl Into<Bytes>) -> Result<Bytes> {
+        self.core().compression().compress("compress", path, Some(true), data.into())
+    }
+
+    /// The data as a `decompressed` read would return them, without an operation.
+    ///
+    /// # Errors
+    /// `Undecodable` when they are not compressed data, `InvalidArgument` when there is no provider.
+    pub fn decompress(&self, path: &str, data: impl Into<Bytes>) -> Result<Bytes> {
+        self.core().compression().decompress("decompress", path, Some(true), data.into())
+    }
+
+    /// Whether operations of this handle compress unless they say otherwise.
+    #[doc(alias = "compressionEnabled")]
+    #[must_use]
+    pub fn is_compressing(&self) -> bool {
+        self.compresses(None).unwrap_or(self.core().compression().enabled)
+    }
+
+    /// The same framework, whose operations compress as the framework does.
+    pub(crate) fn with_default_compression(&self) -> Self {
+        if self.facade.uncompressed { self.with(|facade| facade.uncompressed = false) } else { self.clone() }
     }
 
     /// The same framework, whose operations are made in the present session or not at all: they fail with

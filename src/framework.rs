@@ -43,6 +43,8 @@ pub struct CuratorFramework {
 pub(crate) struct Facade {
     pub(crate) namespace: Namespace,
     pub(crate) call: Call,
+    /// Whether operations leave data as they are, also where the framework compresses.
+    pub(crate) uncompressed: bool,
 }
 
 /// What all clones share; its drop begins the shutdown. The background tasks hold only the core.
@@ -419,6 +421,11 @@ impl CuratorFramework {
 
     pub(crate) fn call(&self) -> &Call {
         &self.facade.call
+    }
+
+    /// Whether an operation of this handle compresses: `None` for as the framework does.
+    pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
+        asked.or_else(|| self.facade.uncompressed.then_some(false))
     }
 }
 

@@ -71,7 +71,7 @@ impl OwnedNode {
         shared_name: bool,
     ) -> Self {
         let ownership = Ownership {
-            zk: zk.clone(),
+            zk: zk.with_default_compression(),
             session_id: session.raw.session().map(|session| session.id),
             path: zk.ns().strip(&created.path).to_owned(),
             czxid: created.stat.czxid,

@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
+mod gzip_recipes;
 
 use bytes::Bytes;
 use common::{builder, in_memory, simulated};
 use zk_curator::compression::{CompressionFailure, CompressionProvider, GzipCompressionProvider, GzipError};
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::TestServer;
 
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
@@ -60,10 +60,13 @@ fn a_framework_compresses_everything_unless_an_operation_says_otherwise() {
         zk.set_data("/a", "3").uncompressed().await.unwrap();
         assert_eq!(server.probe().data("/a").unwrap(), "3");
 
-        let lock = InterProcessMutex::new(&zk, "/lock").label("ada");
-        let guard = lock.acquire().await.unwrap();
-        assert!(is_compressed(&server, guard.path()));
-        assert_eq!(lock.participants().await.unwrap()[0].label, "ada");
+        let plain = zk.uncompressed();
+        plain.set_data("/a", "4").await.unwrap();
+        plain.transaction().set_data("/t", "4").commit().await.unwrap();
+        zk.transaction().uncompressed().set_data("/plain", "4").commit().await.unwrap();
+        assert_eq!(["/a", "/t", "/plain"].map(|path| server.probe().data(path).unwrap()), ["4", "4", "4"]);
+        assert_eq!(plain.get_data("/a").await.unwrap(), "4");
+        assert!(zk.is_compressing() && !plain.is_compressing());
     });
 }
 

@@ -246,7 +246,7 @@ impl Watched {
 
 async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<Watched, Error> {
     let since = zk.status().epoch;
-    let watch = match zk.get_data(child(parent, name)).undecompressed().watched().await {
+    let watch = match zk.get_data(child(parent, name)).watched().await {
         Ok(watched) => Some(Kept { watch: watched.watch, since }),
         Err(error) if error.kind() == ErrorKind::NoNode => None,
         Err(error) => return Err(error),

@@ -48,7 +48,7 @@ async fn first_participants(
     let mut participants = Vec::new();
     for name in in_order(zk, parent, tag).await? {
         let path = child(parent, &name);
-        match zk.get_data(path.as_str()).with_stat().await {
+        match zk.get_data(path.as_str()).undecompressed().with_stat().await {
             Ok((label, stat)) => {
                 let fencing_token = FencingToken::new(stat.czxid);
                 participants.push(Participant { path, label, fencing_token });

@@ -220,11 +220,13 @@ impl<R> Target<R> {
 
     /// The data as they are stored; `wanted` is whether the operation asks for compression.
     pub(crate) fn compress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+        let wanted = self.zk.compresses(wanted);
         self.zk.core().compression().compress(self.operation, &self.path, wanted, data)
     }
 
     /// The data as they were before they were stored.
     pub(crate) fn decompress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+        let wanted = self.zk.compresses(wanted);
         self.zk.core().compression().decompress(self.operation, &self.path, wanted, data)
     }
 }

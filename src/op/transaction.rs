@@ -101,6 +101,13 @@ impl Transaction {
         self
     }
 
+    /// Stores data as they are, also where the framework compresses, unless an operation asks for compression: as
+    /// [`CuratorFramework::uncompressed`].
+    pub fn uncompressed(mut self) -> Self {
+        self.target.zk = self.target.zk.uncompressed();
+        self
+    }
+
     /// Whether servers accept the transaction, by its size: for who has to do something else before. Sends nothing.
     ///
     /// # Errors

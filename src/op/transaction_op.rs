@@ -53,7 +53,8 @@ impl TransactionOp {
         }
         if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
             let plain = std::mem::take(data);
-            *data = core.compression().compress(target.operation, path, compressed, plain)?;
+            let wanted = target.zk.compresses(compressed);
+            *data = core.compression().compress(target.operation, path, wanted, plain)?;
         }
         if let Op::Create { path, .. }
         | Op::Delete { path, .. }

@@ -104,7 +104,7 @@ impl DistributedDoubleBarrier {
     /// The transaction that begins a round has a check for every member: with the default limit of a request, which is
     /// 1 MiB, there can be about five thousand.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, members: usize) -> Self {
-        Self { zk: zk.clone(), path: path.into(), members, label: Bytes::new() }
+        Self { zk: zk.uncompressed(), path: path.into(), members, label: Bytes::new() }
     }
 
     /// The data of our nodes, for people who look who is there. Default: none.

@@ -42,7 +42,7 @@ impl Place {
 
     /// Reads the node `ready`, if it is there.
     pub(super) async fn read_ready(&self) -> Result<Option<Ready>, Error> {
-        let read = self.zk.get_data(self.ready()).undecompressed().watched().await;
+        let read = self.zk.get_data(self.ready()).watched().await;
         Ok(unless_gone(read)?.map(|read| {
             let (data, stat) = read.value;
             Ready { began: Began { czxid: stat.czxid, members: rules::decode(&data) }, end: read.watch }
@@ -51,7 +51,7 @@ impl Place {
 
     /// A watch on a child, if it is there.
     pub(super) async fn watch(&self, name: &str) -> Result<Option<Watch>, Error> {
-        let read = self.zk.get_data(self.child(name)).undecompressed().watched().await;
+        let read = self.zk.get_data(self.child(name)).watched().await;
         Ok(unless_gone(read)?.map(|read| read.watch))
     }
 

@@ -56,7 +56,7 @@ pub struct DistributedBarrier {
 impl DistributedBarrier {
     /// The barrier at a path. Nothing is sent; a path that is not valid is refused when the barrier is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { zk: zk.clone(), path: path.into(), label: Bytes::new() }
+        Self { zk: zk.uncompressed(), path: path.into(), label: Bytes::new() }
     }
 
     /// The data of the node, for people who look who has set the barrier. Default: none.
@@ -140,7 +140,7 @@ impl DistributedBarrier {
         let mut found = None;
         loop {
             // The server may lag behind whoever has set the barrier.
-            let read = self.zk.get_data(path.as_str()).undecompressed().synced().watched().await;
+            let read = self.zk.get_data(path.as_str()).synced().watched().await;
             let barrier = match read {
                 Ok(barrier) => barrier, // 1
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),

@@ -133,7 +133,7 @@ impl ConfigStore {
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, zk_curator::Error> {
         let root = ZPath::for_operation("config", path)?;
         let (values, history) = (child(&root, "values"), child(&root, "history"));
-        Ok(Self { zk: zk.clone(), root, values, history, kept: KEPT })
+        Ok(Self { zk: zk.uncompressed(), root, values, history, kept: KEPT })
     }
 
     /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the

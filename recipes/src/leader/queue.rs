@@ -30,7 +30,7 @@ pub(super) type Place<'a> = Option<Contender<'a>>;
 impl Queue {
     pub(super) fn new(zk: &CuratorFramework, path: impl Into<String>, tag: &'static str) -> Self {
         Self {
-            zk: zk.clone(),
+            zk: zk.uncompressed(),
             path: path.into(),
             data: Bytes::new(),
             rule: Rule { watches_itself: true, ..Rule::exclusive(tag) },

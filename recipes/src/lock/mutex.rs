@@ -81,7 +81,7 @@ impl InterProcessMutex {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self {
-            zk: zk.clone(),
+            zk: zk.uncompressed(),
             path: path.into(),
             label: Bytes::new(),
             rule: Rule::exclusive(tag::LOCK),

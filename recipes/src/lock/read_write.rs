@@ -99,7 +99,7 @@ impl InterProcessReadWriteLock {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self {
-            zk: zk.clone(),
+            zk: zk.uncompressed(),
             path: path.into(),
             label: Bytes::new(),
             tags: Tags { read: tag::READ, write: tag::WRITE, can_be_removed: false },

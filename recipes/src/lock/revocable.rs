@@ -82,7 +82,7 @@ pub enum Revoked {
 impl RevocableReadWriteLock {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { zk: zk.clone(), lock: InterProcessReadWriteLock::revocable(zk, path.into()) }
+        Self { zk: zk.uncompressed(), lock: InterProcessReadWriteLock::revocable(zk, path.into()) }
     }
 
     /// The data of our nodes, for people who look who holds and who waits. Default: none.

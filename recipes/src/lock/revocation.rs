@@ -22,7 +22,7 @@ pub(super) const UNLOCKING: &[u8] = b"unlocking";
 /// # Cancel safety
 /// Once polled, it may be asked.
 pub async fn attempt_revoke(zk: &CuratorFramework, node: impl Into<String>) -> Result<bool, Error> {
-    match zk.set_data(node, REVOKE).await {
+    match zk.set_data(node, REVOKE).uncompressed().await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(false),
         Err(error) => Err(error),

@@ -129,7 +129,7 @@ impl InterProcessSemaphore {
     fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
         // Looking ahead would cost a request more than it saves here: the leases are created at once in any case.
         let rule = Rule { looks_ahead: false, ..Rule::exclusive(tag::LOCK) };
-        Self { zk: zk.clone(), path, label: Bytes::new(), limit, rule }
+        Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule }
     }
 
     /// The data of our leases, for people who look who holds them. Default: none.
@@ -342,6 +342,8 @@ impl InterProcessSemaphore {
         } else {
             (read.await?, None)
         };
+        // Users write it, with a framework that may compress: four bytes are never compressed data.
+        let data = if data.len() == 4 { data } else { self.zk.decompress(path, data).unwrap_or_default() };
         let count = data[..].try_into().map(i32::from_be_bytes);
         let count = count.map_err(|_| Error::NotACount { path: path.clone() })?;
         Ok((u32::try_from(count).unwrap_or(0), watch))

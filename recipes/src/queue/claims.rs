@@ -271,7 +271,7 @@ pub(super) async fn settle(
     changes: impl Fn(Transaction) -> Transaction,
 ) -> zk_curator::Result<()> {
     loop {
-        let Err(error) = changes(claim.ownership().fenced()).await else { break };
+        let Err(error) = changes(claim.ownership().fenced().uncompressed()).await else { break };
         if !error.may_have_applied() {
             return Err(error);
         }

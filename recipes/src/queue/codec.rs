@@ -29,6 +29,9 @@ pub enum CorruptItem {
         /// Where, from zero.
         at: usize,
     },
+    /// They cannot be decompressed, where the framework compresses.
+    #[error("cannot be decompressed")]
+    Compression,
     /// An item has a negative length.
     #[error("a negative length at byte {at}")]
     Length {

@@ -220,7 +220,8 @@ async fn claim(site: Site, lock_path: ZPath, name: String) -> Result<Claimed<Del
         Err(error) => return Err(error.into()),
     };
     let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
-    let items = codec::decode(&data).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
+    let items = site.unpack(data.clone()).and_then(|data| codec::decode(&data));
+    let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
     Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim })))
 }
@@ -249,6 +250,7 @@ pub struct Delivery {
     site: Site,
     name: String,
     path: String,
+    /// As they are stored.
     data: Bytes,
     items: Vec<Bytes>,
     version: i32,
@@ -330,7 +332,8 @@ impl Delivery {
         }
         let zk = &self.site.zk;
         loop {
-            let write = self.ownership().fenced().set_data_if(&self.path, self.data.clone(), self.version);
+            let write = self.ownership().fenced().uncompressed();
+            let write = write.set_data_if(&self.path, self.data.clone(), self.version);
             let Err(error) = write.await else { break };
             if !error.may_have_applied() {
                 return Err(lost_or(error));

@@ -206,6 +206,7 @@ impl FifoQueue {
 
     async fn put_in_two_phases(&self, item: Bytes) -> Result<(), Error> {
         let (zk, site) = (&self.producer.site.zk, &self.producer.site);
+        let item = site.pack(item)?;
         if item.len() >= SMALL {
             // The second step, with other names that are as long: what is too large is refused before the first.
             let write = zk.transaction().check(child(&self.phases.producers, &protected(PRODUCER)), None);
@@ -218,7 +219,8 @@ impl FifoQueue {
             // Dropped before it is written, it goes away.
             let node = create.protected().data(producer.name().to_owned()).owned().await?; // 1
             loop {
-                let write = producer.ownership().fenced().set_data_if(node.path(), item.clone(), 0); // 2
+                let write = producer.ownership().fenced().uncompressed();
+                let write = write.set_data_if(node.path(), item.clone(), 0); // 2
                 let Err(error) = write.await else {
                     drop(node.leak());
                     return Ok(());

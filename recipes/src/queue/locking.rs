@@ -103,6 +103,7 @@ const CLAIM: &str = "claim";
 /// ```
 #[derive(Debug, Clone)]
 pub struct LockingQueue {
+    zk: CuratorFramework,
     producer: Producer,
     line: ZPath,
     dead: Site,
@@ -124,7 +125,14 @@ impl LockingQueue {
         let mut producer = Producer::new(Site::new(zk, below("items")?, Kind::Locking));
         producer.with_ids(below("ids")?);
         let dead = Site::new(zk, below("dead/items")?, Kind::Locking);
-        Ok(Self { producer, line: below("line")?, dead, refresh_after: u32::MAX, max_deliveries: None })
+        Ok(Self {
+            zk: zk.clone(),
+            producer,
+            line: below("line")?,
+            dead,
+            refresh_after: u32::MAX,
+            max_deliveries: None,
+        })
     }
 
     /// Consumers look for items that were put with a priority meanwhile, and come before those that they have listed:
@@ -220,7 +228,7 @@ impl LockingQueue {
     /// [`Error::Framework`] when the path, which is longer than that of this queue, is not valid.
     pub fn dead_letters(&self) -> Result<Self, Error> {
         let path = self.dead.path.parent().unwrap_or_else(ZPath::root);
-        Ok(Self::at(&self.dead.zk, &path)?)
+        Ok(Self::at(&self.zk, &path)?)
     }
 
     fn node(&self, item: Bytes, priority: i32) -> (String, Bytes) {
@@ -251,6 +259,8 @@ impl LockingConsumer {
     ///
     /// # Errors
     /// None of them ends the consumer: it may be called again.
+    /// * [`Error::Corrupt`] for an item that cannot be decompressed, where the framework compresses, once; it stays where
+    ///   it is.
     /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
     /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
     ///
@@ -413,9 +423,12 @@ async fn claim(
             let claims = stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2;
             let ownership = claim.ownership().clone();
             let attempt = times.saturating_add(claims);
+            let stored = data.clone();
+            let data = site.unpack(data).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
             let what = Delivered { data, id: id.to_owned(), attempt, claim: ownership };
             let back = returned.on_drop(name.clone());
-            return Ok(Claimed::Ours(Box::new(LockedItem { site, dead, path, priority, what, claim, back })));
+            let item = LockedItem { site, dead, path, priority, stored, what, claim, back };
+            return Ok(Claimed::Ours(Box::new(item)));
         }
         if looks.next().is_none() {
             // Somebody has deleted our claim.
@@ -432,6 +445,8 @@ pub struct LockedItem {
     dead: Site,
     path: String,
     priority: i32,
+    /// The data as they are stored.
+    stored: Bytes,
     what: Delivered,
     claim: OwnedNode,
     back: Back,
@@ -543,7 +558,7 @@ impl LockedItem {
             let removed = fenced.delete(&claim).delete(&self.path);
             let Some(to) = &to else { return removed };
             let anew = CreateOp::new(to.item(&format!("{}{marks}", to.kind.tag())));
-            removed.with(anew.mode(CreateMode::PersistentSequential).data(self.what.data.clone()))
+            removed.with(anew.mode(CreateMode::PersistentSequential).data(self.stored.clone()))
         };
         settle(&self.site.zk, self.claim, changes).await.map_err(|error| match error.kind() {
             ErrorKind::OwnershipLost

@@ -102,6 +102,7 @@ impl Producer {
     /// Puts nodes into the queue, all or none, in this order: the beginnings of their names, and their data.
     pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
+        let items = &self.packed(items)?;
         let put = Put { items, parent: None, also: None };
         self.check_size(put)?;
         match &self.bound {
@@ -122,12 +123,19 @@ impl Producer {
     /// The same if there is room for them: whether there was. Never waits for others.
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         let _ticket = Ticket::new(&self.in_flight);
+        let items = &self.packed(items)?;
         let put = Put { items, parent: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, false).await,
             None => self.send(put).await.map(|()| true),
         }
+    }
+
+    /// The items as they are stored.
+    fn packed(&self, items: &[(String, Bytes)]) -> Result<Vec<(String, Bytes)>, Error> {
+        let pack = |(base, item): &(String, Bytes)| Ok((base.clone(), self.site.pack(item.clone())?));
+        items.iter().map(pack).collect()
     }
 
     /// Refuses what servers would not accept before anything is sent that has to go before it: by the size of the
@@ -281,7 +289,7 @@ impl Producer {
         let id = ids.next(presence);
         let mut unknown = None;
         loop {
-            let transaction = presence.node.ownership().fenced().create(id.path(), "");
+            let transaction = presence.node.ownership().fenced().uncompressed().create(id.path(), "");
             let Err(error) = creates(&self.site, transaction, put).await else { return Ok(true) };
             match (error.kind(), unknown.take()) {
                 _ if error.may_have_applied() => {

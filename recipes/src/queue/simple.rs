@@ -170,7 +170,10 @@ async fn first(site: &Site) -> Result<Option<Bytes>, Error> {
         match site.zk.get_data(site.item(name)).await {
             // Somebody has taken it: look again.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
-            data => return Ok(Some(data?)),
+            data => {
+                let corrupt = |why| Error::Corrupt { path: site.item(name), why };
+                return Ok(Some(site.unpack(data?).map_err(corrupt)?));
+            }
         }
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
+use super::CorruptItem;
 use super::name::Kind;
 use crate::contender::child;
 
@@ -17,7 +19,10 @@ pub(super) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 /// Where the items of a queue are, and what they are like.
 #[derive(Clone)]
 pub(super) struct Site {
+    /// Stores and returns data as they are.
     pub(super) zk: CuratorFramework,
+    /// Whether items are compressed.
+    is_compressed: bool,
     /// The parent of the items.
     pub(super) path: ZPath,
     pub(super) kind: Kind,
@@ -29,7 +34,21 @@ pub(super) struct Site {
 impl Site {
     pub(super) fn new(zk: &CuratorFramework, path: ZPath, kind: Kind) -> Self {
         let container = matches!(kind, Kind::Simple | Kind::Fifo);
-        Self { zk: zk.clone(), path, kind, container, clock: Arc::new(SystemTime::now) }
+        let (zk, is_compressed) = (zk.uncompressed(), zk.is_compressing());
+        Self { zk, is_compressed, path, kind, container, clock: Arc::new(SystemTime::now) }
+    }
+
+    /// An item as it is stored.
+    pub(super) fn pack(&self, item: Bytes) -> Result<Bytes, Error> {
+        if self.is_compressed { self.zk.compress(self.path.as_str(), item) } else { Ok(item) }
+    }
+
+    /// An item as it was before it was stored.
+    pub(super) fn unpack(&self, data: Bytes) -> Result<Bytes, CorruptItem> {
+        if !self.is_compressed {
+            return Ok(data);
+        }
+        self.zk.decompress(self.path.as_str(), data).map_err(|_| CorruptItem::Compression)
     }
 
     /// The path of an item, or of items to be, by the name.

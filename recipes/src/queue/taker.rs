@@ -366,16 +366,17 @@ impl Taker {
             self.unsure(&name, (path, stat.version), &producer, strict).await?;
             return Ok(());
         }
-        let items = match site.kind {
-            Kind::Simple | Kind::Fifo => vec![data],
-            _ => match codec::decode(&data) {
-                Ok(items) => items,
-                Err(why) => {
-                    debug!(path, %why, "a corrupt item stays where it is");
-                    self.feed.put_aside(name);
-                    return Err(Error::Corrupt { path, why });
-                }
-            },
+        let items = site.unpack(data).and_then(|data| match site.kind {
+            Kind::Simple | Kind::Fifo => Ok(vec![data]),
+            _ => codec::decode(&data),
+        });
+        let items = match items {
+            Ok(items) => items,
+            Err(why) => {
+                debug!(path, %why, "a corrupt item stays where it is");
+                self.feed.put_aside(name);
+                return Err(Error::Corrupt { path, why });
+            }
         };
         self.gathered.push(Gathered { name, item: Item { path, items }, stat });
         Ok(())

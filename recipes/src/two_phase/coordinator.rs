@@ -59,7 +59,7 @@ impl Coordinator {
         let sites = sites.into_iter().map(Into::into).collect();
         let deadline = Begin::DEADLINE;
         let record = Record { form: Form::default(), deadline, sites, payload: payload.into() };
-        Begin { zk: zk.clone(), path: path.into(), record }
+        Begin { zk: zk.uncompressed(), path: path.into(), record }
     }
 
     /// Takes over a transaction that somebody has begun, whatever has happened to it. The deadline is counted from now.

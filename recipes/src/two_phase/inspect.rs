@@ -82,6 +82,7 @@ impl fmt::Display for Inspection {
 /// Nothing is changed.
 pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<Option<Inspection>, Error> {
     let path = ZPath::for_operation("inspect", path)?;
+    let zk = &zk.uncompressed();
     let read = |path: String| async move {
         match zk.get_data(path).await {
             Ok(data) => Ok(Some(data)),

@@ -72,7 +72,7 @@ impl Transaction {
         path: &str,
     ) -> Result<(Self, Option<Outcome>), Error> {
         let path = ZPath::for_operation(operation, path)?;
-        let watched = match zk.get_data(path.as_str()).watched().await {
+        let watched = match zk.get_data(path.as_str()).undecompressed().watched().await {
             Ok(watched) => watched,
             Err(error) if error.kind() == ErrorKind::NoNode => return Err(Error::Gone { path: path.into() }),
             Err(error) => return Err(error.into()),
@@ -87,7 +87,7 @@ impl Transaction {
 
     /// A transaction of which nothing has been read.
     pub(super) fn new(zk: &CuratorFramework, path: ZPath, record: Record) -> Self {
-        Self { zk: zk.clone(), path, record, seen: Seen::default() }
+        Self { zk: zk.uncompressed(), path, record, seen: Seen::default() }
     }
 
     /// The path of the node of a site.

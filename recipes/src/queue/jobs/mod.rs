@@ -167,7 +167,7 @@ impl Jobs {
         let mut producer = Producer::new(pending.clone());
         producer.with_ids(below("ids")?);
         Ok(Self {
-            places: Places { zk: zk.clone(), pending, line: below("line")?, path },
+            places: Places { zk: pending.zk.clone(), pending, line: below("line")?, path },
             producer,
             max_attempts: None,
         })
@@ -207,7 +207,7 @@ impl Jobs {
     /// Once polled, the job may be submitted.
     pub async fn submit_as(&self, id: &str, job: impl Into<Bytes>) -> Result<(), Error> {
         self.check_id(id)?;
-        let job = job.into();
+        let job = self.places.pending.pack(job.into())?;
         let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {
@@ -308,7 +308,10 @@ impl Jobs {
         self.check_id(id)?;
         match self.places.zk.get_data(self.places.of("done", id)).await {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
-            result => Ok(Some(result?)),
+            result => {
+                let corrupt = |why| Error::Corrupt { path: self.places.of("done", id), why };
+                Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?))
+            }
         }
     }
 

@@ -48,6 +48,7 @@ impl Worker {
     /// # Errors
     /// None of them ends the worker: it may be called again.
     /// * [`Error::Foreign`] for a node that is no job, once; it stays where it is.
+    /// * [`Error::Corrupt`] for a job that cannot be decompressed, where the framework compresses; it has failed.
     /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
     ///
     /// # Cancel safety
@@ -229,15 +230,25 @@ async fn claim(
             return Err(error.into());
         }
         place = 0;
-        executed = execute(lease.ownership().fenced()).await;
+        executed = execute(lease.ownership().fenced().uncompressed()).await;
     }
     let attempts = times.saturating_add(1);
     let (is_there, data) = match read {
         Err(error) if error.kind() == ErrorKind::NoNode => (false, Bytes::new()),
         read => (true, read?),
     };
+    let unpacked = places.pending.unpack(data);
+    let (data, why) = match unpacked {
+        Ok(data) => (data, None),
+        Err(why) => (Bytes::new(), Some(why)),
+    };
     let task = Task { data, id: id.to_owned(), attempt: attempts, lease: lease.ownership().clone() };
     let job = Job { task, path, held, lease, max_attempts, places: places.clone() };
+    if let Some(why) = why {
+        let path = places.of("all", id);
+        job.reject(why.to_string()).await?;
+        return Err(Error::Corrupt { path, why });
+    }
     if is_there {
         return Ok(Claimed::Ours(Box::new(job)));
     }
@@ -329,7 +340,8 @@ impl Job {
     /// # Cancel safety
     /// The job is done, or given back.
     pub async fn complete_with(self, result: impl Into<Bytes>) -> Result<(), Error> {
-        let (done, result) = (self.places.of("done", self.id()), result.into());
+        let done = self.places.of("done", self.id());
+        let result = self.places.pending.pack(result.into())?;
         self.settle(|transaction| transaction.create(&done, result.clone())).await
     }
 
