@@ -146,8 +146,19 @@ impl Error {
     }
 
     /// The same of a read, which applies nothing.
-    pub(crate) fn of_a_read(mut self) -> Self {
+    pub(crate) fn of_a_read(self) -> Self {
+        self.not_applied()
+    }
+
+    /// The same of an operation that is known not to have been applied.
+    pub(crate) fn not_applied(mut self) -> Self {
         self.may_have_applied = false;
+        self
+    }
+
+    /// The same of an operation that was sent, and of which it cannot be learnt whether it was applied.
+    pub(crate) const fn of_unknown_outcome(mut self) -> Self {
+        self.may_have_applied = true;
         self
     }
 

@@ -31,6 +31,7 @@
 //! * [`op`]: the builders of all operations, and what is tried again after a failure;
 //! * [`state`]: SUSPENDED, LOST and RECONNECTED, as a stream with epochs;
 //! * [`retry`]: Curator's retry policies, and budgets that several operations share;
+//! * [`certain`]: transactions that find out what became of them;
 //! * [`acl`] and [`ensemble`]: the ACLs of new nodes, and the members of the ensemble;
 //! * [`OwnedNode`] and [`Ownership`]: a node that goes with a guard, with a fencing token; what recipes are
 //!   made of;
@@ -54,6 +55,7 @@
 
 pub mod acl;
 mod builder;
+pub mod certain;
 pub mod compression;
 pub mod ensemble;
 mod error;

@@ -9,6 +9,7 @@ use common::{
     assert_clean_after_close, builder, connected, in_memory, once, poll_then_drop, real_time, session_id,
     simulated, until,
 };
+use zk_curator::certain::Receipt;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
@@ -160,6 +161,52 @@ fn a_guaranteed_delete_that_is_dropped_sends_no_second_request() {
         until(&server, |probe| !probe.exists("/n")).await;
         zk.close().await.unwrap();
         assert_eq!(server.probe().requests(OpCode::Delete), 1);
+    });
+}
+
+/// A certain transaction, dropped everywhere, beside one that waits for its turn: it is applied once or not at all,
+/// the one after it is certain as well, and no receipt stays.
+#[test]
+fn a_certain_transaction_leaves_no_receipt_and_a_turn_that_can_be_had() {
+    simulated(async {
+        for (verdict, earlier) in [
+            (None, false),
+            (Some(Verdict::LoseReply), false),
+            (Some(Verdict::LoseRequest), true),
+            (Some(Verdict::LoseReply), true),
+            (Some(Verdict::Delay(Duration::from_millis(50))), true),
+        ] {
+            for step in 0.. {
+                let (server, zk) = in_memory().await;
+                zk.create("/n").await.unwrap();
+                let receipt = Receipt::at(&zk, "/n");
+                if earlier {
+                    zk.transaction().set_data("/n", "0").certain(&receipt).await.unwrap();
+                }
+                let before = server.probe().stat("/n").unwrap().version;
+                let fault = verdict.map(|verdict| once(&server, OpCode::Multi, verdict));
+                let transaction = zk.transaction().set_data("/n", "1").certain(&receipt).into_future();
+                let done = poll_then_drop(transaction, step).await;
+                let waiting = zk.transaction().set_data("/n", "2").certain(&receipt).into_future();
+                assert!(poll_then_drop(waiting, 2).await.is_none());
+                drop(fault);
+                let written = || server.probe().stat("/n").unwrap().version - before;
+                let so_far = zk.transaction().certain(&receipt).await.map(|_| written()).unwrap();
+                assert!(so_far <= 2 && (done.is_none() || so_far >= 1), "{verdict:?} {step}: {so_far}");
+                let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+                zk.transaction().set_data("/n", "3").certain(&receipt).await.unwrap();
+                assert_eq!((lost.hits(), written()), (1, so_far + 1), "{verdict:?} {step}");
+                drop(receipt);
+                until(&server, |probe| probe.children("/n").is_empty()).await;
+                zk.delete("/n").await.unwrap();
+                zk.close().await.unwrap();
+                assert_clean_after_close(&server);
+                if let Some(done) = done {
+                    assert!(step > 2 && done.is_ok(), "{verdict:?} {step}: {done:?}");
+                    break;
+                }
+            }
+        }
     });
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, simulated, until_state};
 use tokio::time::sleep;
+use zk_curator::certain::Receipt;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
@@ -95,6 +96,45 @@ fn a_protected_create_of_a_lost_request_is_created_once() {
         let probe = cluster.probe();
         assert_eq!(probe.latest().children("/jobs").len(), 1, "{probe}");
         assert!(probe.latest().exists(&created.path));
+    });
+}
+
+#[test]
+fn a_certain_write_is_proven_at_a_server_that_had_not_heard_of_it() {
+    simulated(async {
+        for (verdict, written) in [(Verdict::LoseReply, 1), (Verdict::LoseRequest, 0)] {
+            let (cluster, zk) = two_followers().await;
+            let receipt = Receipt::at(&zk, "/jobs");
+            let late = Duration::from_millis(500);
+            let lags = (cluster.lag_by(0, late), cluster.lag_by(1, late));
+            let lost = cluster
+                .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
+                .times(1);
+            // What the server knows when it is asked.
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let looks: Vec<_> = (0..2)
+                .map(|member| {
+                    let (seen, watched) = (Arc::clone(&seen), cluster.clone());
+                    cluster.member(member).rule(move |request| {
+                        if request.is(OpCode::Multi) && !request.is_about("/jobs") {
+                            let stat = watched.probe().member(member).stat("/jobs").expect("a node");
+                            seen.lock().expect("no panic").push(stat.version);
+                        }
+                        Verdict::Pass
+                    })
+                })
+                .collect();
+            let write = zk.transaction().set_data("/jobs", "x").certain(&receipt).into_future();
+            let write = tokio::spawn(write);
+            lost.fired().await;
+            assert_eq!(cluster.probe().latest().stat("/jobs").unwrap().version, written);
+            let applied = write.await.unwrap().unwrap();
+            assert_eq!(*seen.lock().unwrap(), [0], "{verdict:?}: it lags");
+            let stat = cluster.probe().latest().stat("/jobs").unwrap();
+            assert_eq!((stat.version, stat.mzxid), (1, applied.zxid()), "{verdict:?}");
+            drop((lags, looks, receipt));
+            zk.close().await.unwrap();
+        }
     });
 }
 

@@ -25,3 +25,17 @@ macro_rules! tests {
     };
 }
 for_each_case!(tests);
+
+/// There are no transactions: nothing is sent, and nothing may have been applied.
+#[test]
+fn a_certain_transaction_is_unsupported() {
+    real_time(async {
+        let server = TestServer::start().await;
+        let zk = faults_mutex::common::connected(&server).await;
+        let receipt = zk_curator::certain::Receipt::at(&zk, "/");
+        let error = zk.transaction().create("/n", "").certain(&receipt).await.unwrap_err();
+        assert_eq!(error.kind(), zk_curator::ErrorKind::Unsupported, "{error}");
+        assert!(!error.may_have_applied());
+        zk.close().await.unwrap();
+    });
+}

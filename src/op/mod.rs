@@ -14,8 +14,8 @@
 //! * a request that was certainly not applied: always;
 //! * a write whose outcome is unknown: a protected create finds out; an `idempotent` write and a `guaranteed` or
 //!   `quietly` delete is repeated; a write with a version is repeated, for it cannot be applied twice, and fails with
-//!   the first error if the repetition is refused; anything else fails, with
-//!   [`may_have_applied`](crate::Error::may_have_applied).
+//!   the first error if the repetition is refused; a [certain](Transaction::certain) transaction finds out; anything
+//!   else fails, with [`may_have_applied`](crate::Error::may_have_applied).
 //!
 //! # In the background
 //!

@@ -5,6 +5,7 @@ use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, 
 
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use super::{Attempt, OpFuture, Target, call_options};
+use crate::certain::{CertainTransaction, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::owned_node::Ownership;
@@ -20,14 +21,15 @@ use crate::retry::Budget;
 ///
 /// Fails with `TransactionFailed`, which names the operation at fault, and if it is
 /// [fenced](crate::Ownership::fenced) with `OwnershipLost`. After an unknown outcome it is not
-/// repeated, and fails with [`may_have_applied`](crate::Error::may_have_applied).
+/// repeated, and fails with [`may_have_applied`](crate::Error::may_have_applied), unless it is
+/// [`certain`](Self::certain).
 ///
 /// # Cancel safety
 /// Once polled, it may be applied.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is committed and awaited"]
 pub struct Transaction {
-    target: Target,
+    pub(crate) target: Target,
     ops: Vec<TransactionOp>,
     /// What has to be ours for it to be applied.
     fences: Vec<Ownership>,
@@ -114,20 +116,27 @@ impl Transaction {
     /// What a [`commit`](Self::commit) fails with before anything is sent: `TooLarge`, `InvalidPath`, `SchemaViolation`,
     /// `NotStarted`, `Closed`.
     pub fn check_size(&self) -> Result<()> {
-        let mut ops = self.checks();
-        for op in &self.ops {
-            ops.push(op.clone().resolve(&self.target)?);
-        }
-        let attempt = self.target.attempt(&self.target.budget())?;
-        attempt.raw.check_size(&ops).map_err(|error| self.error(&ops, error))
+        self.check_size_of(&self.resolve()?)
     }
 
-    /// The operations before the first, which the caller does not see.
-    fn checks(&self) -> Vec<Op> {
-        self.fences
-            .iter()
-            .map(|fence| Op::Check { path: fence.server_path(), version: Version::Any })
-            .collect()
+    pub(crate) fn check_size_of(&self, ops: &[Op]) -> Result<()> {
+        let attempt = self.target.attempt(&self.target.budget())?;
+        attempt.raw.check_size(ops).map_err(|error| self.error(ops, error))
+    }
+
+    /// The operations as they are sent: before those of the caller a check of each fence.
+    pub(crate) fn resolve(&self) -> Result<Vec<Op>> {
+        let checks =
+            self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: Version::Any });
+        checks.map(Ok).chain(self.ops.iter().map(|op| op.clone().resolve(&self.target))).collect()
+    }
+
+    /// Settles a lost answer: one more operation writes a number to the [receipt](Receipt), which is read after an
+    /// unknown outcome. Set the options of the transaction before. See [`certain`](crate::certain).
+    ///
+    /// **Awaiting returns** [`Applied`](crate::certain::Applied).
+    pub fn certain(self, receipt: &Receipt) -> CertainTransaction {
+        CertainTransaction::new(self, receipt.clone())
     }
 
     /// Sends the transaction.
@@ -138,13 +147,8 @@ impl Transaction {
         self.into_future()
     }
 
-    async fn run(mut self) -> Result<Vec<OpResult>> {
-        let namespace = self.target.zk.ns().clone();
-        let mut ops = self.checks();
-        for op in std::mem::take(&mut self.ops) {
-            ops.push(op.resolve(&self.target)?);
-        }
-        let fenced = self.fences.len();
+    async fn run(self) -> Result<Vec<OpResult>> {
+        let ops = self.resolve()?;
         let mut budget = self.target.budget();
         let results = loop {
             let attempt = self.attempt(&budget)?;
@@ -159,17 +163,23 @@ impl Transaction {
                 }
             }
         };
+        Ok(self.visible(results))
+    }
+
+    /// The results of the caller's operations, with paths within the namespace.
+    pub(crate) fn visible(&self, results: Vec<OpResult>) -> Vec<OpResult> {
+        let namespace = self.target.zk.ns();
         let visible = |result| match result {
             OpResult::Created { path, stat } => {
                 OpResult::Created { path: namespace.strip(&path).to_owned(), stat }
             }
             other => other,
         };
-        Ok(results.into_iter().skip(fenced).map(visible).collect())
+        results.into_iter().skip(self.fences.len()).map(visible).collect()
     }
 
     /// The session to send it in: what is fenced has to be applied in the session of the owned node.
-    fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+    pub(crate) fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
         let attempt = self.target.attempt(budget)?;
         match self.fences.iter().find(|fence| !fence.is_of(&attempt.session)) {
             Some(fence) => Err(self.ownership_lost(fence)),
@@ -178,7 +188,7 @@ impl Transaction {
     }
 
     /// The error as the caller is to see it, who does not know of the fences.
-    fn error(&self, ops: &[Op], error: RawError) -> Error {
+    pub(crate) fn error(&self, ops: &[Op], error: RawError) -> Error {
         let fenced = self.fences.len();
         match error {
             RawError::TransactionFailed { index, code } if index < fenced => {
