@@ -10,8 +10,8 @@ use bytes::Bytes;
 use common::{assert_clean_after_close, connected, expire, in_memory, session_id, simulated, until};
 use futures_util::StreamExt;
 use tokio::time::timeout;
-use zk_curator::CuratorFramework;
-use zk_curator_proto::OpCode;
+use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs};
 use zk_curator_testing::{TestServer, Verdict};
@@ -363,5 +363,120 @@ fn whatever_is_lost_every_job_is_done_and_none_is_doubled() {
                 nothing_stays(&server, &zk).await;
             }
         }
+    });
+}
+
+/// A worker that dies with its jobs.
+async fn orphans(server: &TestServer, ids: &[&str]) {
+    doom(server, ids, async || {}).await;
+}
+
+/// The same, with something that happens before the death.
+async fn doom(server: &TestServer, ids: &[&str], before: impl AsyncFn()) {
+    let doomed = connected(server).await;
+    for id in ids {
+        jobs(&doomed).submit_as(id, "").await.unwrap();
+    }
+    let mut victim = jobs(&doomed).worker("victim").prefetch(ids.len());
+    let held = victim.next().await.unwrap();
+    until(server, |probe| probe.children("/jobs/leases").len() == ids.len()).await;
+    before().await;
+    // Its leases end with its session, and its attempts stay.
+    doomed.close().await.unwrap();
+    drop((victim, held));
+}
+
+/// The attempt at the job with this id.
+fn attempt_at(server: &TestServer, id: &str) -> String {
+    let probe = server.probe();
+    let attempts = probe.children("/jobs/executing");
+    let mut attempts = attempts.iter().map(|name| format!("/jobs/executing/{name}"));
+    let names = |path: &String| {
+        let data = probe.data(path).unwrap();
+        String::from_utf8_lossy(&data).contains(&format!("|{id}|"))
+    };
+    attempts.find(names).unwrap()
+}
+
+#[test]
+fn an_attempt_that_cannot_be_ended_stops_no_cleaning() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        orphans(&server, &["a", "b", "c"]).await;
+        let stuck = attempt_at(&server, "a");
+        let refused = server.rule(move |request| {
+            if request.paths().any(|path| path == stuck) && request.is(OpCode::Multi) {
+                Verdict::Refuse(ErrorCode::NoAuth)
+            } else {
+                Verdict::Pass
+            }
+        });
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir").prefetch(2);
+        let mut ids = vec![worker.next().await.unwrap(), worker.next().await.unwrap()];
+        ids.sort_by(|one, other| one.id().cmp(other.id()));
+        assert_eq!(ids.iter().map(Job::id).collect::<Vec<_>>(), ["b", "c"]);
+        let error = timeout(A_MOMENT, errors.next()).await.unwrap().unwrap();
+        assert_eq!(error.code(), Some(ErrorCode::NoAuth), "{error}");
+        // Told once, and tried again.
+        assert!(timeout(A_MOMENT * 300, errors.next()).await.is_err());
+        assert!((4..8).contains(&refused.hits()), "{}", refused.hits());
+        drop(refused);
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+    });
+}
+
+#[test]
+fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        orphans(&server, &["a"]).await;
+        let refused = server.rule(|request| {
+            if request.paths().any(|path| path == "/jobs/executing") && request.is(OpCode::GetChildren2) {
+                Verdict::Refuse(ErrorCode::NoAuth)
+            } else {
+                Verdict::Pass
+            }
+        });
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(timeout(A_MOMENT, worker.next()).await.is_err());
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        drop(refused);
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+        drop(worker);
+        // It ends with its worker.
+        until(&server, |probe| probe.children("/jobs/cleaner").is_empty()).await;
+    });
+}
+
+#[test]
+fn a_directory_that_is_deleted_stops_no_cleaning() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(worker.try_next().await.unwrap().is_none());
+        doom(&server, &["a"], async || zk.delete("/jobs/pending").await.unwrap()).await;
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+    });
+}
+
+#[test]
+fn a_worker_without_a_name_executes_jobs() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("a", "").await.unwrap();
+        let a = timeout(A_MOMENT, jobs.worker("").next()).await.unwrap().unwrap();
+        let state = jobs.inspect().await.unwrap().remove(0).state;
+        assert!(matches!(state, JobState::Executing { worker, .. } if worker.is_empty()));
+        a.complete().await.unwrap();
+        for id in ["", "/", "a/b", "a|b", ".", "..", "\u{0}"] {
+            let invalid = |error| matches!(error, Some(Error::InvalidId { id: told }) if told == id);
+            assert!(invalid(jobs.submit_as(id, "").await.err()), "{id:?}");
+            assert!(invalid(jobs.cancel(id).await.err()) && invalid(jobs.forget(id).await.err()));
+            assert!(invalid(jobs.retry(id).await.err()) && invalid(jobs.result(id).await.err()));
+        }
+        nothing_stays(&server, &zk).await;
     });
 }

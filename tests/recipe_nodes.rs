@@ -392,3 +392,22 @@ fn a_name_that_is_none_is_refused() {
         }
     });
 }
+
+/// Without touches the node is gone after its time to live.
+#[test]
+fn touches_that_are_refused_are_reported_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = PersistentTtlNode::builder(&zk, NODE, TTL).start().unwrap();
+        node.created().await.unwrap();
+        let mut errors = zk.background_errors();
+        let refuse = server.rule(|request| match request.paths().any(|path| path.ends_with("/touch")) {
+            true => Verdict::Refuse(ErrorCode::NoAuth),
+            false => Verdict::Pass,
+        });
+        assert_eq!(timeout(TTL * 2, errors.next()).await.unwrap().unwrap().kind(), ErrorKind::NoAuth);
+        assert!(timeout(TTL * 2, errors.next()).await.is_err());
+        assert!(refuse.hits() > 4);
+        drop(node);
+    });
+}

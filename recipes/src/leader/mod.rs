@@ -33,7 +33,7 @@ pub use election::{Elected, Election};
 pub use latch::{Candidate, CloseMode, LatchState, LatchStates, LeaderLatch};
 pub use leadership::Leadership;
 pub use observer::{Observer, Proclaimed};
-pub(crate) use queue::ride_out;
+pub(crate) use queue::{passes, ride_out};
 pub use selector::LeaderSelector;
 
 pub use crate::participant::Participant;

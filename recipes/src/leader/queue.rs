@@ -88,10 +88,14 @@ impl Queue {
     }
 }
 
+/// Whether trying again may help.
+pub(crate) fn passes(error: &Error) -> bool {
+    error.is_retryable() || error.is_session_lost() || error.kind() == ErrorKind::NotStarted
+}
+
 /// Waits until it is worth trying again after this error; fails with it if that does not help.
 pub(crate) async fn ride_out(zk: &CuratorFramework, error: Error) -> Result<(), Error> {
-    let is_passing = error.is_retryable() || error.is_session_lost() || error.kind() == ErrorKind::NotStarted;
-    if !is_passing {
+    if !passes(&error) {
         return Err(error);
     }
     debug!(%error, "tries again");

@@ -9,6 +9,7 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
 
 use super::{PersistentNode, PersistentNodeBuilder};
 use crate::contender::child;
+use crate::leader::passes;
 
 /// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
 /// Curator's class of that name.
@@ -190,12 +191,21 @@ impl Toucher {
     /// Ends when the framework is closed.
     async fn run(self) {
         let mut states = self.zk.states();
+        let mut reported = false;
         while states.until(|status| status.state.is_connected()).await.is_some() {
             let pause = match self.touch().await {
-                Ok(()) => self.pause,
+                Ok(()) => {
+                    reported = false;
+                    self.pause
+                }
                 Err(error) if error.kind() == ErrorKind::Closed => return,
                 Err(error) => {
                     debug!(path = self.path, %error, "not touched");
+                    // The parent of the child may not be there yet.
+                    if !reported && !passes(&error) && error.kind() != ErrorKind::NoNode {
+                        reported = true;
+                        self.zk.report(error);
+                    }
                     // Soon enough to try again before it is too late; the node may not be there yet.
                     self.pause / 8
                 }

@@ -13,6 +13,7 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat
 
 use super::site::create_persistent;
 use crate::contender::child;
+use crate::leader::passes;
 
 /// How the name of a producer among the ids ends, but for its number.
 pub(super) const PRODUCER: &str = "producer-";
@@ -175,7 +176,8 @@ impl Ids {
             Ok(0) => {}
             Ok(count) => debug!(path = %self.path, count, "collected the ids of dead producers"),
             // Next time.
-            Err(error) => debug!(path = %self.path, %error, "did not collect the ids of dead producers"),
+            Err(error) if passes(&error) => debug!(path = %self.path, %error, "did not collect ids"),
+            Err(error) => zk.report(error),
         }
     }
 

@@ -1,19 +1,23 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zk_curator::watch::Watch;
-use zk_curator::{ErrorCode, ErrorKind};
+use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
 use super::{Executing, Places, is_gone};
-use crate::leader::{self, LeaderSelector, ride_out};
+use crate::leader::{self, LeaderSelector, passes, ride_out};
 use crate::queue::Error;
 use crate::queue::name::Kind;
 
 /// Leases come and go with every job: how long it is at least from one look to the next.
 const PAUSE: Duration = Duration::from_millis(100);
+/// An attempt that could not be ended is tried again after this time.
+const STUCK: Duration = Duration::from_secs(60);
+/// The pause of a background cleaner after an error that stops it, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Takes part in the election, and cleans while elected, until nothing mends an error.
 pub(super) async fn run(places: &Places, max_attempts: Option<u32>) -> Result<(), Error> {
@@ -28,17 +32,54 @@ pub(super) async fn run(places: &Places, max_attempts: Option<u32>) -> Result<()
     }
 }
 
-/// Cleans until nothing mends an error, which it returns.
-async fn clean(places: &Places, max_attempts: Option<u32>) -> zk_curator::Error {
-    let mut odd = BTreeSet::new();
+/// The same in the background, until the framework is closed: an error is reported, and the election joined again after a
+/// pause.
+pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>) {
+    let (mut pause, longest) = RETRY;
     loop {
-        let passed = match pass(places, max_attempts, &mut odd).await {
+        match run(places, max_attempts).await {
+            Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
+                places.zk.report(error);
+            }
+            // No other error comes out of it.
+            Ok(()) | Err(_) => return,
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
+}
+
+/// Attempts that cannot be ended.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Nodes that are no attempts, by their data.
+    foreign: BTreeSet<String>,
+    /// Those whose end was refused, with the time of the next try.
+    stuck: BTreeMap<String, Instant>,
+}
+
+impl Aside {
+    fn is_due(&self, attempt: &str) -> bool {
+        !self.foreign.contains(attempt) && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
+    }
+}
+
+/// Cleans until nothing mends an error, which it returns.
+async fn clean(places: &Places, max_attempts: Option<u32>) -> ZkError {
+    let mut aside = Aside::default();
+    loop {
+        let passed = match pass(places, max_attempts, &mut aside).await {
             Ok(watch) => {
-                // Fired or ended: look again.
-                drop(watch.await);
+                let next = aside.stuck.values().min().copied();
+                // Fired or ended, or time to try again: look again.
+                tokio::select! {
+                    biased;
+                    _ = watch => {}
+                    () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+                }
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::NoNode => places.prepare().await,
+            Err(error) if is_missing(&error) => places.prepare().await,
             Err(error) => Err(error),
         };
         if let Err(error) = passed
@@ -51,11 +92,7 @@ async fn clean(places: &Places, max_attempts: Option<u32>) -> zk_curator::Error 
 }
 
 /// Looks once, and returns what fires when there is reason to look again.
-async fn pass(
-    places: &Places,
-    max_attempts: Option<u32>,
-    odd: &mut BTreeSet<String>,
-) -> zk_curator::Result<Watch> {
+async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> zk_curator::Result<Watch> {
     let (attempts, leases) = (places.below("executing"), places.below("leases"));
     // In this order: an attempt that is seen has had its lease before, so if that is not there then, it is gone.
     let executing = async { places.zk.children(attempts).await };
@@ -63,17 +100,39 @@ async fn pass(
     let (executing, leased) = join(executing, leased).await;
     let (executing, leased) = (executing?, leased?);
     let alive: BTreeSet<String> = leased.value.0.into_iter().collect();
-    for attempt in executing {
-        if !alive.contains(&attempt) && !odd.contains(&attempt) {
-            if let Some(worker) = end(places, &attempt, max_attempts).await? {
+    let present: BTreeSet<String> = executing.into_iter().collect();
+    aside.foreign.retain(|attempt| present.contains(attempt));
+    aside.stuck.retain(|attempt, _| present.contains(attempt));
+    for attempt in present {
+        if alive.contains(&attempt) || !aside.is_due(&attempt) {
+            continue;
+        }
+        match end(places, &attempt, max_attempts).await {
+            Ok(Some(worker)) => {
+                aside.stuck.remove(&attempt);
                 debug!(attempt, worker, "the job of a worker that has gone is for others");
-            } else {
+            }
+            Ok(None) => {
                 warn!(attempt, "not an attempt at a job");
-                odd.insert(attempt);
+                aside.foreign.insert(attempt);
+            }
+            Err(error) if passes(&error) || is_missing(&error) || error.kind() == ErrorKind::Closed => {
+                return Err(error);
+            }
+            // Nothing of it says that others cannot be ended.
+            Err(error) => {
+                if aside.stuck.insert(attempt, Instant::now() + STUCK).is_none() {
+                    places.zk.report(error);
+                }
             }
         }
     }
     Ok(leased.watch)
+}
+
+/// Whether a directory is not there: somebody has deleted it.
+fn is_missing(error: &ZkError) -> bool {
+    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. })
 }
 
 /// Ends an attempt, if it has no lease; its worker, or `None` if it is no attempt.

@@ -10,7 +10,7 @@
 //!   ├─ executing
 //!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
 //!   ├─ leases
-//!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name
+//!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name, or `-`
 //!   ├─ done
 //!   │    └─ <id>                                           data: the result
 //!   ├─ failed
@@ -330,7 +330,10 @@ impl Jobs {
     }
 
     /// A worker with this name, which is for people. Nothing is sent yet. With the first job that is asked for it also
-    /// becomes a candidate for the [cleaner](Self::clean), until it is dropped.
+    /// becomes a candidate for the [cleaner](Self::clean), in a background task that ends when it is dropped or the
+    /// framework is closed. What [`clean`](Self::clean) fails with is told by
+    /// [`background_errors`](CuratorFramework::background_errors); the candidate comes back after a pause of a second to a
+    /// minute.
     pub fn worker(&self, name: impl Into<String>) -> Worker {
         Worker::new(self.clone(), name.into())
     }
@@ -339,7 +342,9 @@ impl Jobs {
     /// [`Worker`] does so; this is for processes that have none.
     ///
     /// # Errors
-    /// [`Error::Framework`] with `Closed`, and what else no repetition mends.
+    /// [`Error::Framework`] with `Closed`, and what else no repetition mends. An attempt whose end is refused, for example
+    /// by an ACL, is no such error: it is told by
+    /// [`background_errors`](CuratorFramework::background_errors), once, and tried again every minute.
     ///
     /// # Cancel safety
     /// Dropping it leaves the election.

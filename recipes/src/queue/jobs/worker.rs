@@ -5,11 +5,11 @@ use bytes::Bytes;
 use futures_util::future::join3;
 use futures_util::stream::{Stream, unfold};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::{debug, warn};
+use tracing::warn;
 use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::{Executing, Jobs, Marks, Places, is_gone};
+use super::{Executing, Jobs, Marks, Places, cleaner, is_gone};
 use crate::queue::Error;
 use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle};
 use crate::queue::feed::Feed;
@@ -125,7 +125,7 @@ impl Worker {
                 tokio::select! {
                     biased;
                     () = stopped.cancelled() => {}
-                    Err(error) = jobs.clean() => debug!(%error, "is no candidate for the cleaner"),
+                    () = cleaner::keep_running(&jobs.places, jobs.max_attempts) => {}
                 }
             });
             self.cleaner = Some(stop.drop_guard());
@@ -201,7 +201,9 @@ async fn claim(
         transaction.delete(places.of("pending", &name)).create(&path, record.clone())
     };
 
-    let lease = zk.create(&lease_path).mode(CreateMode::Ephemeral).creating_parents().data(worker);
+    let lease = zk.create(&lease_path).mode(CreateMode::Ephemeral).creating_parents();
+    // Without data nobody could tell whose it is after a lost answer.
+    let lease = lease.data(if worker.is_empty() { "-".to_owned() } else { worker });
     let lease = lease.protected_by_data().owned();
     let executed = execute(zk.transaction().check(&lease_path, None));
     let read = zk.get_data(places.of("all", id));
