@@ -127,7 +127,7 @@ fn the_end_of_a_session_at_any_request_of_a_member_blocks_nobody() {
                     // Others wait for the round to begin, or it has begun and they need nobody.
                     let waiting = until(&server, |probe| {
                         let children = probe.children(BARRIER);
-                        children.is_empty() || (children.len() == 2 && probe.watches().len() == 2)
+                        children.is_empty() || (children.len() == 2 && probe.watches().len() == 4)
                     });
                     if !waiting.await.children(BARRIER).is_empty() {
                         anew += 1;
@@ -242,7 +242,7 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
                 tokio::spawn(async move { barrier.enter().await })
             })
             .collect();
-        until(&server, |probe| probe.children(BARRIER).len() == 2 && probe.watches().len() == 2).await;
+        until(&server, |probe| probe.children(BARRIER).len() == 2 && probe.watches().len() == 4).await;
         let late = session_id(&clients[2]).get();
         let ready = format!("{BARRIER}/ready");
         let path = ready.clone();

@@ -6,12 +6,12 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated, until};
+use common::{assert_clean_after_close, connected, in_memory, poll_then_drop, session_id, simulated, until};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, Verdict};
 
 const BARRIER: &str = "/barriers/sort";
 const READY: &str = "/barriers/sort/ready";
@@ -82,14 +82,14 @@ fn ten_thousand_rounds_back_to_back() {
         back_to_back(&server, 8, 10_000).await;
         let probe = server.probe();
         let each = probe.total_requests() as f64 / 10_000.0;
-        assert!(each < 53.0, "{each} requests a round");
+        assert!(each < 60.0, "{each} requests a round");
         assert_eq!(probe.children(BARRIER), [""; 0]);
     });
 }
 
 /// Enter and leave for n members, from the second round on: what Apache Curator needs 69.5 requests for with 8.
 #[test]
-fn a_round_costs_six_requests_and_three_notifications_for_each_member() {
+fn a_round_costs_seven_requests_for_each_member() {
     simulated(async {
         for members in [2, 8, 10, 100, 500] {
             let server = TestServer::in_memory().await;
@@ -103,15 +103,15 @@ fn a_round_costs_six_requests_and_three_notifications_for_each_member() {
             let rounds = enter(&clients).await;
             let (entered, told) = count();
             let n = members as u64;
-            // A create, a listing, a watch, and ready read; ready is created once.
-            assert_eq!(entered - requests, 4 * n + 1, "{members} members");
+            // A create, a listing, a watch, and ready read; all but the last watch their own node; ready is created once.
+            assert_eq!(entered - requests, 5 * n, "{members} members");
             assert_eq!(told - notifications, n, "{members} members");
             leave(rounds).await;
             let (left, last) = count();
             // A watch and a delete; the lowest listens for the highest some times, lists, and ends the round.
             let listings = left - entered - 2 * (n - 1) - 1;
             assert!(listings <= 2 * u64::from(n.ilog2()) + 2, "{members} members: {listings} of the lowest");
-            assert!(last - told <= 2 * n + u64::from(n.ilog2()) + 2, "{members} members: {}", last - told);
+            assert!(last - told <= 3 * n + u64::from(n.ilog2()) + 2, "{members} members: {}", last - told);
         }
     });
 }
@@ -225,18 +225,64 @@ fn curator_32_a_member_that_is_woken_for_nothing_goes_on_waiting() {
         let clients = clients(&server, 2).await;
         let (first, second) = (barrier(&clients[0], 2), barrier(&clients[1], 2));
         let waiting = tokio::spawn(async move { first.enter().await });
-        until(&server, |probe| probe.watches().len() == 1).await;
+        until(&server, |probe| probe.watches().len() == 2).await;
         // Its watch fires, and its connection is cut, without a round.
         for _ in 0..3 {
             let left_behind = clients[1].create(READY).data("members of the round:\nnobody").await.unwrap();
-            until(&server, |probe| !probe.exists(&left_behind.path) && probe.watches().len() == 1).await;
+            until(&server, |probe| !probe.exists(&left_behind.path) && probe.watches().len() == 2).await;
             server.disconnect_all();
             clients[1].wait_connected().await.unwrap();
-            until(&server, |probe| probe.watches().len() == 1).await;
+            until(&server, |probe| probe.watches().len() == 2).await;
         }
         assert!(!waiting.is_finished());
         let (second, first) = tokio::join!(second.enter(), waiting);
         leave(vec![first.unwrap().unwrap(), second.unwrap()]).await;
+    });
+}
+
+/// The mutex, the latch and the semaphore recover from it in the same way.
+#[test]
+fn enter_starts_again_when_its_node_is_deleted() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let clients = clients(&server, 2).await;
+        let operator = connected(&server).await;
+        let first = barrier(&clients[0], 2);
+        let waiting = tokio::spawn(async move { first.enter().await });
+        for _ in 0..3 {
+            until(&server, |probe| probe.watches().len() == 2).await;
+            let name = server.probe().children(BARRIER).remove(0).to_owned();
+            operator.delete(format!("{BARRIER}/{name}")).await.unwrap();
+            until(&server, |probe| probe.children(BARRIER).iter().any(|other| *other != name)).await;
+        }
+        assert!(!waiting.is_finished());
+        let second = timeout(Duration::from_secs(60), barrier(&clients[1], 2).enter()).await.unwrap();
+        leave(vec![second.unwrap(), waiting.await.unwrap().unwrap()]).await;
+        assert_eq!(server.probe().children(BARRIER), [""; 0]);
+    });
+}
+
+/// Its round may have begun, and be over: it must not wait for the next one in silence.
+#[test]
+fn enter_tells_a_deletion_during_an_outage() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let clients = clients(&server, 2).await;
+        let operator = connected(&server).await;
+        let first = barrier(&clients[0], 2);
+        let waiting = tokio::spawn(async move { first.enter().await });
+        until(&server, |probe| probe.watches().len() == 2).await;
+        let victim = session_id(&clients[0]);
+        let rule = server.rule(move |request| match request.session_id() == victim.get() {
+            true => Verdict::Disconnect,
+            false => Verdict::Pass,
+        });
+        server.disconnect(victim.get());
+        let name = server.probe().children(BARRIER).remove(0).to_owned();
+        operator.delete(format!("{BARRIER}/{name}")).await.unwrap();
+        drop(rule);
+        let entered = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
+        assert!(matches!(entered, Err(Error::Lost)), "{entered:?}");
     });
 }
 
@@ -301,7 +347,7 @@ fn a_round_that_curator_has_begun_is_everybodys_who_was_there() {
             tokio::spawn(async move { barrier.enter().await })
         };
         let waiting: Vec<_> = clients.iter().map(enter).collect();
-        until(&server, |probe| probe.watches().len() == 2).await;
+        until(&server, |probe| probe.watches().len() == 4).await;
         let member = format!("{BARRIER}/5f9f2f6e-3f0e-4d39-9f0b-000000000000");
         java.create(&member).mode(CreateMode::Ephemeral).await.unwrap();
         java.create(READY).data("127.0.0.1").await.unwrap();
@@ -341,7 +387,7 @@ fn one_that_gives_up_makes_room_for_another_one() {
             let clients = clients(&server, 3).await;
             let first = barrier(&clients[0], 2);
             let waiting = tokio::spawn(async move { first.enter().await });
-            until(&server, |probe| probe.watches().len() == 1).await;
+            until(&server, |probe| probe.watches().len() == 2).await;
             let given_up = poll_then_drop(barrier(&clients[1], 2).enter(), step).await;
             let third = barrier(&clients[2], 2);
             if given_up.is_none() {

@@ -35,6 +35,8 @@ const FAN_OUT: usize = 64;
 /// 2. The one that makes the number full creates `ready`, in a transaction that checks that all are there.
 /// 3. When `ready` is there, read it, with a watch for its end; go on if it has our name.
 ///
+/// A member that waits also watches its own node. If a third party deletes it before the round begins, go to 1.
+///
 /// To leave:
 ///
 /// 4. The lowest member waits until the highest is gone, lists who is left, and so on, until it is alone. Then it deletes
@@ -43,7 +45,7 @@ const FAN_OUT: usize = 64;
 /// 6. When `ready` is gone, the round is over. When only the lowest is, it has died: list who is left, and wait for
 ///    the lowest of those.
 ///
-/// For n members, a round is about 6n requests and 3n notifications at the server, and at most six flights if all arrive
+/// For n members, a round is about 7n requests and 4n notifications at the server, and at most six flights if all arrive
 /// at once.
 ///
 /// # Guarantees
@@ -131,7 +133,8 @@ impl DistributedDoubleBarrier {
     /// # Errors
     /// Whatever the error, our node goes away.
     /// * [`Error::OverSubscribed`] when so many are there without us, before the round or in it.
-    /// * [`Error::Lost`] when our session has ended: a round may have begun with us, and be over.
+    /// * [`Error::Lost`] when our session has ended, or our node was deleted while the connection was interrupted: a
+    ///   round may have begun with us, and be over.
     /// * [`Error::NoMembers`] when the barrier is for none.
     /// * [`Error::Framework`] as of a create, a read or a transaction. An adapter that has no transactions cannot
     ///   be a member.
@@ -146,12 +149,12 @@ impl DistributedDoubleBarrier {
         let path = ZPath::for_operation("enter", self.path.as_str())?;
         let place = Place { zk: self.zk.clone(), path };
         let session = self.zk.session();
-        let mut me = Entrant::arrive(self, place).await?; // 1
-        // If the answer to a create is lost, and then the session, the next one has another node: the round may have begun
-        // with the first.
-        let is_another = session.is_some_and(|session| session.id.get() != me.node.stat().ephemeral_owner);
+        let mut me = Entrant::arrive(self, place.clone()).await?; // 1
         loop {
-            if is_another || !me.node.is_ours() {
+            // If the answer to a create is lost, and then the session, the next one has another node: the round may have
+            // begun with the first.
+            let owner = me.node.stat().ephemeral_owner;
+            if session.is_some_and(|session| session.id.get() != owner) || !me.node.is_ours() {
                 return Err(me.lost().await);
             }
             let ready = if me.may_have_begun {
@@ -160,7 +163,18 @@ impl DistributedDoubleBarrier {
                 match rules::entry(&me.children, me.node.name(), self.members) {
                     Entry::Begin(members) => me.begin(&members).await?, // 2
                     Entry::Wait => {
-                        me.wait().await;
+                        if me.wait().await? == Waited::Disturbed && me.node.is_ours() {
+                            me.look().await?;
+                        }
+                        continue;
+                    }
+                    // A third party has deleted our node. No round began with it, and none can any more: start again.
+                    Entry::Vanished if me.saw_no_round() => {
+                        debug!(
+                            path = me.node.path(),
+                            "the node was deleted before the round; entering again"
+                        );
+                        me = Entrant::arrive(self, place.clone()).await?;
                         continue;
                     }
                     Entry::Vanished => return Err(me.lost().await),
@@ -172,7 +186,9 @@ impl DistributedDoubleBarrier {
                 continue;
             };
             match me.standing(&ready).await? {
-                Standing::Member if me.node.is_ours() => return Ok(Round::new(me.place, me.node, ready)),
+                Standing::Member if me.node.is_ours() => {
+                    return Ok(Round::new(me.place, me.node, ready, me.own));
+                }
                 Standing::Member => return Err(me.lost().await),
                 Standing::Underway => return Err(self.refusal()),
                 Standing::Over | Standing::Unsaid => {
@@ -197,6 +213,22 @@ struct Entrant {
     may_have_begun: bool,
     /// Fires when it is created.
     beginning: Watch,
+    /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch) before the node was created. While it is unchanged,
+    /// events arrive in the order of the changes, so a round that began with our node was seen.
+    since: u64,
+    /// Whether `ready` was seen, or may have been there, since our node was created.
+    seen_ready: bool,
+    /// Fires when our node is deleted; left while we wait.
+    own: Option<Watch>,
+}
+
+/// Why a wait for the beginning of a round ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// The round may have begun.
+    Begun,
+    /// Something has happened to our node, or its session is over.
+    Disturbed,
 }
 
 impl Entrant {
@@ -211,10 +243,26 @@ impl Entrant {
             .data(barrier.label.clone())
             .owned_with_siblings();
         let watched = place.zk.exists(place.ready()).watched();
+        let since = place.zk.status().epoch;
         let (created, seen) = join(create.into_future(), watched.into_future()).await;
         let ((node, children), seen) = (created?, seen?);
         let may_have_begun = has_begun(&children) || seen.value.is_some();
-        Ok(Self { place, node, children, may_have_begun, beginning: seen.watch })
+        let beginning = seen.watch;
+        Ok(Self {
+            place,
+            node,
+            children,
+            may_have_begun,
+            beginning,
+            since,
+            seen_ready: may_have_begun,
+            own: None,
+        })
+    }
+
+    /// Whether no round has begun with our node, which is gone.
+    fn saw_no_round(&self) -> bool {
+        !self.seen_ready && self.place.zk.status().epoch == self.since
     }
 
     /// Makes sure that the node is gone. The client may have given its session up before the server does; it must not
@@ -235,18 +283,36 @@ impl Entrant {
         let (seen, children) = join(watched.into_future(), self.place.children()).await;
         let (seen, children) = (seen?, children?);
         self.may_have_begun = has_begun(&children) || seen.value.is_some();
+        self.seen_ready |= self.may_have_begun;
         (self.children, self.beginning) = (children, seen.watch);
         Ok(())
     }
 
-    /// Waits until the round may have begun, or the session has ended.
-    async fn wait(&mut self) {
+    /// Waits until the round may have begun, or our node is gone.
+    async fn wait(&mut self) -> Result<Waited, Error> {
+        if self.own.is_none() {
+            self.own = self.place.watch(self.node.name()).await?;
+        }
         let session_lost = self.node.ownership().session_lost();
-        self.may_have_begun = tokio::select! {
-            biased;
-            () = session_lost.cancelled() => false,
-            _ = &mut self.beginning => true,
+        let own = async {
+            // Nobody writes to our node; an event that is not its deletion is looked into, too.
+            if let Some(own) = &mut self.own {
+                drop(own.await);
+            }
         };
+        let waited = tokio::select! {
+            biased;
+            // First: if the round began with our node, and that was deleted since, both have happened.
+            _ = &mut self.beginning => Waited::Begun,
+            () = session_lost.cancelled() => Waited::Disturbed,
+            () = own => Waited::Disturbed,
+        };
+        if waited == Waited::Disturbed {
+            self.own = None;
+        }
+        self.may_have_begun = waited == Waited::Begun;
+        self.seen_ready |= self.may_have_begun;
+        Ok(waited)
     }
 
     /// Begins the round with these members, all of which have to be there, and reads what has come of it, in one flight:

@@ -21,12 +21,14 @@ pub struct Round {
     began: Began,
     /// Fires when the node `ready` is deleted.
     end: Watch,
+    /// A watch on our node from the time it waited: it ends with the node. Removing it would cost a request.
+    own: Option<Watch>,
 }
 
 impl Round {
-    pub(super) fn new(place: Place, node: OwnedNode, ready: Ready) -> Self {
+    pub(super) fn new(place: Place, node: OwnedNode, ready: Ready, own: Option<Watch>) -> Self {
         let Ready { began, end } = ready;
-        Self { place, node, began, end }
+        Self { place, node, began, end, own }
     }
 
     /// The path of our node.
@@ -70,7 +72,7 @@ impl Round {
     /// # Cancel safety
     /// Dropping the future gives our place up in the background, without waiting for the others.
     pub async fn leave(self) -> Result<(), Error> {
-        let Self { place, node, began, end } = self;
+        let Self { place, node, began, end, own: _own } = self;
         if !node.is_ours() {
             return Err(Error::Lost);
         }
