@@ -145,6 +145,17 @@ impl Error {
         }
     }
 
+    /// The error of a transaction that the caller of `operation` did not write, and whose parts mean nothing to it: the
+    /// operation is named, and `TransactionFailed` becomes what the part at fault failed with, for example `NoAuth`.
+    #[must_use]
+    pub fn of_operation(mut self, operation: &'static str) -> Self {
+        self.operation = operation;
+        if let ErrorKind::TransactionFailed { code, .. } = self.kind {
+            self.kind = kind_of(&RawError::Refused(code));
+        }
+        self
+    }
+
     /// The same of a read, which applies nothing.
     pub(crate) fn of_a_read(self) -> Self {
         self.not_applied()
@@ -343,6 +354,12 @@ mod tests {
         assert_eq!(error.to_string(), "create \"/a\": connection loss, may have been applied");
         assert!(error.is_retryable() && error.may_have_applied());
         assert_eq!(error.source().unwrap().to_string(), "connection loss, request sent without an answer");
+        let failed = Error::raw(
+            "transaction",
+            "/a",
+            RawError::TransactionFailed { index: 1, code: ErrorCode::NoAuth },
+        );
+        assert_eq!(failed.of_operation("set_data").to_string(), "set_data \"/a\": not authorised");
         let error = Error::raw("start", "", RawError::NotConnected);
         assert_eq!(error.to_string(), "start: connection loss");
         assert!(!error.may_have_applied());

@@ -165,6 +165,82 @@ fn a_lasting_node_is_adopted() {
     });
 }
 
+/// Another client must not read the data of before once the node counts as created.
+#[test]
+fn an_adopted_node_has_our_data_when_it_is_created() {
+    simulated(async {
+        for _ in 0..30 {
+            let (server, zk) = in_memory().await;
+            zk.create(NODE).creating_parents().data("theirs").await.unwrap();
+            let slow = once(&server, OpCode::SetData, Verdict::Delay(Duration::from_secs(1)));
+            let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
+            node.created().await.unwrap();
+            slow.fired().await;
+            assert_eq!(server.probe().data(NODE).unwrap(), "ours");
+        }
+    });
+}
+
+#[test]
+fn a_node_whose_data_are_refused_is_not_adopted() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let acl = Acl::read_unsafe();
+        zk.create(NODE).creating_parents().data("theirs").acl(acl).await.unwrap();
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
+        assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert!(!node.is_present());
+        // Nor is it deleted.
+        node.close().await.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
+    });
+}
+
+/// The transaction in which it is sent has a check before it, which is nobody's business.
+#[test]
+fn refused_data_are_an_error_of_set_data() {
+    simulated(async {
+        for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+            let (server, zk) = in_memory().await;
+            let node = PersistentNode::builder(&zk, NODE, mode).data("one").start();
+            let path = node.created().await.unwrap();
+            zk.set_acl(&path, Acl::read_unsafe()).await.unwrap();
+            let error = node.set_data("two").await.unwrap_err();
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::NoAuth, "set_data"), "{error}");
+            assert_eq!(error.path(), NODE);
+            assert_eq!(server.probe().data(NODE).unwrap(), "one");
+            // A later attempt that succeeds makes it good.
+            let operator = connected(&server).await;
+            operator.delete(&path).await.unwrap();
+            until_ours(&server, &zk, NODE, "two").await;
+            node.set_data("three").await.unwrap();
+            assert_eq!(node.created().await.unwrap(), NODE);
+        }
+    });
+}
+
+#[test]
+fn a_node_replaced_during_an_outage_is_not_taken_for_ours() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
+        node.created().await.unwrap();
+        until(&server, |probe| probe.watches().len() == 1).await;
+        let operator = connected(&server).await;
+        let victim = session_id(&zk).get();
+        let away = server.rule(move |request| match request.session_id() == victim {
+            true => Verdict::Disconnect,
+            false => Verdict::Pass,
+        });
+        server.disconnect(victim);
+        operator.delete(NODE).await.unwrap();
+        operator.create(NODE).data("theirs").await.unwrap();
+        drop(away);
+        until_ours(&server, &zk, NODE, "ours").await;
+    });
+}
+
 /// CURATOR-268, CURATOR-584: NodeExists and NoNode of the node that was ours, after a lost answer.
 #[test]
 fn every_lost_answer_is_resolved() {

@@ -41,7 +41,7 @@ pub(super) struct Known {
     pub(super) hold: Option<Hold>,
     /// How often it has come into existence.
     pub(super) creations: u64,
-    /// Why it does not exist, if that is known and will not pass by itself.
+    /// Why it does not exist, or lacks its data, if that is known and does not pass by itself.
     pub(super) error: Option<Error>,
 }
 
@@ -51,7 +51,10 @@ pub(super) enum Hold {
     /// We have created it.
     Owned(Box<OwnedNode>),
     /// It was there, or is not to be deleted.
-    Lasting,
+    Lasting {
+        /// The transaction that created it.
+        czxid: i64,
+    },
 }
 
 impl Hold {
@@ -59,7 +62,15 @@ impl Hold {
     pub(super) fn is_alive(&self) -> bool {
         match self {
             Self::Owned(node) => node.is_ours(),
-            Self::Lasting => true,
+            Self::Lasting { .. } => true,
+        }
+    }
+
+    /// The transaction that created it.
+    fn czxid(&self) -> i64 {
+        match self {
+            Self::Owned(node) => node.stat().czxid,
+            Self::Lasting { czxid } => *czxid,
         }
     }
 
@@ -113,7 +124,7 @@ impl Keeper {
             Some(path) if self.is_held() => path,
             path => match self.create(path).await? {
                 Some(path) => path,
-                // Somebody else's is there, and its watch has fired.
+                // Another node was there, and has gone or changed.
                 None => return Ok(None),
             },
         };
@@ -130,9 +141,14 @@ impl Keeper {
             }
         }
         let watched = self.zk.exists(path).watched().await?;
-        if watched.value.is_none() {
+        let held = self.known.look(|known| known.hold.as_ref().map(Hold::czxid));
+        // One with another czxid has taken its place during an outage, or before the watch was left.
+        if watched.value.is_none_or(|stat| held.is_some_and(|held| held != stat.czxid)) {
             self.gone();
             return Ok(None);
+        }
+        if self.known.look(|known| known.error.is_some()) {
+            self.known.modify(|known| known.error = None);
         }
         Ok(Some(watched.watch))
     }
@@ -183,8 +199,7 @@ impl Keeper {
         let hold = if self.spec.deleted_at_end {
             Hold::Owned(Box::new(node))
         } else {
-            drop(node.leak());
-            Hold::Lasting
+            Hold::Lasting { czxid: node.leak().stat.czxid }
         };
         self.created(path.clone(), hold, wanted);
         Ok(Some(path))
@@ -211,9 +226,7 @@ impl Keeper {
         let watched = self.zk.exists(path.as_str()).watched().await?;
         let Some(stat) = watched.value else { return Ok(None) };
         if !mode.is_ephemeral() && self.lasts(&stat) {
-            // Its data are not ours yet.
-            self.created(path.clone(), Hold::Lasting, 0);
-            return Ok(Some(path));
+            return self.adopt(path, &stat).await;
         }
         let session = self.zk.session().map_or(0, |session| session.id.get());
         if mode.is_ephemeral() && stat.ephemeral_owner == session {
@@ -235,6 +248,21 @@ impl Keeper {
         Ok(None)
     }
 
+    /// Makes a lasting node ours by writing our data into it. Not before that is it present.
+    async fn adopt(&self, path: String, stat: &Stat) -> Result<Option<String>, Error> {
+        let (data, wanted) = self.known.look(|known| (known.data.clone(), known.wanted));
+        match self.zk.set_data(path.as_str(), data).version(stat.version).idempotent().await {
+            Ok(written) if written.czxid == stat.czxid => {
+                self.created(path.clone(), Hold::Lasting { czxid: stat.czxid }, wanted);
+                Ok(Some(path))
+            }
+            // Another node has taken its place: look again.
+            Ok(_) => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether a node does not end with a session. Containers and nodes with a time to live have an owner that is none.
     fn lasts(&self, stat: &Stat) -> bool {
         /// The highest byte of the owner of a node with a time to live.
@@ -251,7 +279,10 @@ impl Keeper {
             _ => None,
         });
         match owned {
-            Some(ownership) => ownership.fenced().set_data(path, data).commit().await.map(|_| ()),
+            Some(ownership) => match ownership.fenced().set_data(path, data).commit().await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.of_operation("set_data")),
+            },
             None => self.zk.set_data(path, data).idempotent().await.map(|_| ()),
         }
     }

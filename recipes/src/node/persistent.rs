@@ -22,14 +22,15 @@ use super::keeper::{Hold, Keeper, Known, Spec};
 ///
 /// # Protocol
 /// 1. Create the node. If an ephemeral one of another session is there, wait until it is gone. A lasting one is adopted,
-///    whoever has made it: its data are replaced.
+///    whoever has made it: its data are replaced, and it counts as present once they are.
 /// 2. Leave an `exists` watch on it. When it is deleted, or its session is lost, go to 1.
 /// 3. A sequential node is created with a number once. From then on it is created at the path that it had, so that the
 ///    prefix of a protected one and the number stay as they are.
 ///
 /// # Guarantees
-/// * While it is [present](Self::is_present) the node belongs to the present session (if it is ephemeral), and had the
-///   data that were [set](Self::set_data) last. What others write into it stays; it is their business.
+/// * While it is [present](Self::is_present) the node belongs to the present session (if it is ephemeral), and had
+///   data that were [set](Self::set_data) here: the last that the server accepted. What others write into it stays; it is
+///   their business.
 /// * It deletes no other node: not the parent, nor what others have created at its path meanwhile.
 ///
 /// # Assumptions
@@ -93,11 +94,11 @@ impl PersistentNode {
         PersistentNodeBuilder { zk: zk.clone(), spec, data: Bytes::new() }
     }
 
-    /// Waits until the node exists: its path. At once if it does.
+    /// Waits until the node exists with its data: its path. At once if it does.
     ///
     /// # Errors
-    /// Why it does not exist, if that is something else than the connection; it is tried again all the same. `Closed` when
-    /// the framework is closed.
+    /// The reason why it does not exist, or could not be given its data, unless it is the connection; it is tried again all
+    /// the same. `Closed` when the framework is closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -146,6 +147,8 @@ impl PersistentNode {
         let wanted = self.known.modify(|known| {
             known.data = data;
             known.wanted += 1;
+            // The failure of an earlier attempt says nothing about this one.
+            known.error = None;
             known.wanted
         });
         let look = |known: &Known| match &known.error {
@@ -185,7 +188,9 @@ impl PersistentNode {
         let (hold, path) = self.end();
         let deleted = match hold {
             Some(Hold::Owned(node)) => node.delete().await,
-            Some(Hold::Lasting) if self.deleted_at_end => self.zk.delete(path).guaranteed().quietly().await,
+            Some(Hold::Lasting { czxid }) if self.deleted_at_end => {
+                self.zk.delete(path).czxid(czxid).guaranteed().quietly().await
+            }
             _ => Ok(()),
         };
         match deleted {
@@ -214,9 +219,11 @@ impl PersistentNode {
 impl Drop for PersistentNode {
     fn drop(&mut self) {
         let (hold, path) = self.end();
-        if matches!(hold, Some(Hold::Lasting)) && self.deleted_at_end {
+        if let Some(Hold::Lasting { czxid }) = hold
+            && self.deleted_at_end
+        {
             // Polled once, it is queued; dropped, it is left to the janitor.
-            let delete = pin!(self.zk.delete(path).guaranteed().quietly().into_future());
+            let delete = pin!(self.zk.delete(path).czxid(czxid).guaranteed().quietly().into_future());
             drop(delete.poll(&mut Context::from_waker(Waker::noop())));
         }
     }
