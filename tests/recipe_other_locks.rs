@@ -69,6 +69,37 @@ fn a_multi_lock_of_none_or_of_the_same_twice_is_refused() {
     });
 }
 
+#[test]
+fn a_multi_lock_orders_by_the_paths_on_the_server() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let [a, b] = ["a", "b"].map(|namespace| zk.using_namespace(namespace).unwrap());
+        let lock = |zk: &CuratorFramework, path: &str| {
+            Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>
+        };
+        // Different nodes, though the paths within the namespaces are the same.
+        let both = InterProcessMultiLock::new([lock(&a, "/x"), lock(&b, "/x")]).unwrap();
+        both.acquire().await.unwrap().release().await.unwrap();
+        // One node, though they are not.
+        let error = InterProcessMultiLock::new([lock(&a, "/x"), lock(&zk, "/a/x")]).unwrap_err();
+        assert!(matches!(&error, Error::Duplicate { path } if path == "/a/x"), "{error}");
+        // The same two locks, which sort differently within their namespaces.
+        let other = connected(&server).await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for turn in 0..20 {
+            let locks = match turn % 2 {
+                0 => [lock(&a, "/z"), lock(&b, "/x")],
+                _ => [lock(&other, "/a/z"), lock(&other, "/b/x")],
+            };
+            let both = InterProcessMultiLock::new(locks).unwrap();
+            tasks.spawn(async move { both.acquire().await.unwrap().release().await.unwrap() });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    });
+}
+
 /// Defect g: Curator goes on to acquire after an error, and counts the timeout for every lock anew.
 #[test]
 fn after_an_error_or_a_timeout_no_lock_is_held_and_none_is_acquired_any_more() {

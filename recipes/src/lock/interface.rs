@@ -9,8 +9,12 @@ use super::{Error, Guard, InterProcessSemaphoreMutex, QueueLock};
 /// [`InterProcessMultiLock`](super::InterProcessMultiLock): Curator's interface of the same name.
 #[async_trait]
 pub trait InterProcessLock: fmt::Debug + Send + Sync {
-    /// The path of the lock.
+    /// The path of the lock, within the namespace of its framework.
     fn path(&self) -> &str;
+
+    /// The path of the lock on the server, with the namespace. Of two locks of one ensemble that exclude each other it is
+    /// the same.
+    fn server_path(&self) -> String;
 
     /// Acquires the lock, however long it takes. Dropping the future leaves nothing behind.
     ///
@@ -31,6 +35,10 @@ impl<K: Clone + Send + Sync> InterProcessLock for QueueLock<K> {
         self.path()
     }
 
+    fn server_path(&self) -> String {
+        self.server_path()
+    }
+
     async fn acquire(&self) -> Result<Guard<Any>, Error> {
         Ok(self.acquire().await?.into_any())
     }
@@ -44,6 +52,10 @@ impl<K: Clone + Send + Sync> InterProcessLock for QueueLock<K> {
 impl InterProcessLock for InterProcessSemaphoreMutex {
     fn path(&self) -> &str {
         self.path()
+    }
+
+    fn server_path(&self) -> String {
+        self.server_path()
     }
 
     async fn acquire(&self) -> Result<Guard<Any>, Error> {

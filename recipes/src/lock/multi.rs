@@ -11,8 +11,9 @@ use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work, while
 
 /// Several locks as one: all are held, or none.
 ///
-/// They are acquired one after the other in the order of their paths, whatever order they are given in, so that two
-/// that want some of the same locks cannot wait for each other. A timeout around [`acquire`](Self::acquire) is one
+/// They are acquired one after the other in the order of their paths on the server, whatever order and namespaces they
+/// are given in, so that two that want some of the same locks cannot wait for each other. (The chroot of a connect string
+/// does not count: give all users of the locks the same one.) A timeout around [`acquire`](Self::acquire) is one
 /// deadline over all of them. Apache Curator's `InterProcessMultiLock` takes them in the order given: where Java shares
 /// the locks, let it give them in the order of their paths.
 ///
@@ -44,9 +45,9 @@ use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work, while
 /// ```
 #[derive(Debug, Clone)]
 pub struct InterProcessMultiLock {
-    /// The one with the lowest path.
+    /// The one with the lowest path on the server.
     first: Arc<dyn InterProcessLock>,
-    /// In the order of their paths.
+    /// In the order of their paths on the server.
     others: Vec<Arc<dyn InterProcessLock>>,
 }
 
@@ -54,20 +55,17 @@ impl InterProcessMultiLock {
     /// All of these locks. Nothing is sent.
     ///
     /// # Errors
-    /// [`Error::Duplicate`] when two have the same path, [`Error::NoLocks`] when there are none.
+    /// [`Error::Duplicate`] when two have the same path on the server, namespace included; [`Error::NoLocks`] when there
+    /// are none.
     pub fn new(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self, Error> {
-        let mut locks: Vec<_> = locks.into_iter().collect();
-        locks.sort_by(|a, b| a.path().cmp(b.path()));
-        let mut locks = locks.into_iter();
-        let first = locks.next().ok_or(Error::NoLocks)?;
-        let mut others: Vec<Arc<dyn InterProcessLock>> = Vec::new();
-        for lock in locks {
-            if lock.path() == others.last().unwrap_or(&first).path() {
-                return Err(Error::Duplicate { path: lock.path().to_owned() });
-            }
-            others.push(lock);
+        let mut locks: Vec<_> = locks.into_iter().map(|lock| (lock.server_path(), lock)).collect();
+        locks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if let Some(pair) = locks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::Duplicate { path: pair[0].0.clone() });
         }
-        Ok(Self { first, others })
+        let mut locks = locks.into_iter().map(|(_, lock)| lock);
+        let first = locks.next().ok_or(Error::NoLocks)?;
+        Ok(Self { first, others: locks.collect() })
     }
 
     /// A mutex at each of these paths. Nothing is sent.

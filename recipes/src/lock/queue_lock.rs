@@ -10,6 +10,14 @@ use crate::contender::Contender;
 use crate::order::Rule;
 use crate::participant::{Participant, participants};
 
+/// The path on the server, with the namespace of the framework.
+pub(super) fn server_path(zk: &CuratorFramework, path: &str) -> String {
+    match zk.namespace() {
+        "" => path.to_owned(),
+        namespace => format!("/{namespace}{path}"),
+    }
+}
+
 /// A lock whose holders and waiters are nodes in one queue. Cheap to clone. `K` says what kind of lock it is:
 /// [`InterProcessMutex`](super::InterProcessMutex), [`ReadLock`](super::ReadLock), [`WriteLock`](super::WriteLock).
 #[derive(Clone)]
@@ -33,6 +41,10 @@ impl<K: Clone> QueueLock<K> {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    pub(super) fn server_path(&self) -> String {
+        server_path(&self.zk, &self.path)
     }
 
     /// Acquires the lock, however long it takes. Compose with `tokio::time::timeout`.

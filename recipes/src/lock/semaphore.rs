@@ -7,6 +7,7 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
+use super::queue_lock::server_path;
 use super::{Error, Guard, tag, with_guard};
 use crate::contender::{Contender, child};
 use crate::order::Rule;
@@ -447,6 +448,10 @@ impl InterProcessSemaphoreMutex {
     #[must_use]
     pub fn path(&self) -> &str {
         self.semaphore.path()
+    }
+
+    pub(super) fn server_path(&self) -> String {
+        server_path(&self.semaphore.zk, self.path())
     }
 
     /// Acquires the lock, however long it takes: see [`InterProcessSemaphore::acquire`].
