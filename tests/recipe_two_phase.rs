@@ -10,7 +10,7 @@ use common::{
     until,
 };
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::RetryForever;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
@@ -216,6 +216,10 @@ fn nobody_aborts_what_everybody_has_voted_for_or_reverses_what_is_decided() {
     });
 }
 
+fn is_on_children(watch: &ProbeWatch) -> bool {
+    watch.path == TX && watch.kind == WatchKind::Child
+}
+
 #[test]
 fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
     simulated(async {
@@ -225,7 +229,6 @@ fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
         let mut site = Participant::join(&mortal, TX, "stock").await.unwrap();
         site.vote(Vote::Commit).await.unwrap();
         let began = Instant::now();
-        let is_on_children = |watch: &ProbeWatch| watch.path == TX && watch.kind == WatchKind::Child;
         let death = async {
             until(&server, |probe| probe.watches().iter().any(is_on_children)).await;
             expire(&server, &mortal).await;
@@ -235,6 +238,53 @@ fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
         assert!(began.elapsed() < DEADLINE);
         // After the decision a death means nothing: the site learns what it was.
         assert_eq!(site.outcome().await.unwrap(), Outcome::Aborted);
+    });
+}
+
+/// The vote that completes them is there when the commit is sent, and another is gone when it arrives.
+#[test]
+fn a_vote_that_vanishes_before_the_commit_aborts_at_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mortal = connected(&server).await;
+        let mut coordinator = begin(&zk, Form::Ephemeral).await;
+        for site in ["orders", "stock"] {
+            Participant::join(&mortal, TX, site).await.unwrap().vote(Vote::Commit).await.unwrap();
+        }
+        let began = Instant::now();
+        let death = async {
+            until(&server, |probe| probe.watches().iter().any(is_on_children)).await;
+            let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
+            zk.create(format!("{TX}/billing")).data("commit").await.unwrap();
+            late.fired().await;
+            expire(&server, &mortal).await;
+        };
+        let (outcome, ()) = tokio::join!(coordinator.outcome(), death);
+        assert_eq!(outcome.unwrap(), Outcome::Aborted);
+        assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_dropped_look_does_not_forget_the_votes_it_saw() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mortal = connected(&server).await;
+        let mut coordinator = begin(&zk, Form::Ephemeral).await;
+        Participant::join(&mortal, TX, "stock").await.unwrap().vote(Vote::Commit).await.unwrap();
+        let began = Instant::now();
+        let give_up = async |coordinator: &mut Coordinator| {
+            assert!(timeout(Duration::from_secs(1), coordinator.outcome()).await.is_err());
+        };
+        give_up(&mut coordinator).await;
+        // The children change, and the look at them is given up.
+        zk.create(format!("{TX}/billing")).data("commit").await.unwrap();
+        let slow = once(&server, OpCode::GetChildren2, Verdict::Delay(Duration::from_secs(5)));
+        give_up(&mut coordinator).await;
+        assert_eq!(slow.hits(), 1);
+        expire(&server, &mortal).await;
+        assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
+        assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
     });
 }
 

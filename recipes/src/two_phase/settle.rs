@@ -27,6 +27,9 @@ pub(super) struct Transaction {
     pub(super) path: ZPath,
     pub(super) record: Record,
     seen: Seen,
+    /// The sites whose ephemeral votes were there at some time, by index. Unlike [`Seen`] this stays true: a vote that is
+    /// missing afterwards has ended with its session.
+    cast: Vec<bool>,
 }
 
 /// What a party has seen, and the watches that tell when it is no longer true.
@@ -87,7 +90,7 @@ impl Transaction {
 
     /// A transaction of which nothing has been read.
     pub(super) fn new(zk: &CuratorFramework, path: ZPath, record: Record) -> Self {
-        Self { zk: zk.uncompressed(), path, record, seen: Seen::default() }
+        Self { zk: zk.uncompressed(), path, record, seen: Seen::default(), cast: Vec::new() }
     }
 
     /// The path of the node of a site.
@@ -146,22 +149,25 @@ impl Transaction {
             self.seen = seen;
             return decision;
         }
-        let Seen { decision, votes, children, gone } = &mut seen;
+        let Seen { decision, votes, children, .. } = &mut seen;
         votes.resize_with(self.record.sites.len(), Cast::default);
         let look = async {
             match self.record.form {
-                Form::Ephemeral => self.look_for_children(votes, children, gone).await,
-                Form::Symmetric | Form::Coordinated => self.look_at_votes(votes).await,
+                Form::Ephemeral if children.is_some() => Ok(None),
+                Form::Ephemeral => self.list().await.map(Some),
+                Form::Symmetric | Form::Coordinated => self.look_at_votes(votes).await.map(|()| None),
             }
         };
         // In one flight.
         let (looked, mut decision) = join(look, self.look_at_decision(decision)).await;
-        let all = seen.votes.iter().all(|vote| vote.there);
         self.seen = seen;
-        // Whoever finds a decision needs no votes.
-        if !matches!(decision, Ok(Some(_))) {
-            looked?;
+        match looked {
+            Ok(Some((children, watch))) => self.saw(&children, watch),
+            // A party that finds a decision needs no votes.
+            Err(error) if !matches!(decision, Ok(Some(_))) => return Err(error),
+            Ok(None) | Err(_) => {}
         }
+        let all = self.seen.votes.iter().all(|vote| vote.there);
         if matches!(decision, Ok(None)) && all && self.record.form == Form::Symmetric {
             decision = self.confirm().await;
         }
@@ -222,27 +228,39 @@ impl Transaction {
         Ok(())
     }
 
-    async fn look_for_children(
-        &self,
-        votes: &mut [Cast],
-        watch: &mut Option<Watch>,
-        gone: &mut bool,
-    ) -> Result<(), Error> {
-        if watch.is_some() {
-            return Ok(());
-        }
-        let listed = match self.zk.children(self.path.as_str()).watched().await {
-            Ok(listed) => listed,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Err(self.gone()),
-            Err(error) => return Err(error.into()),
+    /// The children, sorted, and a watch on them.
+    async fn list(&self) -> Result<(Vec<String>, Watch), Error> {
+        let list = || async {
+            match self.zk.children(self.path.as_str()).watched().await {
+                Ok(listed) => {
+                    let mut names = listed.value.0;
+                    names.sort_unstable();
+                    Ok((names, listed.watch))
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => Err(self.gone()),
+                Err(error) => Err(Error::from(error)),
+            }
         };
-        for (vote, site) in votes.iter_mut().zip(&self.record.sites) {
-            let there = listed.value.0.contains(site);
-            *gone |= vote.there && !there;
-            vote.there = there;
+        let listed = list().await?;
+        let is_missing = |(site, cast): (&String, &bool)| *cast && listed.0.binary_search(site).is_err();
+        if !self.record.sites.iter().zip(&self.cast).any(is_missing) {
+            return Ok(listed);
         }
-        *watch = Some(listed.watch);
-        Ok(())
+        // Unless the server of the next session lags behind that of the last one.
+        self.zk.sync(self.path.as_str()).await?;
+        list().await
+    }
+
+    /// The ephemeral votes that are there, by the sorted names of the children.
+    fn saw(&mut self, children: &[String], watch: Watch) {
+        self.cast.resize(self.record.sites.len(), false);
+        let Seen { votes, gone, .. } = &mut self.seen;
+        for ((vote, cast), site) in votes.iter_mut().zip(&mut self.cast).zip(&self.record.sites) {
+            vote.there = children.binary_search(site).is_ok();
+            *gone |= *cast && !vote.there;
+            *cast |= vote.there;
+        }
+        self.seen.children = Some(watch);
     }
 
     fn votes(&self) -> Votes {
