@@ -14,7 +14,7 @@ use crate::framework::{Core, Session};
 use crate::op::protected::{Found, find};
 use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children};
 use crate::path::join;
-use crate::raw::{RawClient, RawFuture};
+use crate::raw::{RawClient, RawFuture, RevocableFuture};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ pub(crate) enum Chore {
     /// A create was abandoned before its answer: the node, if there is one, must go.
     AbandonedCreate {
         session: Arc<Session>,
-        answer: RawFuture<Created>,
+        answer: RevocableFuture<Created>,
         /// How to find the node if the answer is lost.
         protection: Option<Protection>,
         bound: bool,

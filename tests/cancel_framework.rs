@@ -9,6 +9,7 @@ use common::{
     assert_clean_after_close, builder, connected, in_memory, once, poll_then_drop, real_time, session_id,
     simulated, until,
 };
+use tokio::time::timeout;
 use zk_curator::certain::Receipt;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
@@ -98,6 +99,44 @@ fn an_owned_create_leaves_no_node_as_long_as_its_answer_comes() {
                 };
                 cancelled_everywhere(prepare, fault, create, async |node| drop(node)).await;
             }
+        }
+    });
+}
+
+#[test]
+fn a_create_abandoned_while_disconnected_is_never_sent() {
+    simulated(async {
+        for deadline in [None, Some(Duration::from_secs(3))] {
+            let (server, zk) = in_memory().await;
+            let creates = server.probe().requests(OpCode::Create2);
+            let mut states = zk.states();
+            server.stop().await;
+            states.until(|status| status.state == ConnectionState::Suspended).await;
+            for mode in [CreateMode::Persistent, CreateMode::EphemeralSequential] {
+                let create = || {
+                    let create = zk.create("/n").mode(mode);
+                    match deadline {
+                        Some(deadline) => create.deadline(deadline),
+                        None => create,
+                    }
+                };
+                // Dropped before the client has taken it, and while it waits for a connection.
+                for pause in [Duration::ZERO, Duration::from_millis(1)] {
+                    assert!(timeout(pause, create().into_future()).await.is_err());
+                    assert!(timeout(pause, create().protected().into_future()).await.is_err());
+                    assert!(timeout(pause, create().owned().into_future()).await.is_err());
+                    let siblings = create().protected().owned_with_siblings().into_future();
+                    assert!(timeout(pause, siblings).await.is_err());
+                }
+            }
+            server.restart().await.expect("restarted");
+            zk.wait_connected().await.expect("connected");
+            zk.sync("/").await.expect("synced");
+            zk.close().await.expect("close");
+            assert_clean_after_close(&server);
+            let probe = server.probe();
+            assert_eq!(probe.requests(OpCode::Create2), creates);
+            assert_eq!((probe.requests(OpCode::Delete), probe.requests(OpCode::GetChildren2)), (0, 0));
         }
     });
 }

@@ -120,6 +120,22 @@ impl<T> Pending<T> {
         self
     }
 
+    /// Takes the request back, if it is certain that it was not sent: it never will be, and fails with
+    /// [`Error::NotConnected`]. Otherwise nothing changes.
+    ///
+    /// A request that waits for a connection is taken back. One that was made without a
+    /// [deadline](crate::ZooKeeper::with_deadline) while there is a connection counts as sent.
+    pub fn withdraw(&mut self) -> bool {
+        let withdrawn = match &mut self.state {
+            PendingState::Waiting(ticket) => ticket.withdraw(),
+            PendingState::Failed(_) => false,
+        };
+        if withdrawn {
+            self.state = PendingState::Failed(Some(Error::NotConnected));
+        }
+        withdrawn
+    }
+
     /// An error that is a value to the caller.
     pub(crate) fn refused_with(mut self, code: ErrorCode, value: fn() -> T) -> Self {
         self.expected = Some((code, value));

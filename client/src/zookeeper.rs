@@ -100,6 +100,12 @@ impl ZooKeeper {
         Self { deadline: Some(deadline), ..self.clone() }
     }
 
+    /// Whether requests through this handle have a deadline.
+    #[must_use]
+    pub const fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// Replaces the servers. The client moves to another one if its own is no longer listed, or if that keeps the
     /// load even: with the probability that ZooKeeper's own clients use. The session goes on, if it is known to the
     /// whole ensemble; a local one is not. Requests under way fail with [`Error::ConnectionLoss`] when it moves.
@@ -145,6 +151,18 @@ impl ZooKeeper {
             return Pending::failed(Error::InvalidArgument("a node with a time to live needs one"));
         }
         self.send_create(path, data, acl, mode, None)
+    }
+
+    /// Creates a node as an [`Op::Create`] says. Fails as [`create`](Self::create), and with [`Error::InvalidArgument`] for
+    /// another operation.
+    pub fn create_op(&self, op: &Op) -> Pending<Created> {
+        match op {
+            Op::Create { path, data, acl, mode, ttl: None } => self.create(path, data, acl, *mode),
+            Op::Create { path, data, acl, mode, ttl: Some(ttl) } => {
+                self.create_with_ttl(path, data, acl, *mode, *ttl)
+            }
+            _ => Pending::failed(Error::InvalidArgument("not a create operation")),
+        }
     }
 
     /// Creates a node that the server removes when it has no children and was not written for `ttl`, from

@@ -5,7 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open, simulated, start,
+    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open,
+    simulated, start,
 };
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
@@ -335,6 +336,35 @@ fn a_deadline_too_far_away_to_be_a_time_is_none() {
         let zk = start(builder(&server).connect_deadline(Duration::MAX).slow_request(Duration::MAX)).await;
         create(&zk.with_deadline(Duration::MAX), "/a").await.unwrap();
         assert_eq!(create(&zk.with_deadline(Duration::ZERO), "/b").await, Err(exceeded(false)));
+        zk.close().await.unwrap();
+    });
+}
+
+/// Requests that nobody waits for any more would otherwise keep out those of everybody else.
+#[test]
+fn requests_given_up_without_a_connection_leave_room_for_others() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let network = Network::new(server.connector());
+        let zk = start(builder(&server).connector(network.connector()).queue_limits(4, 1000)).await;
+        network.down();
+        cut(&server, &zk).await;
+        for _ in 0..100 {
+            let requests: Vec<_> = (0..4).map(|n| zk.get_data(&format!("/{n}"))).collect();
+            assert!(matches!(zk.exists("/").await, Err(Error::QueueFull { requests: 4, .. })));
+            // The driver takes them, then they are dropped.
+            tokio::task::yield_now().await;
+            drop(requests);
+        }
+        let hurried = zk.with_deadline(Duration::from_millis(100));
+        let given_up: Vec<_> = (0..4).map(|n| hurried.get_data(&format!("/{n}"))).collect();
+        for request in given_up {
+            assert_eq!(request.await.map(drop), Err(Error::DeadlineExceeded { sent: false }));
+        }
+        let kept = zk.exists("/");
+        network.up();
+        assert!(kept.await.unwrap().is_some());
+        assert_eq!(server.probe().requests(OpCode::GetData), 0);
         zk.close().await.unwrap();
     });
 }

@@ -219,7 +219,7 @@ impl<R> CreateBuilder<R> {
                 mode: options.mode,
                 ttl: options.ttl,
             };
-            let create = attempt.raw.create(op);
+            let create = attempt.raw.create_revocable(op);
             claim.creating(&attempt.session, create);
             // Queued before anything is awaited: one flight.
             let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));

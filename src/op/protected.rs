@@ -1,6 +1,5 @@
 //! Protection of creates: a name that only we can have chosen, to find the node after a lost answer.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
@@ -8,7 +7,7 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
 use crate::framework::{Core, Session};
 use crate::janitor::{Chore, Protection};
 use crate::path::join;
-use crate::raw::{RawClient, RawFuture};
+use crate::raw::{RawClient, RevocableFuture};
 
 /// A new prefix, in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
 pub(crate) fn new_prefix(core: &Core) -> String {
@@ -64,7 +63,7 @@ enum State {
     /// Nothing, or a guard has taken over.
     Settled,
     /// The create waits for its answer.
-    Creating(Arc<Session>, RawFuture<Created>),
+    Creating(Arc<Session>, RevocableFuture<Created>),
     /// The answer is lost.
     Unknown(Arc<Session>),
 }
@@ -90,7 +89,7 @@ impl<'a> Claim<'a> {
     }
 
     /// A create has been queued.
-    pub(crate) fn creating(&mut self, session: &Arc<Session>, answer: RawFuture<Created>) {
+    pub(crate) fn creating(&mut self, session: &Arc<Session>, answer: RevocableFuture<Created>) {
         self.state = State::Creating(Arc::clone(session), answer);
     }
 
@@ -99,7 +98,7 @@ impl<'a> Claim<'a> {
         let State::Creating(session, answer) = &mut self.state else {
             return Err(RawError::UnexpectedAnswer);
         };
-        let result = Pin::new(answer).await;
+        let result = answer.as_mut().await;
         self.state = match &result {
             Err(error) if error.may_have_applied() => State::Unknown(Arc::clone(session)),
             _ => State::Settled,
@@ -119,7 +118,11 @@ impl Drop for Claim<'_> {
             return;
         }
         let chore = match (std::mem::replace(&mut self.state, State::Settled), self.protection.take()) {
-            (State::Creating(session, answer), protection) => {
+            (State::Creating(session, mut answer), protection) => {
+                if answer.as_mut().withdraw() {
+                    // What was never sent leaves nothing.
+                    return;
+                }
                 Chore::AbandonedCreate { session, answer, protection, bound: self.bound }
             }
             (State::Unknown(session), Some(protection)) => {

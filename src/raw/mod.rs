@@ -13,6 +13,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +27,32 @@ pub use native::NativeFactory;
 
 /// The answer to a request that has been queued already.
 pub type RawFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// The answer to a request that has been queued already, and that can be taken back until it is sent.
+pub trait Revocable<T>: Future<Output = Result<T, Error>> + Send {
+    /// Takes the request back, if it is certain that it was not sent: it never will be. Otherwise nothing changes.
+    fn withdraw(self: Pin<&mut Self>) -> bool;
+}
+
+/// A boxed [`Revocable`].
+pub type RevocableFuture<T> = Pin<Box<dyn Revocable<T>>>;
+
+/// A request that counts as sent.
+struct Irrevocable<T>(RawFuture<T>);
+
+impl<T> Future for Irrevocable<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl<T> Revocable<T> for Irrevocable<T> {
+    fn withdraw(self: Pin<&mut Self>) -> bool {
+        false
+    }
+}
 
 /// The states of one session: all of them, in order, beginning with the present one; ends after a final one.
 pub type RawStates = Pin<Box<dyn Stream<Item = SessionState> + Send>>;
@@ -118,6 +145,10 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     }
     /// Creates a node; `op` is an [`Op::Create`].
     fn create(&self, op: Op) -> RawFuture<Created>;
+    /// [`create`](Self::create), for a caller that may lose interest before it is sent. By default it cannot be taken back.
+    fn create_revocable(&self, op: Op) -> RevocableFuture<Created> {
+        Box::pin(Irrevocable(self.create(op)))
+    }
     /// Deletes a node.
     fn delete(&self, path: &str, version: Version) -> RawFuture<()>;
     /// Answers the stat of a node, `None` if it does not exist.

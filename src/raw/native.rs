@@ -1,15 +1,16 @@
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
-    OneshotWatch, Op, OpResult, PersistentWatch, Reconfiguration, SessionInfo, Spawn, Stat, TcpConnector,
-    Version, WatcherType, ZooKeeper,
+    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Reconfiguration, SessionInfo, Spawn, Stat,
+    TcpConnector, Version, WatcherType, ZooKeeper,
 };
 
-use super::{RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
+use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
 
 /// Opens sessions of [`zk_curator_client::ZooKeeper`]; the default.
 #[derive(Debug, Clone)]
@@ -131,6 +132,12 @@ impl RawClientFactory for NativeFactory {
     }
 }
 
+impl<T> Revocable<T> for Pending<T> {
+    fn withdraw(self: Pin<&mut Self>) -> bool {
+        Self::withdraw(self.get_mut())
+    }
+}
+
 #[async_trait]
 impl RawClient for ZooKeeper {
     fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient> {
@@ -150,13 +157,13 @@ impl RawClient for ZooKeeper {
     }
 
     fn create(&self, op: Op) -> RawFuture<Created> {
-        Box::pin(match &op {
-            Op::Create { path, data, acl, mode, ttl: None } => Self::create(self, path, data, acl, *mode),
-            Op::Create { path, data, acl, mode, ttl: Some(ttl) } => {
-                self.create_with_ttl(path, data, acl, *mode, *ttl)
-            }
-            _ => return Box::pin(async { Err(Error::InvalidArgument("not a create operation")) }),
-        })
+        Box::pin(self.create_op(&op))
+    }
+
+    fn create_revocable(&self, op: Op) -> RevocableFuture<Created> {
+        // The client knows whether it has sent a request with a deadline, however far that is.
+        let zk = if self.has_deadline() { self.clone() } else { Self::with_deadline(self, Duration::MAX) };
+        Box::pin(zk.create_op(&op))
     }
 
     fn delete(&self, path: &str, version: Version) -> RawFuture<()> {

@@ -48,17 +48,30 @@ struct Inner {
 /// Where the answer to a request will be.
 enum Place {
     /// Somebody waits for it. `cost` is what it takes of the limits in bytes, if it counts.
-    Awaited { waker: Option<Waker>, cost: Option<usize>, sent: bool },
+    Awaited { waker: Option<Waker>, cost: Option<usize>, stage: Stage },
     /// Nobody waits for it any more.
     Left { cost: Option<usize> },
     /// There it is.
     Answered(Answer),
 }
 
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The driver may have sent it, without a word unless it is `hurried`.
+    Handed { hurried: bool },
+    /// It waits for a connection, under this number.
+    Queued(u64),
+    /// It was sent.
+    Sent,
+}
+
 /// What was handed in since the driver last looked.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
+    /// The numbers of queued requests that nobody waits for any more.
+    pub(crate) withdrawn: Vec<u64>,
     /// The bodies of the requests among them.
     pub(crate) bodies: Encoder,
     /// Nobody will hand in more.
@@ -143,7 +156,7 @@ impl Desk {
         }
         inner.requests += 1;
         inner.bytes += length;
-        let (reply, ticket) = self.place(&mut inner, Some(length), false);
+        let (reply, ticket) = self.place(&mut inner, Some(length), Stage::Handed { hurried });
         let submission = Submission { opcode, reply, watch };
         inner.batch.commands.push(Command::Request { submission, body, hurried });
         wake_driver(inner);
@@ -167,14 +180,14 @@ impl Desk {
         if inner.closed {
             return None;
         }
-        let (reply, ticket) = self.place(&mut inner, None, true);
+        let (reply, ticket) = self.place(&mut inner, None, Stage::Sent);
         inner.batch.commands.push(command(reply));
         wake_driver(inner);
         Some(ticket)
     }
 
-    fn place(self: &Arc<Self>, inner: &mut Inner, cost: Option<usize>, sent: bool) -> (Reply, Ticket) {
-        let key = inner.places.insert(Place::Awaited { waker: None, cost, sent });
+    fn place(self: &Arc<Self>, inner: &mut Inner, cost: Option<usize>, stage: Stage) -> (Reply, Ticket) {
+        let key = inner.places.insert(Place::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
         (Reply(key), Ticket { desk: Arc::clone(self), key: Some(key) })
     }
@@ -231,10 +244,24 @@ impl Desk {
 
     /// Marks a request as sent, unless nobody waits for the answer: then there is nothing left to answer.
     pub(crate) fn begin(&self, reply: Reply) -> Option<Reply> {
+        self.advance(reply, Stage::Sent)
+    }
+
+    /// The same for one that has to wait for a connection, under a number.
+    pub(crate) fn queue(&self, reply: Reply, number: u64) -> Option<Reply> {
+        self.advance(reply, Stage::Queued(number))
+    }
+
+    /// Forgets a request that nobody waits for, and that is not sent.
+    pub(crate) fn discard(&self, reply: Reply) {
+        drop(self.lock().remove(reply.0));
+    }
+
+    fn advance(&self, reply: Reply, next: Stage) -> Option<Reply> {
         let mut inner = self.lock();
         match inner.places.get_mut(reply.0) {
-            Some(Place::Awaited { sent, .. }) => {
-                *sent = true;
+            Some(Place::Awaited { stage, .. }) => {
+                *stage = next;
                 Some(reply)
             }
             _ => {
@@ -329,7 +356,7 @@ fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
 impl Inner {
     fn take(&mut self, batch: &mut Batch) -> bool {
         batch.forsaken = !self.handles && self.awaited == 0;
-        if self.batch.commands.is_empty() {
+        if self.batch.commands.is_empty() && self.batch.withdrawn.is_empty() {
             return false;
         }
         let forsaken = batch.forsaken;
@@ -369,6 +396,8 @@ impl Batch {
     fn reset(&mut self) {
         self.commands.clear();
         shrink(&mut self.commands);
+        self.withdrawn.clear();
+        shrink(&mut self.withdrawn);
         self.bodies.truncate(0);
         self.shrink();
     }
@@ -418,14 +447,49 @@ impl Ticket {
         let Some(key) = self.key.take() else {
             return Err(false);
         };
-        let mut inner = self.desk.lock();
-        let Some(place @ Place::Awaited { .. }) = inner.places.get_mut(key) else {
-            return Ok(redeem(inner, key));
-        };
-        let before = std::mem::replace(place, Place::Left { cost: place.cost() });
-        settle(inner);
-        Err(matches!(before, Place::Awaited { sent: true, .. }))
+        let inner = self.desk.lock();
+        match leave(inner, key) {
+            Ok(stage) => Err(stage == Stage::Sent),
+            Err(inner) => Ok(redeem(inner, key)),
+        }
     }
+
+    /// Gives the request up if it is certain that it was not sent, and thus never will be.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let Some(key) = self.key else { return false };
+        let inner = self.desk.lock();
+        let Some(Place::Awaited { stage: Stage::Queued(_) | Stage::Handed { hurried: true }, .. }) =
+            inner.places.get(key)
+        else {
+            return false;
+        };
+        self.key = None;
+        leave(inner, key).is_ok()
+    }
+}
+
+/// Nobody waits for this answer any longer: how far the request has come. Fails if the answer is there.
+///
+/// What is queued takes nothing of the limits from now on, and the driver lets go of it.
+fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGuard<'_, Inner>> {
+    let Some(place @ &mut Place::Awaited { cost, stage, .. }) = inner.places.get_mut(key) else {
+        return Err(inner);
+    };
+    let is_queued = matches!(stage, Stage::Queued(_));
+    let before = std::mem::replace(place, Place::Left { cost: if is_queued { None } else { cost } });
+    if let Stage::Queued(number) = stage {
+        inner.release(cost);
+        inner.batch.withdrawn.push(number);
+    }
+    inner.awaited -= 1;
+    if is_queued || (inner.awaited == 0 && !inner.handles) {
+        wake_driver(inner);
+    } else {
+        drop(inner);
+    }
+    // A waker is foreign code.
+    drop(before);
+    Ok(stage)
 }
 
 /// The answer, or that there will be none.
@@ -603,6 +667,48 @@ mod tests {
         desk.take(&mut batch);
         answer(&desk, requests(&mut batch).remove(0).0);
         assert_eq!(ticket.give_up(), Ok(Ok(Response::Empty)));
+    }
+
+    #[test]
+    fn a_queued_request_that_is_given_up_costs_nothing() {
+        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let mut tickets = [50, 50].map(|length| submit(&desk, length, false).ok().unwrap());
+        desk.take(&mut batch);
+        let mut replies = requests(&mut batch).into_iter().zip(7..);
+        let mut queue = || replies.next().and_then(|((reply, _), number)| desk.queue(reply, number)).unwrap();
+        let queued = [queue(), queue()];
+        let waker = Waker::from(Arc::clone(&bell));
+        assert!(desk.poll_take(&mut batch, false, &Context::from_waker(&waker)).is_pending());
+        assert!(tickets[0].withdraw());
+        assert_eq!((desk.waiting(), bell.rings()), ((1, 50), 1));
+        assert_eq!(tickets[1].give_up(), Err(false));
+        assert_eq!(desk.waiting(), (0, 0));
+        assert!(desk.take(&mut batch));
+        assert_eq!(batch.withdrawn, [7, 8]);
+        queued.into_iter().for_each(|reply| desk.discard(reply));
+        assert!(desk.lock().places.is_empty());
+        assert!(!desk.take(&mut batch));
+    }
+
+    #[test]
+    fn only_what_is_certainly_unsent_is_withdrawn() {
+        let (desk, mut batch) = (desk(), Batch::default());
+        let mut tickets = [false, true].map(|hurried| submit(&desk, 8, hurried).ok().unwrap());
+        desk.take(&mut batch);
+        let [plain, hurried] = &mut tickets;
+        // The driver sends a plain one without saying so.
+        assert!(!plain.withdraw());
+        assert!(hurried.withdraw());
+        assert!(!hurried.withdraw());
+        let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
+        let sent = desk.begin(replies.next().unwrap()).unwrap();
+        assert!(!plain.withdraw());
+        answer(&desk, sent);
+        assert!(!plain.withdraw());
+        assert_eq!(poll(plain), Poll::Ready(Ok(Response::Empty)));
+        assert!(desk.begin(replies.next().unwrap()).is_none());
+        assert!(desk.lock().places.is_empty());
+        assert_eq!(desk.waiting(), (0, 0));
     }
 
     #[test]

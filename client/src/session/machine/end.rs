@@ -58,7 +58,7 @@ impl Machine {
     fn has_nothing_to_tell(&self) -> bool {
         self.session.is_none()
             && !matches!(self.phase, Phase::Handshaking { .. })
-            && self.queued.iter().all(|queued| self.desk.is_left(&queued.submission.reply))
+            && self.queued.values().all(|queued| self.desk.is_left(&queued.submission.reply))
     }
 
     pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {
@@ -130,7 +130,7 @@ impl Machine {
             _ => (Error::Closed { sent: true }, Error::Closed { sent: false }, WatchEnded::Closed),
         };
         self.forget_connection(&unanswered);
-        for queued in std::mem::take(&mut self.queued) {
+        for queued in std::mem::take(&mut self.queued).into_values() {
             self.answers.push(queued.submission.reply, Err(unsent.clone()));
         }
         self.auth.end(&unsent, &mut self.answers);

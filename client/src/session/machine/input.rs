@@ -179,7 +179,7 @@ impl Machine {
         for chunk in chunks {
             self.put_request(XID_SET_WATCHES, &chunk, now);
         }
-        for Queued { submission, body, .. } in std::mem::take(&mut self.queued) {
+        for Queued { submission, body, .. } in std::mem::take(&mut self.queued).into_values() {
             self.send_if_awaited(submission, &body, now);
         }
         if self.closing.is_some() {

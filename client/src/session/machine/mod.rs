@@ -6,7 +6,7 @@ mod sasl;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,8 +85,9 @@ pub(crate) struct Machine {
     session: Option<Session>,
     last_zxid: i64,
     last_xid: i32,
-    /// Waiting for a connection. Their deadlines never decrease.
-    queued: VecDeque<Queued>,
+    /// Waiting for a connection, by number. Their deadlines never decrease.
+    queued: BTreeMap<u64, Queued>,
+    last_queued: u64,
     /// Sent, in the order in which the server answers.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
@@ -219,7 +220,8 @@ impl Machine {
             }),
             last_zxid: config.resume.as_ref().map_or(0, |credentials| credentials.last_zxid),
             last_xid: 0,
-            queued: VecDeque::new(),
+            queued: BTreeMap::new(),
+            last_queued: 0,
             in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             rearming: 0,
@@ -267,7 +269,7 @@ impl Machine {
             Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
             Phase::Ended(_) => return None,
         };
-        let queued = self.queued.front().map(|queued| queued.deadline);
+        let queued = self.queued.first_key_value().map(|(_, queued)| queued.deadline);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
         let farewell = self.farewell.as_ref().map(|farewell| farewell.deadline);
         let look = (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
@@ -297,10 +299,8 @@ impl Machine {
             warn!("no server answered for the session timeout");
             return self.expire_by_clock(now);
         }
-        while self.queued.front().is_some_and(|queued| queued.deadline <= now) {
-            if let Some(queued) = self.queued.pop_front() {
-                self.answers.push(queued.submission.reply, Err(Error::NotConnected));
-            }
+        while let Some(queued) = self.queued.first_entry().filter(|queued| queued.get().deadline <= now) {
+            self.answers.push(queued.remove().submission.reply, Err(Error::NotConnected));
         }
         self.detach_if_done();
         match self.phase {
@@ -375,6 +375,12 @@ impl Machine {
 
     /// Handles ask for something.
     pub(super) fn on_batch(&mut self, batch: &mut Batch, now: Instant) {
+        for number in batch.withdrawn.drain(..) {
+            if let Some(queued) = self.queued.remove(&number) {
+                self.desk.discard(queued.submission.reply);
+            }
+        }
+        self.detach_if_done();
         for command in batch.commands.drain(..) {
             match command {
                 Command::Request { submission, body, hurried } => {
@@ -427,8 +433,13 @@ impl Machine {
                 self.answers.push(submission.reply, Err(Error::NotConnected));
             }
             (_, DisconnectedPolicy::Wait(patience)) => {
-                let deadline = after(now, patience);
-                self.queued.push_back(Queued { deadline, submission, body: body.into() });
+                let (deadline, number) = (after(now, patience), self.last_queued + 1);
+                let Submission { opcode, reply, watch } = submission;
+                if let Some(reply) = self.desk.queue(reply, number) {
+                    let submission = Submission { opcode, reply, watch };
+                    self.queued.insert(number, Queued { deadline, submission, body: body.into() });
+                    self.last_queued = number;
+                }
             }
         }
     }

@@ -44,6 +44,41 @@ fn connection_loss_fails_what_was_sent_and_keeps_what_was_not() {
 }
 
 #[test]
+fn a_queued_request_that_is_given_up_leaves_the_queue() {
+    let mut rig = Rig::connected();
+    rig.cut();
+    let (first, mut given_up, last) = (rig.delete("/a"), rig.delete("/b"), rig.delete("/c"));
+    let dropped = rig.delete("/d");
+    assert_eq!((rig.machine.queued.len(), rig.desk.waiting().0), (4, 4));
+    assert!(given_up.0.withdraw());
+    drop(dropped);
+    assert_eq!(rig.desk.waiting().0, 2);
+    rig.take();
+    assert_eq!(rig.machine.queued.len(), 2);
+    rig.connect();
+    let paths: Vec<_> = rig.sent().iter().map(|sent| sent.request.path().map(str::to_owned)).collect();
+    assert_eq!(paths, [Some("/a".to_owned()), Some("/c".to_owned())]);
+    rig.reply_ok(1);
+    rig.reply_ok(2);
+    assert!(now(first).is_ok() && now(last).is_ok());
+    assert_eq!(rig.desk.waiting(), (0, 0));
+}
+
+#[test]
+fn detaching_does_not_wait_for_a_request_that_was_given_up() {
+    let mut rig = Rig::connected();
+    rig.cut();
+    let mut given_up = rig.delete("/a");
+    let (done, detached) = oneshot::channel();
+    rig.command(Command::Detach { done });
+    rig.states();
+    assert!(given_up.0.withdraw());
+    rig.take();
+    assert_eq!(now(detached), Ok(()));
+    assert_eq!(rig.states(), [SessionState::Detached]);
+}
+
+#[test]
 fn the_state_is_published_before_the_requests_fail() {
     let mut rig = Rig::connected();
     let answer = rig.delete("/a");
