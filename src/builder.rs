@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::{Connector, Spawn};
+use zk_curator_client::{Acl, Connector, Spawn};
 
 use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) default_data: Bytes,
     pub(crate) error_policy: ConnectionStateErrorPolicy,
     pub(crate) ensemble_tracker: bool,
+    /// The ACL of the chroot, if it is to be created.
+    pub(crate) create_chroot: Option<Vec<Acl>>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) seed: Option<u64>,
 }
@@ -83,6 +85,7 @@ impl Default for CuratorFrameworkBuilder {
             default_data: Bytes::new(),
             error_policy: ConnectionStateErrorPolicy::Standard,
             ensemble_tracker: false,
+            create_chroot: None,
             spawner: None,
             seed: None,
         };
@@ -95,6 +98,14 @@ impl CuratorFrameworkBuilder {
     /// The servers, and optionally the chroot: `host:port,host:port/chroot`. Required.
     pub fn connect_string(mut self, connect_string: impl Into<String>) -> Self {
         self.settings.session.connect_string = connect_string.into();
+        self
+    }
+
+    /// Creates the chroot of the connect string, and what is missing above it, as persistent nodes with this ACL, when the
+    /// first server is reached; in a session of its own, which is closed at once. Default: no;
+    /// [`CuratorFramework::start`] fails with `NoNode` if the chroot does not exist.
+    pub fn create_chroot(mut self, acl: Vec<Acl>) -> Self {
+        self.settings.create_chroot = Some(acl);
         self
     }
 
@@ -112,8 +123,9 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// How long [`CuratorFramework::start`] and every operation wait for a connection before they fail with
-    /// `ConnectionLoss`, whatever the retry policy. Default 15 s, as Curator's.
+    /// How long [`CuratorFramework::start`] waits for a connection before it fails with `ConnectionLoss`, and every
+    /// operation before it does what the [retry policy](Self::retry) says, which is asked how long to pause before each
+    /// further look. Default 15 s, as Curator's.
     ///
     /// An operation that was in flight when the server fell silent waits this long once that is noticed, after
     /// at most two thirds of the session timeout, or anew once the session is lost by it.

@@ -11,8 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An operation failed: which one, on which path, and why.
 ///
-/// The source, if there is one, tells more than the kind. For a connection that was lost, or that there never was, it is
-/// the [`io::Error`] with which that happened ([`CuratorFramework::last_failure`](crate::CuratorFramework::last_failure)).
+/// It is printed with its reason: what is wrong with an argument, or why there is no connection
+/// (`start: connection loss (connect zk1:2181: connection refused)`). The source has that as a value. For a connection that
+/// was lost, or that there never was, it is the [`io::Error`] with which that happened
+/// ([`CuratorFramework::last_failure`](crate::CuratorFramework::last_failure)).
 ///
 /// ```
 /// # fn handle(error: zk_curator::Error) {
@@ -154,6 +156,24 @@ impl Error {
             self.kind = kind_of(&RawError::Refused(code));
         }
         self
+    }
+
+    /// The source, if it tells more than the kind does.
+    fn reason(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        let source = self.source.as_deref()?;
+        let says_more = match source.downcast_ref::<RawError>() {
+            None => true,
+            Some(
+                RawError::InvalidPath(_)
+                | RawError::InvalidArgument(_)
+                | RawError::Unsupported(_)
+                | RawError::TooLarge { .. }
+                | RawError::AnswerTooLarge { .. }
+                | RawError::QueueFull { .. },
+            ) => true,
+            Some(_) => false,
+        };
+        says_more.then_some(source)
     }
 
     /// The same of a read, which applies nothing.
@@ -331,6 +351,9 @@ impl fmt::Display for Error {
             write!(f, " {:?}", self.path)?;
         }
         write!(f, ": {}", self.kind)?;
+        if let Some(reason) = self.reason() {
+            write!(f, " ({reason})")?;
+        }
         if self.may_have_applied {
             f.write_str(", may have been applied")?;
         }
@@ -349,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_operation_path_and_outcome_and_never_its_source() {
+    fn an_error_names_operation_path_reason_and_outcome() {
         let error = Error::raw("create", "/a", RawError::ConnectionLoss { sent: true });
         assert_eq!(error.to_string(), "create \"/a\": connection loss, may have been applied");
         assert!(error.is_retryable() && error.may_have_applied());
@@ -363,5 +386,11 @@ mod tests {
         let error = Error::raw("start", "", RawError::NotConnected);
         assert_eq!(error.to_string(), "start: connection loss");
         assert!(!error.may_have_applied());
+        let failure = Arc::new(io::Error::other("connect zk1:2181: name not known"));
+        let error = Error::raw("create", "/a", RawError::ConnectionLoss { sent: true }).because(failure);
+        let told = "create \"/a\": connection loss (connect zk1:2181: name not known), may have been applied";
+        assert_eq!(error.to_string(), told);
+        let error = Error::raw("create", "/a", RawError::InvalidArgument("it is too late"));
+        assert_eq!(error.to_string(), "create \"/a\": invalid argument (it is too late)");
     }
 }

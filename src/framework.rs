@@ -7,9 +7,10 @@ use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::{Acl, Error as RawError, SessionInfo, Signal};
+use zk_curator_client::{Acl, Error as RawError, ErrorCode, SessionInfo, Signal};
 
 use crate::builder::{CuratorFrameworkBuilder, Settings};
+use crate::chroot;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor::Chore;
@@ -89,6 +90,8 @@ pub(crate) struct Core {
     pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<(Chore, Ticket)>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
+    /// Whether there is a chroot as the connect string names it, once that is known.
+    chroot: Signal<Option<Result<()>>>,
     /// The end of the shutdown, with the result of closing the session.
     end: Signal<Option<Result<(), RawError>>>,
     pub(crate) random: Random,
@@ -121,6 +124,7 @@ impl CuratorFramework {
             held: Held::default(),
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
+            chroot: Signal::new(None),
             end: Signal::new(None),
             random,
         };
@@ -133,6 +137,9 @@ impl CuratorFramework {
     /// * `ConnectionLoss` when none was reached within the connection timeout; its source says why, if an attempt has
     ///   failed by then. The framework is started all the same and goes on trying, until it is closed.
     /// * `AuthFailed` when the servers refuse the credentials.
+    /// * `NoNode` when the chroot of the connect string does not exist: the error's path is the chroot. With
+    ///   [`create_chroot`](CuratorFrameworkBuilder::create_chroot), what its creation fails with. The framework is started all
+    ///   the same.
     /// * `InvalidArgument` when it was started before, `Closed` when it was closed.
     ///
     /// # Cancel safety
@@ -152,6 +159,9 @@ impl CuratorFramework {
         }
         // A task of its own: a dropped `start` leaves no framework half started.
         self.spawn(supervise(Arc::clone(core)));
+        if let Some(chroot) = core.chroot() {
+            self.spawn(settle_chroot(Arc::clone(core), chroot));
+        }
         timeout(core.connection_timeout(), self.reach(OP))
             .await
             .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
@@ -166,12 +176,21 @@ impl CuratorFramework {
             let session = core.session_after(0).await;
             // Servers answer in order, so the credentials have been judged when this is answered.
             match session.raw.exists("/").await {
-                Ok(_) => break,
-                Err(error) => budget.spend(core.error(operation, "", error), session.epoch).await?,
+                // Who may not look has been judged all the same.
+                Ok(_) | Err(RawError::Refused(ErrorCode::NoAuth)) => break,
+                // It has only looked.
+                Err(error) => {
+                    let error = core.error(operation, "", error).of_a_read();
+                    budget.spend(error, session.epoch).await?;
+                }
             }
         }
         let connected = self.states().until(|status| status.state.is_connected()).await;
-        connected.map(|_| ()).ok_or_else(|| Error::new(ErrorKind::Closed, operation, ""))
+        connected.ok_or_else(|| Error::new(ErrorKind::Closed, operation, ""))?;
+        if core.chroot().is_some() {
+            core.chroot.find(Option::clone).await?;
+        }
+        Ok(())
     }
 
     /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, within
@@ -480,7 +499,6 @@ impl Core {
         let invalid = |why: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(ErrorKind::InvalidArgument, operation, "").with_source(why)
         };
-        let chroot = |text: &str| text.find('/').map(|at| text[at..].to_owned());
         let mut present = self.connect_string.lock().unwrap_or_else(PoisonError::into_inner);
         // Compared with what was set last, not with what the framework was built with (CURATOR-551).
         if *present == connect_string {
@@ -489,7 +507,7 @@ impl Core {
         let mut session = self.settings.session.clone();
         connect_string.clone_into(&mut session.connect_string);
         self.settings.factory.validate(&session).map_err(invalid)?;
-        if chroot(&present) != chroot(connect_string) {
+        if chroot_of(&present) != chroot_of(connect_string) {
             return Err(invalid("another chroot".into()));
         }
         if let Some(session) = self.session.look(Option::clone) {
@@ -497,6 +515,19 @@ impl Core {
         }
         connect_string.clone_into(&mut present);
         Ok(())
+    }
+
+    /// The chroot, with its leading slash, if there is one.
+    pub(crate) fn chroot(&self) -> Option<String> {
+        chroot_of(&self.connect_string()).map(str::to_owned)
+    }
+
+    /// Opens a session beside the present one, whose paths are the server's.
+    pub(crate) async fn open_outside_chroot(&self) -> Result<Arc<dyn RawClient>, RawError> {
+        let mut servers = self.connect_string();
+        let chroot = chroot_of(&servers).map_or(0, str::len);
+        servers.truncate(servers.trim_end().len() - chroot);
+        self.open_raw(servers).await
     }
 
     /// Tells those who follow it of an error that no caller waits for.
@@ -526,6 +557,7 @@ impl Core {
             RawError::ConnectionLoss { .. } | RawError::NotConnected | RawError::AuthFailed { .. } => {
                 self.last_failure()
             }
+            RawError::DeadlineExceeded { .. } if !self.is_connected() => self.last_failure(),
             _ => None,
         };
         let error = Error::raw(operation, path, error);
@@ -545,16 +577,21 @@ impl Core {
     }
 
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
+        let servers = self.connect_string();
+        let raw = self.open_raw(servers.clone()).await?;
+        Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new(), servers }))
+    }
+
+    async fn open_raw(&self, connect_string: String) -> Result<Arc<dyn RawClient>, RawError> {
         let mut settings = self.settings.session.clone();
-        settings.connect_string = self.connect_string();
+        settings.connect_string = connect_string;
         settings.seed = self.random.seed();
         let raw = self.settings.factory.open(&settings).await?;
         for (scheme, auth) in &self.settings.auth {
             // The raw client replays it on every connection, and ends the session when it is refused.
             drop(raw.add_auth(scheme, auth));
         }
-        let servers = settings.connect_string;
-        Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new(), servers }))
+        Ok(raw)
     }
 
     pub(crate) fn install(&self, session: &Arc<Session>) {
@@ -567,6 +604,10 @@ impl Core {
         {
             self.report(Error::raw("set_connect_string", "", error));
         }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.status.look(|published| published.latest.state.is_connected())
     }
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {
@@ -608,6 +649,27 @@ impl fmt::Debug for Core {
             .field("status", &self.status.look(|published| published.latest))
             .finish_non_exhaustive()
     }
+}
+
+/// The chroot of a connect string, with its leading slash.
+fn chroot_of(connect_string: &str) -> Option<&str> {
+    let connect_string = connect_string.trim();
+    let chroot = &connect_string[connect_string.find('/')?..];
+    (chroot != "/").then_some(chroot)
+}
+
+/// Finds out about the chroot, for who starts the framework and for who follows its errors.
+async fn settle_chroot(core: Arc<Core>, chroot: String) {
+    let acl = core.settings.create_chroot.as_deref();
+    let settled = tokio::select! {
+        biased;
+        () = core.shutdown.cancelled() => return,
+        settled = chroot::settle(&core, &chroot, acl) => settled,
+    };
+    if let Err(error) = &settled {
+        core.report(error.clone());
+    }
+    core.chroot.set(Some(settled));
 }
 
 /// Checked once, when the framework is built.

@@ -56,6 +56,7 @@
 pub mod acl;
 mod builder;
 pub mod certain;
+mod chroot;
 pub mod compression;
 pub mod ensemble;
 mod error;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -186,7 +187,9 @@ fn curator_268_a_plain_create_with_a_lost_answer_may_have_been_applied() {
             let (server, zk) = in_memory().await;
             let lost = once(&server, OpCode::Create2, verdict);
             let error = zk.create("/n").await.unwrap_err();
-            assert_eq!(error.to_string(), "create \"/n\": connection loss, may have been applied");
+            let why = error.source().unwrap();
+            let told = format!("create \"/n\": connection loss ({why}), may have been applied");
+            assert_eq!(error.to_string(), told);
             assert_eq!((lost.hits(), server.probe().exists("/n")), (1, applied));
         }
     });
@@ -370,7 +373,9 @@ fn a_delete_with_a_version_and_a_lost_answer_may_have_been_applied() {
         zk.create("/n").await.unwrap();
         let _lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         let error = zk.delete("/n").version(0).await.unwrap_err();
-        assert_eq!(error.to_string(), "delete \"/n\": connection loss, may have been applied");
+        let why = error.source().unwrap();
+        let told = format!("delete \"/n\": connection loss ({why}), may have been applied");
+        assert_eq!(error.to_string(), told);
         zk.create("/n").await.unwrap();
         let _lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         zk.delete("/n").version(0).quietly().await.unwrap();

@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{builder, connected, in_memory, simulated};
+use common::{builder, connected, in_memory, once, simulated, until};
 use zk_curator::OpResult;
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
-use zk_curator_testing::TestServer;
+use zk_curator::certain::Receipt;
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
 
 async fn in_namespace(namespace: &str) -> (TestServer, CuratorFramework) {
     let server = TestServer::in_memory().await;
@@ -69,16 +71,6 @@ fn watches_and_transactions_speak_of_paths_within_the_namespace() {
     simulated(async {
         let (server, zk) = in_namespace("ns").await;
         let created = zk.exists("/a").watched().await.unwrap().watch;
-        let results = zk
-            .transaction()
-            .create("/a", "")
-            .create_with_mode("/s-", "", CreateMode::PersistentSequential)
-            .check("/", None)
-            .commit();
-        assert_eq!(
-            results.await.unwrap_err().kind(),
-            ErrorKind::TransactionFailed { index: 0, code: zk_curator::ErrorCode::NoNode }
-        );
         zk.create("/b").await.unwrap();
         let children = zk.children("/").watched().await.unwrap().watch;
         let results = zk
@@ -94,6 +86,117 @@ fn watches_and_transactions_speak_of_paths_within_the_namespace() {
         assert_eq!(created.await.unwrap().path, "/a");
         assert_eq!(children.await.unwrap().path, "/", "the namespace itself is the root");
         assert_eq!(server.probe().paths(), ["/ns", "/ns/a", "/ns/b", "/ns/s-0000000002"]);
+    });
+}
+
+#[test]
+fn a_transaction_creates_a_missing_namespace() {
+    simulated(async {
+        for first in ["/a", "/b"] {
+            let (server, zk) = in_namespace("one/two").await;
+            let missing = |index| ErrorKind::TransactionFailed { index, code: ErrorCode::NoNode };
+            let parent = zk.transaction().create("/p/a", "").await.unwrap_err();
+            assert_eq!(
+                (parent.kind(), server.probe().paths()),
+                (missing(0), vec![]),
+                "other parents are not created"
+            );
+            let changed = zk.transaction().set_data("/a", "").create("/b", "").await.unwrap_err();
+            assert_eq!((changed.kind(), server.probe().paths()), (missing(0), vec![]));
+            let lost = once(&server, OpCode::CreateContainer, Verdict::LoseReply);
+            let results = zk.transaction().create(first, "").create(format!("{first}/c"), "").await.unwrap();
+            assert_eq!((lost.hits(), results.len()), (1, 2));
+            let probe = server.probe();
+            assert!(probe.exists(&format!("/one/two{first}/c")) && probe.is_container("/one/two"), "{probe}");
+        }
+    });
+}
+
+#[test]
+fn a_certain_transaction_creates_a_missing_namespace() {
+    simulated(async {
+        for verdict in [Verdict::Pass, Verdict::LoseReply, Verdict::LoseRequest] {
+            let (server, zk) = in_namespace("one/two").await;
+            let receipt = Receipt::at(&zk, "/");
+            let _lost = once(&server, OpCode::CreateContainer, verdict);
+            zk.transaction().create("/a", "").certain(&receipt).await.unwrap();
+            zk.transaction().create("/b", "").certain(&receipt).await.unwrap();
+            drop(receipt);
+            until(&server, |probe| probe.children("/one/two").len() == 2).await;
+        }
+    });
+}
+
+#[test]
+fn a_chroot_that_does_not_exist_is_named() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).connect_string("memory:2181/shop/eu").build().unwrap();
+        let mut errors = zk.background_errors();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NoNode, "/shop/eu"));
+        let told = "the chroot \"/shop/eu\" does not exist";
+        assert!(error.to_string().contains(told), "{error}");
+        assert!(errors.next().await.unwrap().to_string().contains(told));
+        let results = [
+            zk.create("/a").await.map(drop),
+            zk.create("/a/b").creating_parents().await.map(drop),
+            zk.create("/a").protected().owned().await.map(drop),
+            zk.create_containers("/a/b").await,
+            zk.exists("/a/b").creating_parents().await.map(drop),
+            zk.using_namespace("ns").unwrap().create("/a").await.map(drop),
+        ];
+        for error in results.map(Result::unwrap_err) {
+            assert_eq!(error.kind(), ErrorKind::NoNode);
+            assert!(error.to_string().contains(told), "{error}");
+        }
+        assert_eq!(server.probe().paths(), [""; 0]);
+        assert!(server.probe().requests(OpCode::Create2) < 20, "{}", server.probe());
+    });
+}
+
+#[test]
+fn create_chroot_creates_the_chroot_with_its_acl() {
+    simulated(async {
+        for verdict in [Verdict::Pass, Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            let server = TestServer::in_memory().await;
+            let acl = vec![Acl::new(Permissions::ALL, "auth", "")];
+            let build = || {
+                let builder =
+                    builder(&server).connect_string("memory:2181/shop/eu").create_chroot(acl.clone());
+                builder.authorization("digest", "me:secret").build().unwrap()
+            };
+            let _lost = once(&server, OpCode::Create2, verdict);
+            let (zk, other) = (build(), build());
+            let (first, second) = tokio::join!(zk.start(), other.start());
+            first.unwrap();
+            second.unwrap();
+            zk.create("/a").await.unwrap();
+            let probe = server.probe();
+            assert_eq!(probe.paths(), ["/shop", "/shop/eu", "/shop/eu/a"]);
+            for chroot in ["/shop", "/shop/eu"] {
+                assert!(probe.acl(chroot)[0].id.starts_with("me:"), "{:?}", probe.acl(chroot));
+            }
+            assert!(!probe.is_container("/shop/eu"));
+            zk.close().await.unwrap();
+            other.close().await.unwrap();
+            assert!(server.probe().sessions().is_empty(), "{}", server.probe());
+        }
+    });
+}
+
+/// The framework goes on after a start that has failed, and so does this.
+#[test]
+fn create_chroot_waits_for_the_first_server() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.stop().await;
+        let zk = builder(&server).connect_string("memory:2181/shop").create_chroot(Acl::open_unsafe());
+        let zk = zk.build().unwrap();
+        assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.exists("/shop")).await;
+        zk.create("/a").await.unwrap();
     });
 }
 
@@ -156,7 +259,7 @@ fn owned_nodes_are_watched_fenced_and_deleted_within_the_namespace() {
             let ownership = node.ownership().clone();
             tokio::spawn(async move { ownership.lost().await })
         };
-        common::until(&server, |probe| !probe.watches().is_empty()).await;
+        until(&server, |probe| !probe.watches().is_empty()).await;
         connected(&server).await.delete("/ns/n-0000000001").await.unwrap();
         lost.await.unwrap();
         assert_eq!(node.delete().await.unwrap_err().path(), "/n-0000000001");

@@ -13,6 +13,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use zk_curator::{ConnectionState, CreateMode};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::Verdict;
 
@@ -92,7 +93,7 @@ impl Visit for Fields {
 
 impl Subscriber for Told {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("zk_curator::")
+        ["zk_curator::", "zk_curator_recipes::"].iter().any(|of| metadata.target().starts_with(of))
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -125,6 +126,10 @@ impl Subscriber for Told {
 }
 
 impl Told {
+    fn count(&self, begins: &str) -> usize {
+        self.0.lock().unwrap().lines.iter().filter(|line| line.starts_with(begins)).count()
+    }
+
     fn assert(&self, begins: &str, has: &str) {
         let lines = &self.0.lock().unwrap().lines;
         let found = lines.iter().any(|line| line.starts_with(begins) && line.contains(has));
@@ -161,5 +166,34 @@ fn spans_and_events_are_the_documented_ones() {
         told.assert("WARN the session could not be closed; it will expire", "error=");
         let lines = &told.0.lock().unwrap().lines;
         assert!(!lines.iter().any(|line| line.contains("do not tell")), "{lines:?}");
+    });
+}
+
+#[test]
+fn every_term_of_a_leader_has_a_line_for_its_end() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let terms = |ended| {
+            assert_eq!((told.count("INFO leads path"), told.count("INFO leads no longer")), (ended, ended))
+        };
+        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        candidate.await_leadership().await.unwrap();
+        candidate.close().await.unwrap();
+        terms(1);
+        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        candidate.await_leadership().await.unwrap();
+        drop(candidate);
+        until(&server, |probe| probe.children("/latch").is_empty()).await;
+        terms(2);
+        let election = Election::new(&zk, "/election");
+        election.campaign("me").await.unwrap().resign().await.unwrap();
+        terms(3);
+        drop(election.campaign("me").await.unwrap());
+        terms(4);
+        LeaderSelector::new(&zk, "/selector").run(async |_| ()).await.unwrap();
+        terms(5);
     });
 }

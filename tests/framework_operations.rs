@@ -106,18 +106,6 @@ fn curator_715_only_missing_parents_are_created() {
 }
 
 #[test]
-fn a_chroot_that_is_missing_is_not_created() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = common::builder(&server).connect_string("memory:2181/chroot").build().unwrap();
-        zk.start().await.unwrap();
-        let error = zk.create("/a/b").creating_parents().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NoNode);
-        assert_eq!(server.probe().paths(), [""; 0]);
-    });
-}
-
-#[test]
 fn a_protected_name_begins_as_curators_does() {
     simulated(async {
         let (server, zk) = in_memory().await;
@@ -257,6 +245,40 @@ fn curator_defect_o_the_version_counts_also_when_children_are_deleted_first() {
         other.set_data("/a", "new").await.unwrap();
         assert_eq!(delete.await.unwrap().unwrap_err().kind(), ErrorKind::BadVersion);
         assert_eq!(server.probe().data("/a").unwrap(), "new");
+    });
+}
+
+#[test]
+fn two_that_delete_one_tree_both_succeed() {
+    simulated(async {
+        for nth in 1.. {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            zk.create("/a/b/c").creating_parents().await.unwrap();
+            zk.create("/a/d").await.unwrap();
+            // The slower one is held up by its nth request after the first; the other one is done by then.
+            let slow = session_id(&zk).get();
+            let pause = server.rule(move |request| match request.session_id() == slow {
+                true => zk_curator_testing::Verdict::Delay(Duration::from_secs(1)),
+                false => zk_curator_testing::Verdict::Pass,
+            });
+            let pause = pause.after(nth).times(1);
+            let mut slower = tokio::spawn(zk.delete("/a").deleting_children().into_future());
+            tokio::select! {
+                biased;
+                done = &mut slower => {
+                    done.unwrap().unwrap();
+                    assert!(nth > 5, "{nth} requests");
+                    break;
+                }
+                () = pause.fired() => {}
+            }
+            other.delete("/a").deleting_children().await.unwrap();
+            slower.await.unwrap().unwrap_or_else(|error| panic!("request {nth}: {error}"));
+            assert_eq!(server.probe().paths(), [""; 0]);
+        }
+        let (_server, zk) = in_memory().await;
+        assert_eq!(zk.delete("/a").deleting_children().await.unwrap_err().kind(), ErrorKind::NoNode);
     });
 }
 

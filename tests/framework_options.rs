@@ -399,6 +399,23 @@ fn curator_270_containers_are_created_within_the_namespace() {
     });
 }
 
+/// Servers ask for the permission to create before they look whether the node exists.
+#[test]
+fn containers_that_exist_need_no_permission_to_create() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let read_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
+        zk.create("/p/a").creating_parents().await.unwrap();
+        zk.set_acl("/p", read_only.clone()).await.unwrap();
+        zk.create_containers("/p/a").await.unwrap();
+        zk.create_containers("/p/a/b").await.unwrap();
+        zk.create("/p/a/c/d").creating_parents().await.unwrap();
+        assert_eq!(zk.create_containers("/p/x").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert_eq!(zk.create_containers("/p/x/y").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert_eq!(server.probe().paths(), ["/p", "/p/a", "/p/a/b", "/p/a/c", "/p/a/c/d"]);
+    });
+}
+
 /// CURATOR-132: the operations on ACLs did not know of the namespace.
 #[test]
 fn curator_132_acls_are_read_and_replaced_within_the_namespace() {

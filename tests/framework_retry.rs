@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{builder, expire, session_id, simulated, until_state};
-use tokio::time::Instant;
+use common::{CONNECTION_TIMEOUT, builder, expire, session_id, simulated, until_state};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
     RetryPolicy, RetryScope, RetryUntilElapsed, SessionFailedRetryPolicy,
@@ -65,6 +65,62 @@ fn retry_forever_goes_on_as_long_as_there_is_a_connection() {
         assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::NoNode);
         assert_eq!((refused.hits(), began.elapsed()), (1000, 1000 * PAUSE));
     });
+}
+
+#[test]
+fn retry_forever_outlasts_an_outage() {
+    simulated(async {
+        let (server, zk) = framework(RetryForever::new(PAUSE)).await;
+        zk.create("/a").data("x").await.unwrap();
+        server.partition();
+        until_state(&zk, ConnectionState::Lost).await;
+        let mut read = Box::pin(zk.get_data("/a").into_future());
+        let mut write = Box::pin(zk.set_data("/a", "y").into_future());
+        let both = async {
+            tokio::select! { _ = &mut read => (), _ = &mut write => () }
+        };
+        timeout(10 * CONNECTION_TIMEOUT, both).await.expect_err("one of them has given up");
+        server.heal();
+        assert_eq!(read.await.unwrap(), "x");
+        assert_eq!(write.await.unwrap().version, 1);
+    });
+}
+
+#[test]
+fn an_outage_lasts_as_long_as_the_policy_says() {
+    simulated(async {
+        for (policy, lasts) in [
+            (
+                Arc::new(RetryUntilElapsed::new(4 * CONNECTION_TIMEOUT, PAUSE)) as Arc<dyn RetryPolicy>,
+                4 * CONNECTION_TIMEOUT,
+            ),
+            (Arc::new(RetryUntilElapsed::new(PAUSE, PAUSE)), CONNECTION_TIMEOUT),
+            (
+                Arc::new(RetryUntilElapsed::new(2 * CONNECTION_TIMEOUT, Duration::ZERO)),
+                2 * CONNECTION_TIMEOUT,
+            ),
+            (Arc::new(RetryNTimes::new(3, PAUSE)), CONNECTION_TIMEOUT + 3 * PAUSE),
+            (Arc::new(RetryNTimes::new(0, PAUSE)), CONNECTION_TIMEOUT),
+        ] {
+            let (server, zk) = framework(Shared(Arc::clone(&policy))).await;
+            server.partition();
+            until_state(&zk, ConnectionState::Lost).await;
+            let began = Instant::now();
+            assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+            let took = began.elapsed();
+            assert!((lasts..lasts + PAUSE).contains(&took), "{policy:?} lasts {took:?}");
+        }
+    });
+}
+
+/// A policy of any type.
+#[derive(Debug)]
+struct Shared(Arc<dyn RetryPolicy>);
+
+impl RetryPolicy for Shared {
+    fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
+        self.0.next_delay(retries, elapsed, error)
+    }
 }
 
 /// CURATOR-559: retries within retries.

@@ -233,7 +233,7 @@ fn a_framework_starts_once() {
         let (first, second) = tokio::join!(zk.start(), zk.start());
         first.unwrap();
         assert_eq!(second.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(zk.start().await.unwrap_err().to_string(), "start: invalid argument");
+        assert_eq!(zk.start().await.unwrap_err().to_string(), "start: invalid argument (started before)");
         assert_eq!(server.probe().sessions().len(), 1);
         zk.close().await.unwrap();
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
@@ -432,6 +432,44 @@ fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
         drop(refused);
         zk.wait_connected().await.unwrap();
         zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_start_with_a_wrong_scheme_has_applied_nothing() {
+    real_time(async {
+        let server = TestServer::start().await;
+        for auth in ["", "x"] {
+            let zk = builder(&server).authorization("no-such-scheme", auth).build().unwrap();
+            let error = zk.start().await.unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+        }
+        let _slow = server.rule(|request| match request.is(OpCode::Auth) {
+            true => Verdict::Delay(Duration::from_millis(50)),
+            false => Verdict::Pass,
+        });
+        let zk = builder(&server).authorization("no-such-scheme", "x").build().unwrap();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+    });
+}
+
+/// Some versions of the server ask for a permission to see whether a node exists (ZOOKEEPER-2590).
+#[test]
+fn credentials_that_are_accepted_need_no_permission_on_the_root() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let refused = server.rule(|request| match request.is(OpCode::Exists) {
+            true => Verdict::Refuse(ErrorCode::NoAuth),
+            false => Verdict::Pass,
+        });
+        connected(&server).await.create("/app").await.unwrap();
+        for connect_string in ["memory:2181", "memory:2181/app"] {
+            let zk = builder(&server).connect_string(connect_string);
+            let zk = zk.authorization("digest", "me:secret").build().unwrap();
+            zk.start().await.unwrap();
+        }
+        assert!(refused.hits() >= 2);
     });
 }
 

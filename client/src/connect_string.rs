@@ -58,6 +58,9 @@ pub enum ConnectStringError {
     /// The chroot is another one than that of the client.
     #[error("connect string has another chroot")]
     OtherChroot,
+    /// A comma follows the chroot, which stands once, after the last host.
+    #[error("connect string has a comma after its chroot, which stands once, after the last host")]
+    CommaInChroot,
     /// The chroot is not a path.
     #[error("connect string has an invalid chroot")]
     InvalidChroot(#[source] PathError),
@@ -73,6 +76,9 @@ impl FromStr for ConnectString {
             None => (text, ""),
         };
         let chroot = if chroot == "/" { "" } else { chroot };
+        if chroot.contains(',') {
+            return Err(ConnectStringError::CommaInChroot);
+        }
         if !chroot.is_empty() {
             path::validate(chroot).map_err(ConnectStringError::InvalidChroot)?;
         }
@@ -155,6 +161,8 @@ mod tests {
         assert_eq!(parse("[::1"), Err(E::InvalidHost("[::1".into())));
         assert_eq!(parse("[::1]x"), Err(E::InvalidHost("[::1]x".into())));
         assert_eq!(parse("a b"), Err(E::InvalidHost("a b".into())));
+        assert_eq!(parse("a:1/x,b:1/x"), Err(E::CommaInChroot));
+        assert_eq!(parse("a/,b"), Err(E::CommaInChroot));
         assert_eq!(parse("a//x"), Err(E::InvalidChroot(PathError::EmptyComponent)));
         assert_eq!(parse("a/x/"), Err(E::InvalidChroot(PathError::TrailingSlash)));
     }

@@ -96,7 +96,8 @@ macro_rules! as_text {
 
 as_text!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
-/// A value of any type that serde knows, in JSON (feature `serde`).
+/// A value of any type that serde knows, in JSON (feature `serde`). To read one, the type must be `DeserializeOwned`; to
+/// write one, `Serialize`.
 ///
 /// ```
 /// use zk_curator_recipes::value::{FromData, Json, ToData};
@@ -115,26 +116,23 @@ pub struct Json<T>(pub T);
 
 #[cfg(feature = "serde")]
 mod json {
+    use std::sync::Arc;
+
     use bytes::Bytes;
-    use zk_curator::typed::{Codec, Json as AsJson};
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
 
     use super::{Failure, FromData, Json, ToData};
 
-    impl<T> ToData for Json<T>
-    where
-        AsJson: Codec<T>,
-    {
+    impl<T: Serialize> ToData for Json<T> {
         fn to_data(&self) -> Result<Bytes, Failure> {
-            AsJson.encode(&self.0).map_err(Into::into)
+            serde_json::to_vec(&self.0).map(Bytes::from).map_err(|why| Arc::new(why) as Failure)
         }
     }
 
-    impl<T> FromData for Json<T>
-    where
-        AsJson: Codec<T>,
-    {
+    impl<T: DeserializeOwned> FromData for Json<T> {
         fn from_data(data: &Bytes) -> Result<Self, Failure> {
-            AsJson.decode(data.clone()).map(Self).map_err(Into::into)
+            serde_json::from_slice(data).map(Self).map_err(|why| Arc::new(why) as Failure)
         }
     }
 }
@@ -154,6 +152,22 @@ mod tests {
         assert_eq!(u16::from_data(&"5432\n".into()).unwrap(), 5432);
         assert_eq!(String::from_data(&" kept ".into()).unwrap(), " kept ");
         assert!(!bool::from_data(&"false".into()).unwrap());
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn json_is_read_as_a_type_that_cannot_be_written() {
+        #[derive(serde::Deserialize)]
+        struct Limits {
+            jobs: u32,
+        }
+        #[derive(serde::Serialize)]
+        struct Report {
+            jobs: u32,
+        }
+        let Json(limits) = Json::<Limits>::from_data(&r#"{"jobs":8}"#.into()).unwrap();
+        assert_eq!(Json(Report { jobs: limits.jobs }).to_data().unwrap(), r#"{"jobs":8}"#);
+        assert!(Json::<Limits>::from_data(&"8".into()).is_err());
     }
 
     #[test]

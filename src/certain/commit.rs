@@ -6,7 +6,7 @@ use zk_curator_client::{Error as RawError, ErrorCode, OpResult};
 
 use super::receipt::{Receipt, Slip, Verdict, append};
 use crate::error::{Error, Result};
-use crate::op::{OpFuture, RACE_ROUNDS, Transaction};
+use crate::op::{OpFuture, RACE_ROUNDS, Transaction, create_namespace};
 use crate::retry::Budget;
 
 /// The pause after a failed look at the receipt.
@@ -132,6 +132,12 @@ impl CertainTransaction {
                 }
                 turn.put(slip);
                 budget.spend(lost, attempt.session.epoch).await.map_err(Error::not_applied)?;
+                continue;
+            }
+            if transaction.lacks_namespace(&ops, &error) && rounds.next().is_some() {
+                slip.unwritten();
+                turn.put(slip);
+                create_namespace(target, &mut budget).await?;
                 continue;
             }
             match refused {

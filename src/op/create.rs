@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version};
 
-use super::parents::{Parents, create_parents, parent_options};
+use super::parents::{Parents, create_parents, missing_chroot, parent_options};
 use super::protected::{Claim, Found, find, new_prefix};
 use super::set_data::Write;
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, output};
@@ -227,6 +227,9 @@ impl<R> CreateBuilder<R> {
                 Ok(created) => {
                     let node = self.node(created, &attempt);
                     return Ok((node, self.beside(&mut budget, beside, parent, read).await?));
+                }
+                Err(RawError::Refused(ErrorCode::NoNode)) if parent == "/" => {
+                    return Err(unknown.unwrap_or_else(|| missing_chroot(target)));
                 }
                 Err(RawError::Refused(ErrorCode::NoNode)) if rounds.next().is_some() => {
                     create_parents(target, &mut budget, parent, &self.parents)

@@ -83,7 +83,8 @@ impl DeleteBuilder {
     }
 
     /// Deletes all descendants first, many at a time. Fails with `NotEmpty` when somebody creates new ones for
-    /// ever. What fails half-way leaves the node and some of its descendants.
+    /// ever. What fails half-way leaves the node and some of its descendants. Succeeds, too, when somebody else deletes the
+    /// node meanwhile, unless a [version](Self::version) is asked for.
     ///
     /// The names of all descendants are in memory meanwhile.
     pub const fn deleting_children(mut self) -> Self {
@@ -110,9 +111,10 @@ impl DeleteBuilder {
             let mut error = match guarantee.delete(&attempt, again).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
-                // Gone, which is all that was asked for.
+                // Gone, which is all that was asked for: by a request of ours whose answer was lost, or by somebody else who
+                // has deleted the same tree.
                 Err(RawError::Refused(ErrorCode::NoNode))
-                    if unknown.is_some() && !self.version.is_exact() =>
+                    if (unknown.is_some() || sweeps > 0) && !self.version.is_exact() =>
                 {
                     return Ok(());
                 }

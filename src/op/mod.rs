@@ -85,6 +85,7 @@ pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
 pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
+pub(crate) use parents::create_namespace;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use super::Target;
+use crate::chroot::MissingChroot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::retry::Budget;
@@ -50,6 +51,23 @@ macro_rules! parent_options {
 }
 pub(crate) use parent_options;
 
+/// Creates the namespace, which is missing, and what is missing above it.
+pub(crate) async fn create_namespace<R>(target: &Target<R>, budget: &mut Budget<'_>) -> Result<()> {
+    match target.zk.ns().node() {
+        Some(node) => create_parents(target, budget, node, &Parents::default()).await,
+        None => Ok(()),
+    }
+}
+
+/// A child of the root has no parent: it is the chroot that does not exist.
+pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
+    let error = target.error(RawError::Refused(ErrorCode::NoNode));
+    match target.zk.core().chroot() {
+        Some(chroot) => error.with_source(MissingChroot(chroot)),
+        None => error,
+    }
+}
+
 /// Creates `parent`, a path of the server, and what is missing above it, if that is wanted or it is the
 /// namespace. An error says whether any of them may have been created unnoticed.
 pub(crate) async fn create_parents<R>(
@@ -78,6 +96,12 @@ pub(crate) async fn create_parents<R>(
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                 missing.pop();
             }
+            // Servers ask whether the parent may be written to before they look whether the node exists.
+            Err(RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly))
+                if target.read_within(budget, path, |raw, path| raw.exists(path)).await?.is_some() =>
+            {
+                missing.pop();
+            }
             // Curator does so where the servers have none.
             Err(RawError::Unsupported(_) | RawError::Refused(ErrorCode::Unimplemented))
                 if mode == CreateMode::Container =>
@@ -87,6 +111,8 @@ pub(crate) async fn create_parents<R>(
             Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
                 missing.push(split(path).0);
             }
+            // Every server has a root.
+            Err(RawError::Refused(ErrorCode::NoNode)) => return Err(missing_chroot(target)),
             Err(error) => {
                 let error = target.error(error);
                 if error.may_have_applied() {

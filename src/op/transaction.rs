@@ -3,12 +3,14 @@ use std::future::IntoFuture;
 use bytes::Bytes;
 use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, Version};
 
+use super::parents::create_namespace;
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
-use super::{Attempt, OpFuture, Target, call_options};
+use super::{Attempt, OpFuture, RACE_ROUNDS, Target, call_options};
 use crate::certain::{CertainTransaction, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::owned_node::Ownership;
+use crate::path::split;
 use crate::retry::Budget;
 
 /// Operations of which all are applied, or none.
@@ -18,6 +20,9 @@ use crate::retry::Budget;
 /// let results = zk.transaction().check("/cfg", Some(3)).set_data("/cfg", "v4").create("/log/e", "").commit().await?;
 /// # Ok(()) }
 /// ```
+///
+/// A missing namespace is created before a node directly below it, as by [`CreateBuilder`](super::CreateBuilder); other
+/// parents have to exist.
 ///
 /// Fails with `TransactionFailed`, which names the operation at fault, and if it is
 /// [fenced](crate::Ownership::fenced) with `OwnershipLost`. After an unknown outcome it is not
@@ -150,10 +155,14 @@ impl Transaction {
     async fn run(self) -> Result<Vec<OpResult>> {
         let ops = self.resolve()?;
         let mut budget = self.target.budget();
+        let mut rounds = 0..RACE_ROUNDS;
         let results = loop {
             let attempt = self.attempt(&budget)?;
             match attempt.raw.multi(&ops).await {
                 Ok(results) => break results,
+                Err(error) if self.lacks_namespace(&ops, &error) && rounds.next().is_some() => {
+                    create_namespace(&self.target, &mut budget).await?;
+                }
                 Err(error) => {
                     let error = self.error(&ops, error);
                     if error.may_have_applied() {
@@ -164,6 +173,13 @@ impl Transaction {
             }
         };
         Ok(self.visible(results))
+    }
+
+    /// Whether it was refused because the namespace does not exist, in which one of its operations creates a node.
+    pub(crate) fn lacks_namespace(&self, ops: &[Op], error: &RawError) -> bool {
+        let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else { return false };
+        let namespace = self.target.zk.ns().node();
+        matches!(ops.get(*index), Some(Op::Create { path, .. }) if namespace == Some(split(path).0))
     }
 
     /// The results of the caller's operations, with paths within the namespace.

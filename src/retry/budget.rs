@@ -9,6 +9,9 @@ use crate::observe::metrics;
 use crate::op::Call;
 use crate::random::Random;
 
+/// The pause between two looks for a connection is no shorter, whatever the policy says.
+const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+
 /// What one operation has used up of its policy, and of its time.
 pub(crate) struct Budget<'a> {
     core: &'a Core,
@@ -80,34 +83,44 @@ impl<'a> Budget<'a> {
     /// Call it only when a repetition is safe. After the loss of a session, which `epoch` tells, it waits for
     /// the next one.
     pub(crate) async fn spend(&mut self, error: Error, epoch: u64) -> Result<(), Error> {
-        // A request that has waited for the whole connection timeout does not wait for another one.
         let waited_in_vain = error.kind() == ErrorKind::ConnectionLoss && !error.may_have_applied();
         let expired = error.kind() == ErrorKind::SessionExpired;
         let repeatable = error.is_retryable() || (expired && self.call.session_epoch.is_none());
-        if !repeatable || (waited_in_vain && self.started.elapsed() >= self.core.connection_timeout()) {
+        if !repeatable {
             return Err(error);
         }
-        let Some(delay) = self.next_delay(&error) else {
-            return Err(error);
-        };
-        let left = self.time_left().unwrap_or(Duration::MAX);
-        if delay >= left {
-            // There will be no time for another attempt.
-            return Err(error);
-        }
-        tracing::debug!(%error, ?delay, "retrying");
-        metrics::retried(error.operation());
-        let passed = async {
-            tokio::time::sleep(delay).await;
-            let patience = self.core.connection_timeout().min(left - delay);
-            !expired || timeout(patience, self.core.session_after(epoch)).await.is_ok()
-        };
-        tokio::select! {
-            biased;
-            () = self.core.shutdown.cancelled() => {
-                Err(Error::new(ErrorKind::Closed, error.operation(), error.path()))
+        loop {
+            let Some(delay) = self.next_delay(&error) else {
+                return Err(error);
+            };
+            // An operation waits for a connection for one connection timeout. After that it only looks, after every pause
+            // of the policy, whether there is one: a policy that counts does not multiply that time.
+            let only_looks = waited_in_vain && self.started.elapsed() >= self.core.connection_timeout();
+            let delay = if only_looks { delay.max(SHORTEST_LOOK) } else { delay };
+            let left = self.time_left().unwrap_or(Duration::MAX);
+            if delay >= left {
+                // There will be no time for another attempt.
+                return Err(error);
             }
-            passed = passed => if passed { Ok(()) } else { Err(error) },
+            tracing::debug!(%error, ?delay, "retrying");
+            metrics::retried(error.operation());
+            let core = self.core;
+            let ready = async {
+                tokio::time::sleep(delay).await;
+                if expired {
+                    let patience = core.connection_timeout().min(left - delay);
+                    timeout(patience, core.session_after(epoch)).await.is_ok()
+                } else {
+                    !only_looks || core.is_connected()
+                }
+            };
+            tokio::select! {
+                biased;
+                () = core.shutdown.cancelled() => {
+                    return Err(Error::new(ErrorKind::Closed, error.operation(), error.path()));
+                }
+                ready = ready => if ready { return Ok(()) },
+            }
         }
     }
 

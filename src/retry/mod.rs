@@ -30,9 +30,11 @@ use crate::error::Error;
 /// Decides whether and when a failed operation is tried again: a stateless function, shared by all operations.
 ///
 /// It is asked only about errors that a retry can mend, and never when the outcome is unknown and the
-/// operation cannot be repeated safely. Nor is it asked about an operation that has waited in vain for a
-/// connection, for the whole [connection timeout](crate::CuratorFrameworkBuilder::connection_timeout): that
-/// one fails, whatever the policy.
+/// operation cannot be repeated safely.
+///
+/// An operation waits for a connection for one
+/// [connection timeout](crate::CuratorFrameworkBuilder::connection_timeout). After that the policy decides: at the end of
+/// each pause, which counts as a retry, the operation is sent if there is a connection; if not, the policy is asked again.
 pub trait RetryPolicy: Debug + Send + Sync + 'static {
     /// How long to wait before the next attempt; `None` gives up.
     ///

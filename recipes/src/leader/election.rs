@@ -1,9 +1,9 @@
 use bytes::Bytes;
-use tracing::info;
 use zk_curator::op::Transaction;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode};
 
+use super::leadership::Told;
 use super::queue::{Queue, withdraw};
 use super::{Error, Leadership, Observer, Proclaimed, tag};
 use crate::contender::Contender;
@@ -89,8 +89,8 @@ impl Election {
             let contender = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
             let (node, kept) = contender.into_parts();
             if let Some((leadership, watch)) = Leadership::begin(zk, &node, kept).await? {
-                info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
-                return Ok(Elected { zk: zk.clone(), node, leadership, _watch: watch });
+                let told = Told::begin(&leadership);
+                return Ok(Elected { zk: zk.clone(), node, leadership, _watch: watch, _told: told });
             }
         }
     }
@@ -127,6 +127,7 @@ pub struct Elected {
     leadership: Leadership,
     /// Kept until it fires with the end of the node: to give it up would be a request.
     _watch: Watch,
+    _told: Told,
 }
 
 impl Elected {

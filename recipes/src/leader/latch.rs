@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode, Signal};
 
+use super::leadership::Told;
 use super::queue::{Place, Queue, withdraw};
 use super::{Error, Leadership, Participant, tag};
 use crate::contender::{Contender, Kept};
@@ -394,14 +394,14 @@ impl Race {
             };
             let Some((leadership, watch)) = begun else { return Ok(None) };
             let leadership = leadership.watched();
-            info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
+            let told = Told::begin(&leadership);
             self.enter(LatchState::Leader(leadership.clone()));
             tokio::select! {
                 biased;
                 () = self.leave.cancelled() => return Ok(Some(node)),
                 () = leadership.lost_by(watch) => {}
             }
-            info!(path = leadership.path(), "leads no longer");
+            drop(told);
             self.enter(LatchState::Waiting);
             if node.ownership().is_over() {
                 return Ok(None);

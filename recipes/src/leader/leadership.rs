@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::pending;
 
 use futures_util::FutureExt as _;
+use tracing::info;
 use zk_curator::op::Transaction;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
@@ -145,6 +146,23 @@ impl Leadership {
 
     fn ends_when_suspended(&self) -> bool {
         self.zk.connection_state_error_policy().is_error(ConnectionState::Suspended)
+    }
+}
+
+/// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
+#[derive(Debug)]
+pub(super) struct Told(String);
+
+impl Told {
+    pub(super) fn begin(leadership: &Leadership) -> Self {
+        info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
+        Self(leadership.path().to_owned())
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        info!(path = self.0, "leads no longer");
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode, Signal};
 
+use super::leadership::Told;
 use super::queue::{Place, Queue, withdraw};
 use super::{Error, Leadership, Participant, tag};
 use crate::contender::Contender;
@@ -239,7 +240,7 @@ impl LeaderSelector {
     {
         // On the heap, for a body that is small.
         let (node, leadership, watch) = Box::pin(self.elected(parent)).await?; // 1
-        info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
+        let told = Told::begin(&leadership);
         let present = Present::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
@@ -249,7 +250,7 @@ impl LeaderSelector {
             output = body(leadership.clone()) => Ok(output), // 2
         };
         drop(present);
-        info!(path = leadership.path(), "leads no longer");
+        drop(told);
         if matches!(ended, Err(Error::Lost)) {
             // The node may be out of reach: it is left to the janitor.
             return ended;

@@ -1,0 +1,101 @@
+//! The chroot of the connect string: looked for once, when the first server is reached, and created if that was asked for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
+
+use crate::error::{ErrorKind, Result};
+use crate::framework::Core;
+use crate::raw::RawClient;
+
+const OP: &str = "start";
+/// The pause after an attempt that failed for a passing reason.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Below it every node is missing, and none can be created.
+#[derive(Debug)]
+pub(crate) struct MissingChroot(pub(crate) String);
+
+impl fmt::Display for MissingChroot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the chroot {:?} does not exist; the builder's create_chroot creates it", self.0)
+    }
+}
+
+impl std::error::Error for MissingChroot {}
+
+/// Looks for the chroot until a server has answered, and creates it if `acl` is given.
+pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Result<()> {
+    let failed = |error: RawError| core.error(OP, chroot, error).of_a_read();
+    let mut epoch = 0;
+    loop {
+        let session = core.session_after(epoch).await;
+        let error = match exists(&*session.raw).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => match acl {
+                None => {
+                    let missing = failed(RawError::Refused(ErrorCode::NoNode));
+                    return Err(missing.with_source(MissingChroot(chroot.to_owned())));
+                }
+                Some(acl) => match create(core, chroot, acl).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
+            },
+            Err(error) => {
+                if session.lost.is_cancelled() {
+                    epoch = session.epoch;
+                }
+                error
+            }
+        };
+        let error = failed(error);
+        // Credentials that are refused end the session, and are told as its end.
+        let told = matches!(error.kind(), ErrorKind::AuthFailed);
+        if !error.is_retryable() && !error.is_session_lost() && !told {
+            return Err(error);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether the chroot exists, which is the root of this session.
+async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
+    // Another client may have created it at a server that is ahead of ours.
+    let (synced, stat) = (raw.sync("/"), raw.exists("/"));
+    match (synced.await, stat.await) {
+        // Who may not look at a node is refused only if it exists.
+        (_, Err(RawError::Refused(ErrorCode::NoAuth))) => Ok(true),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+        (Ok(()), Ok(stat)) => Ok(stat.is_some()),
+    }
+}
+
+/// Creates it in a session of its own, which has no chroot.
+async fn create(core: &Core, chroot: &str, acl: &[Acl]) -> Result<(), RawError> {
+    let raw = core.open_outside_chroot().await?;
+    let result = create_all(&raw, chroot, acl).await;
+    if let Err(error) = raw.close().await {
+        tracing::debug!(%error, "the session that created the chroot was not closed");
+    }
+    result
+}
+
+async fn create_all(raw: &Arc<dyn RawClient>, chroot: &str, acl: &[Acl]) -> Result<(), RawError> {
+    let ends = chroot.match_indices('/').map(|(at, _)| at).skip(1).chain([chroot.len()]);
+    for end in ends {
+        let path = chroot[..end].to_owned();
+        let (data, acl, mode) = (Bytes::new(), acl.to_vec(), CreateMode::Persistent);
+        match raw.create(Op::Create { path: path.clone(), data, acl, mode, ttl: None }).await {
+            Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {}
+            // Refused before the server has looked whether it exists.
+            Err(RawError::Refused(ErrorCode::NoAuth)) if raw.exists(&path).await?.is_some() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
