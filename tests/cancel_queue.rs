@@ -392,7 +392,7 @@ fn an_item_of_a_locking_queue_is_settled_or_back_at_its_place_wherever_its_consu
                     match verb {
                         Verb::Settle => item.ack().await.unwrap(),
                         Verb::GiveBack => item.requeue().await.unwrap(),
-                        Verb::PutAside => item.reject().await.unwrap(),
+                        Verb::PutAside => item.reject("bad").await.unwrap(),
                         Verb::Drop => drop(item),
                     }
                 };

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs};
+use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
 use zk_curator_testing::{TestServer, Verdict};
 
 const JOBS: &str = "/jobs";
@@ -250,7 +250,7 @@ fn jobs_are_worked_off_so_many_at_a_time() {
         for id in ["a", "b", "bad", "c"] {
             jobs.submit_as(id, id).await.unwrap();
         }
-        let body = |task: zk_curator_recipes::queue::jobs::Task| async move {
+        let body = |task: Task| async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             match &task.data[..] {
                 b"bad" => Err(format!("attempt {}", task.attempt)),
@@ -478,5 +478,29 @@ fn a_worker_without_a_name_executes_jobs() {
             assert!(invalid(jobs.retry(id).await.err()) && invalid(jobs.result(id).await.err()));
         }
         nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("bad", "").await.unwrap();
+        jobs.submit_as("good", "").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let body = async |task: Task| {
+            if task.id == "bad" && task.attempt <= 1000 { Err("no luck") } else { Ok(Some(Bytes::new())) }
+        };
+        let work = tokio::spawn(jobs.worker("w").run(1, move |task| Box::pin(body(task))));
+        until(&server, |probe| probe.exists("/jobs/done/good")).await;
+        assert!(begun.elapsed() < A_MOMENT / 10, "{:?}", begun.elapsed());
+        server.until(|probe| probe.exists("/jobs/failed/bad")).await;
+        work.abort();
+        // 0.1 s, 0.2 s, ... 25.6 s, and ten times 30 s; at least half of it.
+        assert!(begun.elapsed() > A_MOMENT * 175, "{:?}", begun.elapsed());
+        let bad = jobs.inspect().await.unwrap().remove(0);
+        assert_eq!(bad.attempts, 20);
+        assert!(matches!(bad.state, JobState::Failed { why, .. } if why == "no luck"));
     });
 }

@@ -5,13 +5,13 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::{
     assert_clean_after_close, connected, expire, impatient, in_memory, once, session_id, simulated, until,
 };
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{Error, LockedItem, LockingConsumer, LockingQueue};
@@ -144,13 +144,27 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
         let good = consumer.next().await.unwrap();
         assert_eq!(seen(&good), ("good", 1));
         let id = good.id().to_owned();
-        good.reject().await.unwrap();
+        good.reject("bad").await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 0);
         let dead = queue.dead_letters().unwrap();
         let mut consumer = dead.consumer();
         let poison = consumer.next().await.unwrap();
         let good = consumer.next().await.unwrap();
-        assert_eq!((seen(&poison), seen(&good), good.id()), (("poison", 5), ("good", 2), &id[..]));
+        // Their deliveries as dead letters are counted apart from those before.
+        assert_eq!((seen(&poison), seen(&good), good.id()), (("poison", 1), ("good", 1), &id[..]));
+        let rejected = |item: &LockedItem| {
+            let rejection = item.rejection().unwrap();
+            let at = rejection.at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+            let ctime = server.probe().stat(item.path()).unwrap().ctime;
+            assert_eq!(at, u128::try_from(ctime).unwrap());
+            (rejection.deliveries, rejection.why.clone())
+        };
+        assert_eq!(rejected(&poison), (3, "3 deliveries, none of them acknowledged".to_owned()));
+        assert_eq!(rejected(&good), (1, "bad".to_owned()));
+        // It is still one at the end of the queue.
+        good.requeue().await.unwrap();
+        let good = consumer.next().await.unwrap();
+        assert_eq!((seen(&good), rejected(&good).0), (("good", 2), 1));
         poison.ack().await.unwrap();
         good.ack().await.unwrap();
         drop(consumer);
@@ -210,7 +224,7 @@ fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
         let expected = [("five", 1), ("four", 1), ("one", 1), ("three", 1), ("two", 1), ("two", 2)];
         assert_eq!(log, expected.map(|(item, delivery)| (item.into(), delivery)));
         assert_eq!(running.lock().unwrap().1, 2);
-        assert_eq!(drain(&mut queue.dead_letters().unwrap().consumer()).await, [("two".to_owned(), 4)]);
+        assert_eq!(drain(&mut queue.dead_letters().unwrap().consumer()).await, [("two".to_owned(), 1)]);
     });
 }
 
@@ -277,7 +291,7 @@ fn without_the_claim_nothing_becomes_of_an_item() {
             let settled = match verb {
                 0 => item.ack().await,
                 1 => item.requeue().await,
-                _ => item.reject().await,
+                _ => item.reject("bad").await,
             };
             assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
             assert_eq!(queue.count().await.unwrap(), 1);
@@ -297,7 +311,7 @@ fn whatever_is_lost_nothing_is_lost_and_nothing_is_doubled() {
                 let (server, zk) = in_memory().await;
                 let queue = filled(&zk, ["zero"]).await;
                 let mut consumer = queue.consumer();
-                consumer.next().await.unwrap().reject().await.unwrap();
+                consumer.next().await.unwrap().reject("bad").await.unwrap();
                 let lost = server.rule(move |request| match request.opcode() {
                     OpCode::Create2
                     | OpCode::Multi
@@ -314,7 +328,7 @@ fn whatever_is_lost_nothing_is_lost_and_nothing_is_doubled() {
                 assert_eq!(seen(&one).0, "one", "{verdict:?} {nth}");
                 one.ack().await.unwrap();
                 consumer.next().await.unwrap().requeue().await.unwrap();
-                consumer.next().await.unwrap().reject().await.unwrap();
+                consumer.next().await.unwrap().reject("bad").await.unwrap();
                 server.restart().await.unwrap();
                 let two = consumer.next().await.unwrap();
                 assert_eq!((seen(&two).0, two.attempt() >= 2), ("two", true));
@@ -428,5 +442,118 @@ fn numbers_past_the_last_positive_one_stay_in_order() {
         }
         let items = drain(&mut queue.consumer()).await;
         assert_eq!(items, ["first", "second", "third"].map(|item| (item.to_owned(), 1)));
+    });
+}
+
+/// What is told of every delivery: its number and when it was.
+type Log = Arc<Mutex<Vec<(u32, Instant)>>>;
+
+/// Fails with every item.
+fn failing(
+    log: Log,
+) -> impl Fn(zk_curator_recipes::queue::Delivered) -> std::future::Ready<Result<(), &'static str>> {
+    move |item| {
+        log.lock().unwrap().push((item.attempt, Instant::now()));
+        std::future::ready(Err("no luck"))
+    }
+}
+
+#[test]
+fn an_item_that_fails_is_held_back_longer_every_time() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = filled(&zk, ["poison"]).await;
+        let log = Log::default();
+        let work = tokio::spawn(queue.consumer().run(1, failing(Arc::clone(&log))));
+        server.until(|probe| !probe.children("/queue/dead/items").is_empty()).await;
+        work.abort();
+        let log = std::mem::take(&mut *log.lock().unwrap());
+        assert_eq!(log.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+        for (nth, pair) in log.windows(2).enumerate() {
+            let most = Duration::from_millis(100 << nth.min(20)).min(Duration::from_secs(30));
+            let waited = pair[1].1 - pair[0].1;
+            // Requests take a moment.
+            let bounds = most / 2..most + Duration::from_millis(50);
+            assert!(bounds.contains(&waited), "{nth}: {waited:?} is not in {bounds:?}");
+        }
+        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        let rejection = dead.rejection().unwrap();
+        assert_eq!((rejection.deliveries, &rejection.why[..]), (20, "no luck"));
+    });
+}
+
+/// The delay is the claim, which is on the server.
+#[test]
+fn an_item_that_is_held_back_is_so_for_all_consumers() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = filled(&zk, ["poison"]).await;
+        let log = Log::default();
+        let day = Duration::from_secs(24 * 3600);
+        let consumer = queue.consumer().redeliver_after(day / 24, day);
+        let work = tokio::spawn(consumer.run(1, failing(Arc::clone(&log))));
+        until(&server, |probe| probe.paths().iter().any(|path| path.ends_with("/claim"))).await;
+        let mut other = queue.consumer();
+        assert!(timeout(Duration::from_secs(600), other.next()).await.is_err());
+        assert_eq!(log.lock().unwrap().len(), 1);
+        // Unless its consumer goes.
+        work.abort();
+        assert_eq!(seen(&timeout(A_MOMENT * 5, other.next()).await.unwrap().unwrap()), ("poison", 2));
+    });
+}
+
+#[test]
+fn others_are_worked_off_while_some_are_held_back() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk).unlimited_deliveries();
+        for _ in 0..70 {
+            queue.put("poison").await.unwrap();
+        }
+        queue.put("good").await.unwrap();
+        let log = Log::default();
+        let consumer = queue.consumer().redeliver_after(A_MOMENT * 100, A_MOMENT * 100);
+        let work = tokio::spawn(consumer.run(1, failing(Arc::clone(&log))));
+        tokio::time::sleep(A_MOMENT * 30).await;
+        // No more than 64, or one consumer would hold all claims.
+        assert_eq!((claims(&server).len(), log.lock().unwrap().len()), (64, 64));
+        tokio::time::sleep(A_MOMENT * 100).await;
+        assert!(log.lock().unwrap().len() > 71, "{:?}", log.lock().unwrap().len());
+        work.abort();
+    });
+}
+
+/// The reason is left out rather than the item kept.
+#[test]
+fn an_item_as_large_as_can_be_is_rejected() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        // Less what a move has more than a put.
+        let mut size = 1 << 20;
+        while let Err(Error::Framework(error)) = queue.put(vec![b'x'; size]).await {
+            assert_eq!(error.kind(), zk_curator::ErrorKind::TooLarge);
+            size -= 1;
+        }
+        queue.consumer().next().await.unwrap().ack().await.unwrap();
+        let size = size - 200;
+        queue.put(vec![b'x'; size]).await.unwrap();
+        let item = queue.consumer().next().await.unwrap();
+        item.reject("why ".repeat(256)).await.unwrap();
+        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        assert_eq!(dead.data().len(), size);
+    });
+}
+
+#[test]
+fn data_that_look_like_a_dead_letter_are_handed_out_as_they_are() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = filled(&zk, ["\0rejected 1 3 2\nnonsense"]).await;
+        let item = queue.consumer().next().await.unwrap();
+        assert_eq!((item.data(), item.rejection()), (&"\0rejected 1 3 2\nnonsense".into(), None));
+        item.reject("bad").await.unwrap();
+        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        assert_eq!(dead.data(), "\0rejected 1 3 2\nnonsense");
     });
 }

@@ -619,6 +619,26 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
     });
 }
 
+#[test]
+fn an_item_that_fails_is_not_handed_out_in_a_loop() {
+    simulated(async {
+        for mode in [ErrorMode::Requeue, ErrorMode::Return] {
+            let (_server, zk) = in_memory().await;
+            let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            queue.put("bad").await.unwrap();
+            let attempts = std::cell::Cell::new(0);
+            let body = async |_| {
+                attempts.set(attempts.get() + 1);
+                if attempts.get() < 5000 { Err("no") } else { Ok(()) }
+            };
+            let work = queue.consumer(LOCKS).unwrap().run(1, mode, body);
+            assert!(timeout(Duration::from_secs(10), work).await.is_err());
+            // Held back for 50 to 100 ms each time.
+            assert!((50..=200).contains(&attempts.get()), "{mode:?}: {}", attempts.get());
+        }
+    });
+}
+
 /// Put to the end it would be a new item each time, of which nobody knows that it fails.
 #[test]
 fn what_goes_back_to_its_place_again_and_again_is_put_aside() {

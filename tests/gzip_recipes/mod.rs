@@ -286,7 +286,7 @@ fn items_are_compressed_and_moved_as_they_are() {
         let mut consumer = queue.consumer();
         consumer.next().await.unwrap().requeue().await.unwrap();
         assert_eq!(item("/queue/items"), stored);
-        consumer.next().await.unwrap().reject().await.unwrap();
+        consumer.next().await.unwrap().reject("bad").await.unwrap();
         let dead = queue.dead_letters().unwrap();
         assert_eq!(dead.consumer().next().await.unwrap().data(), "item");
         let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();

@@ -15,6 +15,7 @@ use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Turn};
+use super::redelivery::MOST_HELD;
 use super::site::{Site, Started};
 
 /// Claims the items of a feed in their order, a few ahead if the caller wants that.
@@ -289,8 +290,9 @@ pub(super) async fn settle(
     Ok(())
 }
 
-/// Hands what comes from `source` to `body`, so many at a time, through every failure that passes.
-pub(super) async fn run<S, T, B, Fut>(
+/// Hands what comes from `source` to `body`, so many at a time, through every failure that passes. What `body` returns goes
+/// on beside the others and does not count among them: it holds an item back.
+pub(super) async fn run<S, T, B, Fut, W>(
     zk: &CuratorFramework,
     limit: usize,
     source: &mut S,
@@ -299,14 +301,20 @@ pub(super) async fn run<S, T, B, Fut>(
 ) -> Result<(), Error>
 where
     B: Fn(T) -> Fut,
-    Fut: Future<Output = ()>,
+    Fut: Future<Output = Option<W>>,
+    W: Future<Output = ()>,
 {
-    let mut running = FuturesUnordered::new();
+    let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());
     loop {
+        let is_free = running.len() < limit.max(1) && held.len() < MOST_HELD;
         let next = tokio::select! {
             biased;
-            Some(()) = running.next(), if !running.is_empty() => continue,
-            next = next(source), if running.len() < limit.max(1) => next,
+            Some(back) = running.next(), if !running.is_empty() => {
+                held.extend(back);
+                continue;
+            }
+            Some(()) = held.next(), if !held.is_empty() => continue,
+            next = next(source), if is_free => next,
         };
         match next {
             Ok(item) => running.push(body(item)),

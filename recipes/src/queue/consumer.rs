@@ -1,8 +1,10 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
+use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
@@ -10,6 +12,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 
 use super::claims::{Claimed, Claimer, Claims, Returned, run, settle};
 use super::feed::Feed;
+use super::redelivery::Backoff;
 use super::site::{Site, create_persistent};
 use super::{Error, ErrorMode, codec};
 use crate::contender::child;
@@ -51,6 +54,7 @@ use crate::contender::child;
 /// Dropping it gives back the claims that were not handed out. Dropping a future of it keeps them for the next call.
 pub struct Consumer {
     claims: Claims<BesideItems>,
+    backoff: Backoff,
 }
 
 /// Claims in a directory of their own.
@@ -96,7 +100,8 @@ impl Claimer for BesideItems {
 
 impl Consumer {
     pub(super) fn new(feed: Feed, lock_path: ZPath) -> Self {
-        Self { claims: Claims::new(feed, BesideItems { lock_path, dead_letters: None }) }
+        let claims = Claims::new(feed, BesideItems { lock_path, dead_letters: None });
+        Self { claims, backoff: Backoff::default() }
     }
 
     /// How many items are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
@@ -123,6 +128,17 @@ impl Consumer {
         Ok(self)
     }
 
+    /// How long [`run`](Self::run) holds an item back that `body` has failed with, before it goes back to the queue: `first`
+    /// after the first delivery, twice as long after each one more that was [counted](Self::dead_letters), `longest` at most;
+    /// of that between a half and all, by chance. Zero for not at all. Default: 100 ms and 30 s.
+    ///
+    /// The item is held back under its claim, so no consumer gets it earlier, unless the session of this one is over.
+    #[must_use]
+    pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
+        self.backoff = Backoff { first, longest };
+        self
+    }
+
     /// The next item, however long it takes until there is one.
     ///
     /// # Errors
@@ -146,8 +162,9 @@ impl Consumer {
     }
 
     /// Hands every item to `body`, so many nodes at a time at most, from 1. An item is acknowledged when `body` is done
-    /// with it. When `body` fails, the `mode` says whether it goes back; of several items in one node all do. `body` is
-    /// dropped when the session of the claim is lost.
+    /// with it. When `body` fails, the `mode` says whether it goes back, after [a while](Self::redeliver_after); of several
+    /// items in one node all do. While 64 nodes are held back, no other is taken. `body` is dropped when the session of the
+    /// claim is lost.
     ///
     /// # Errors
     /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single items, and items whose
@@ -162,8 +179,9 @@ impl Consumer {
         E: fmt::Display,
     {
         let zk = self.claims.feed.site.zk.clone();
+        let backoff = self.backoff;
         let each = |delivery: Delivery| async {
-            let path = delivery.path.clone();
+            let (path, attempt) = (delivery.path.clone(), delivery.attempt);
             let lost = delivery.ownership().session_lost();
             let work = async {
                 for item in delivery.items() {
@@ -173,30 +191,38 @@ impl Consumer {
             };
             let done = tokio::select! {
                 biased;
-                () = lost.cancelled() => return warn!(path, "the claim to an item was lost"),
+                () = lost.cancelled() => {
+                    warn!(path, "the claim to an item was lost");
+                    return None;
+                }
                 done = work => done,
             };
-            let settled = match (done, mode) {
-                (Ok(()), _) => delivery.ack().await,
-                (Err(error), ErrorMode::Requeue) => {
-                    warn!(path, %error, "an item goes back to the queue");
-                    delivery.requeue().await
+            if let Err(error) = done {
+                if mode != ErrorMode::Delete {
+                    let delay = backoff.after(attempt, &delivery.site.zk);
+                    warn!(path, attempt, ?delay, %error, "an item goes back to the queue");
+                    return Some(give_back(delivery, delay, mode));
                 }
-                (Err(error), ErrorMode::Return) => {
-                    warn!(path, %error, "an item goes back to its place");
-                    drop(delivery);
-                    Ok(())
-                }
-                (Err(error), ErrorMode::Delete) => {
-                    warn!(path, %error, "an item is given up");
-                    delivery.ack().await
-                }
-            };
-            if let Err(error) = settled {
+                warn!(path, %error, "an item is given up");
+            }
+            if let Err(error) = delivery.ack().await {
                 warn!(path, %error, "an item may be handed out again");
             }
+            None
         };
         run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each).await
+    }
+}
+
+/// Puts an item back after a while, or when its session is over.
+async fn give_back(delivery: Delivery, delay: Duration, mode: ErrorMode) {
+    let lost = delivery.ownership().session_lost();
+    drop(timeout(delay, lost.cancelled()).await);
+    let path = delivery.path.clone();
+    if mode == ErrorMode::Requeue
+        && let Err(error) = delivery.requeue().await
+    {
+        warn!(path, %error, "an item may be handed out again");
     }
 }
 

@@ -1,9 +1,11 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::join;
 use futures_util::stream::{Stream, unfold};
+use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
@@ -14,6 +16,7 @@ use super::claims::{Back, Claimed, Claimer, Claims, Returned, run, settle};
 use super::feed::Feed;
 use super::name::{Kind, Marks};
 use super::put::Producer;
+use super::redelivery::{self, Backoff, MOST_DELIVERIES, Rejection};
 use super::site::Site;
 use crate::contender::child;
 
@@ -37,7 +40,8 @@ const CLAIM: &str = "claim";
 ///   │    └─ put-<count>-<producer>                       persistent
 ///   ├─ line                                          container: those that wait for an item
 ///   │    └─ _c_<uuid>-wait-0000000003                    ephemeral, sequential
-///   └─ dead                                          a queue like this one: what was put aside
+///   └─ dead                                          a queue like this one: what was put aside; data: how often it
+///                                                    was delivered, why it was rejected, and the item
 /// ```
 /// The name of an item has its priority, as Curator writes it; an id, which it keeps as long as it is anywhere; and how
 /// often it was claimed before it came to this place. The server counts how often it was claimed there: that is how
@@ -95,8 +99,9 @@ const CLAIM: &str = "claim";
 /// one.ack().await?;
 ///
 /// let two = consumer.next().await?;
-/// two.reject().await?;
-/// assert_eq!(queue.dead_letters()?.consumer().next().await?.data(), "two");
+/// two.reject("not a number").await?;
+/// let dead = queue.dead_letters()?.consumer().next().await?;
+/// assert_eq!((dead.data(), &dead.rejection().unwrap().why[..]), (&"two".into(), "not a number"));
 /// # drop(consumer);
 /// # zk.close().await?;
 /// # Ok(()) }
@@ -131,7 +136,7 @@ impl LockingQueue {
             line: below("line")?,
             dead,
             refresh_after: u32::MAX,
-            max_deliveries: None,
+            max_deliveries: Some(MOST_DELIVERIES),
         })
     }
 
@@ -145,13 +150,20 @@ impl LockingQueue {
     }
 
     /// How often an item is claimed at most, from 1; after that it is [put aside](Self::dead_letters), by the consumer that
-    /// comes upon it. Default: no limit.
+    /// comes upon it. Default: 20, and no limit for a queue of dead letters.
     ///
     /// Of the crash of a consumer all items are counted that it had claimed, also those that it had
     /// [claimed ahead](LockingConsumer::prefetch).
     #[must_use]
     pub fn max_deliveries(mut self, limit: u32) -> Self {
         self.max_deliveries = Some(limit.max(1));
+        self
+    }
+
+    /// Items are claimed however often it takes: nothing is put aside but what is [rejected](LockedItem::reject).
+    #[must_use]
+    pub const fn unlimited_deliveries(mut self) -> Self {
+        self.max_deliveries = None;
         self
     }
 
@@ -218,17 +230,18 @@ impl LockingQueue {
     pub fn consumer(&self) -> LockingConsumer {
         let feed = Feed::new(self.producer.site.clone(), Some(self.line.clone()), self.refresh_after);
         let claimer = OnItems { dead: self.dead.clone(), max_deliveries: self.max_deliveries };
-        LockingConsumer { claims: Claims::new(feed, claimer) }
+        LockingConsumer { claims: Claims::new(feed, claimer), backoff: Backoff::default() }
     }
 
     /// What was put aside: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
-    /// their ids and their counts.
+    /// their ids; their deliveries are counted from 1 again, without a limit. [`Delivered::rejection`] says how often they
+    /// were delivered before, why they were rejected, and when.
     ///
     /// # Errors
     /// [`Error::Framework`] when the path, which is longer than that of this queue, is not valid.
     pub fn dead_letters(&self) -> Result<Self, Error> {
         let path = self.dead.path.parent().unwrap_or_else(ZPath::root);
-        Ok(Self::at(&self.zk, &path)?)
+        Ok(Self::at(&self.zk, &path)?.unlimited_deliveries())
     }
 
     fn node(&self, item: Bytes, priority: i32) -> (String, Bytes) {
@@ -244,6 +257,7 @@ impl LockingQueue {
 /// Dropping it gives back the items that it has claimed and not handed out.
 pub struct LockingConsumer {
     claims: Claims<OnItems>,
+    backoff: Backoff,
 }
 
 impl LockingConsumer {
@@ -252,6 +266,17 @@ impl LockingConsumer {
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
         self.claims.prefetch = items.max(1);
+        self
+    }
+
+    /// How long [`run`](Self::run) holds an item back that `body` has failed with: `first` after the first delivery, twice as
+    /// long after each one more, `longest` at most; of that between a half and all, by chance. Zero for not at all. Default:
+    /// 100 ms and 30 s.
+    ///
+    /// The item is held back under its claim, so no consumer gets it earlier, unless the session of this one is over.
+    #[must_use]
+    pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
+        self.backoff = Backoff { first, longest };
         self
     }
 
@@ -290,8 +315,9 @@ impl LockingConsumer {
     }
 
     /// Hands every item to `body`, so many at a time at most, from 1. An item is acknowledged when `body` is done with
-    /// it, and goes back to its place when `body` fails, to be handed out again at once: see
-    /// [`LockingQueue::max_deliveries`]. `body` is dropped when the claim is lost.
+    /// it. When `body` fails, it goes back to its place after [a while](Self::redeliver_after), in which those behind it are
+    /// handed out; after its [last delivery](LockingQueue::max_deliveries) it is put aside, with the error as the reason.
+    /// While 64 items are held back, no other is taken. `body` is dropped when the claim is lost.
     ///
     /// # Errors
     /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single items, and items whose
@@ -306,23 +332,41 @@ impl LockingConsumer {
         E: fmt::Display,
     {
         let zk = self.claims.feed.site.zk.clone();
+        let (backoff, limit_of_item) = (self.backoff, self.claims.claimer.max_deliveries);
         let each = |item: LockedItem| async {
-            let id = item.id().to_owned();
+            let (id, attempt) = (item.id().to_owned(), item.attempt());
             let done = tokio::select! {
                 biased;
-                () = item.lost() => return warn!(id, "the claim to an item was lost"),
+                () = item.lost() => {
+                    warn!(id, "the claim to an item was lost");
+                    return None;
+                }
                 done = body(item.delivered()) => done,
             };
             let settled = match done {
                 Ok(()) => item.ack().await,
-                Err(error) => return warn!(id, %error, "an item goes back to its place"),
+                Err(error) if limit_of_item.is_some_and(|limit| attempt >= limit) => {
+                    warn!(id, attempt, %error, "an item is put aside");
+                    item.reject(error.to_string()).await
+                }
+                Err(error) => {
+                    let delay = backoff.after(attempt, &item.site.zk);
+                    warn!(id, attempt, ?delay, %error, "an item goes back to its place");
+                    return Some(hold(item, delay));
+                }
             };
             if let Err(error) = settled {
                 warn!(id, %error, "an item may be handed out again");
             }
+            None
         };
         run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each).await
     }
+}
+
+/// Gives an item back after a while, or when its claim is over.
+async fn hold(item: LockedItem, delay: Duration) {
+    drop(timeout(delay, item.ownership().over()).await);
 }
 
 impl fmt::Debug for LockingConsumer {
@@ -341,6 +385,8 @@ pub struct Delivered {
     pub id: String,
     /// How often it was claimed, this time included.
     pub attempt: u32,
+    /// How it became a dead letter, if it is one.
+    pub rejection: Option<Rejection>,
     /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
     pub claim: Ownership,
 }
@@ -373,8 +419,10 @@ impl Claimer for OnItems {
         if self.max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
             return Ok(Some(item));
         }
-        warn!(id = item.id(), "an item is put aside");
-        match item.reject().await {
+        let deliveries = item.attempt().saturating_sub(1);
+        let why = format!("{deliveries} deliveries, none of them acknowledged");
+        warn!(id = item.id(), deliveries, "an item is put aside");
+        match item.put_aside(deliveries, &why).await {
             // Whoever claims it next puts it aside.
             Ok(()) | Err(Error::Lost) => Ok(None),
             Err(error) => Err(error),
@@ -423,11 +471,14 @@ async fn claim(
             let claims = stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2;
             let ownership = claim.ownership().clone();
             let attempt = times.saturating_add(claims);
-            let stored = data.clone();
-            let data = site.unpack(data).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
-            let what = Delivered { data, id: id.to_owned(), attempt, claim: ownership };
+            let stored = data;
+            let (body, rejected) = redelivery::unwrap(&stored);
+            let at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+            let rejection = rejected.map(|(deliveries, why)| Rejection { deliveries, why, at });
+            let data = site.unpack(body.clone()).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
+            let what = Delivered { data, id: id.to_owned(), attempt, rejection, claim: ownership };
             let back = returned.on_drop(name.clone());
-            let item = LockedItem { site, dead, path, priority, stored, what, claim, back };
+            let item = LockedItem { site, dead, path, priority, stored, body, what, claim, back };
             return Ok(Claimed::Ours(Box::new(item)));
         }
         if looks.next().is_none() {
@@ -447,6 +498,8 @@ pub struct LockedItem {
     priority: i32,
     /// The data as they are stored.
     stored: Bytes,
+    /// The same without what makes it a dead letter.
+    body: Bytes,
     what: Delivered,
     claim: OwnedNode,
     back: Back,
@@ -481,6 +534,12 @@ impl LockedItem {
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.what.attempt
+    }
+
+    /// How the item became a dead letter, if it is one.
+    #[must_use]
+    pub const fn rejection(&self) -> Option<&Rejection> {
+        self.what.rejection.as_ref()
     }
 
     /// All of that, without the duty to settle it.
@@ -533,33 +592,46 @@ impl LockedItem {
     /// # Cancel safety
     /// The item goes back to the end, or to its place.
     pub async fn requeue(self) -> Result<(), Error> {
-        let to = self.site.clone();
-        self.settle(Some(to)).await
+        let put = self.put(self.site.clone(), self.attempt(), self.stored.clone());
+        self.settle(Some(put)).await
     }
 
-    /// Puts the item aside: see [`LockingQueue::dead_letters`].
+    /// Puts the item aside, with the reason and the number of its deliveries: see [`LockingQueue::dead_letters`]. Of a longer
+    /// reason the first 1,024 bytes are kept, and none where servers would not accept it along with the item.
     ///
     /// # Errors
     /// As [`ack`](Self::ack); the item is put aside, or handed out again.
     ///
     /// # Cancel safety
     /// The item is put aside, or goes back to its place.
-    pub async fn reject(self) -> Result<(), Error> {
-        self.dead.create_parent().await?;
-        let to = self.dead.clone();
-        self.settle(Some(to)).await
+    pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
+        let deliveries = self.attempt();
+        self.put_aside(deliveries, &why.into()).await
     }
 
-    /// Removes the item, and creates it anew somewhere.
-    async fn settle(self, to: Option<Site>) -> Result<(), Error> {
-        let claim = self.claim.path().to_owned();
-        let marks = Marks { priority: self.priority, id: &self.what.id, times: self.what.attempt };
-        let changes = |fenced: Transaction| {
-            let removed = fenced.delete(&claim).delete(&self.path);
-            let Some(to) = &to else { return removed };
-            let anew = CreateOp::new(to.item(&format!("{}{marks}", to.kind.tag())));
-            removed.with(anew.mode(CreateMode::PersistentSequential).data(self.stored.clone()))
+    async fn put_aside(self, deliveries: u32, why: &str) -> Result<(), Error> {
+        self.dead.create_parent().await?;
+        let put = |data| Some(self.put(self.dead.clone(), 0, data));
+        let with = |why| put(redelivery::wrap(deliveries, why, &self.body));
+        // What servers do not accept with a reason, they accept without.
+        let candidates = [with(why), with(""), put(redelivery::escape(self.body.clone()))];
+        let fits = |put: &Option<Put>| {
+            let transaction = self.ownership().fenced().uncompressed();
+            let changed = changes(transaction, self.claim.path(), &self.path, put.as_ref());
+            !matches!(changed.check_size(), Err(error) if error.kind() == ErrorKind::TooLarge)
         };
+        let put = candidates.into_iter().find(fits).unwrap_or_else(|| with(""));
+        self.settle(put).await
+    }
+
+    fn put(&self, to: Site, times: u32, data: Bytes) -> Put {
+        let marks = Marks { priority: self.priority, id: &self.what.id, times };
+        Put { base: format!("{}{marks}", to.kind.tag()), to, data }
+    }
+
+    async fn settle(self, put: Option<Put>) -> Result<(), Error> {
+        let claim = self.claim.path().to_owned();
+        let changes = |fenced: Transaction| changes(fenced, &claim, &self.path, put.as_ref());
         settle(&self.site.zk, self.claim, changes).await.map_err(|error| match error.kind() {
             ErrorKind::OwnershipLost
             | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode | ErrorCode::NotEmpty } => {
@@ -570,6 +642,21 @@ impl LockedItem {
         self.back.never();
         Ok(())
     }
+}
+
+/// Where an item is created anew, under which name, and with which data.
+struct Put {
+    to: Site,
+    base: String,
+    data: Bytes,
+}
+
+/// Removes an item, and creates it anew if it is to be.
+fn changes(fenced: Transaction, claim: &str, path: &str, put: Option<&Put>) -> Transaction {
+    let removed = fenced.delete(claim).delete(path);
+    let Some(Put { to, base, data }) = put else { return removed };
+    let anew = CreateOp::new(to.item(base)).mode(CreateMode::PersistentSequential);
+    removed.with(anew.data(data.clone()))
 }
 
 impl fmt::Debug for LockedItem {

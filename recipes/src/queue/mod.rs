@@ -27,6 +27,7 @@ pub mod jobs;
 mod locking;
 mod name;
 mod put;
+mod redelivery;
 mod simple;
 mod site;
 mod taker;
@@ -39,6 +40,7 @@ pub use curator::{
 };
 pub use fifo::{Enqueue, FifoQueue, Unsure};
 pub use locking::{Delivered, LockedItem, LockingConsumer, LockingQueue};
+pub use redelivery::Rejection;
 pub use simple::SimpleDistributedQueue;
 pub use taker::{Item, Taker};
 

@@ -11,6 +11,7 @@ use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 use super::CorruptItem;
 use super::name::Kind;
+use super::redelivery;
 use crate::contender::child;
 
 /// Tells the time, for items that are due at a time.
@@ -40,7 +41,8 @@ impl Site {
 
     /// An item as it is stored.
     pub(super) fn pack(&self, item: Bytes) -> Result<Bytes, Error> {
-        if self.is_compressed { self.zk.compress(self.path.as_str(), item) } else { Ok(item) }
+        let packed = if self.is_compressed { self.zk.compress(self.path.as_str(), item)? } else { item };
+        Ok(if self.kind == Kind::Locking { redelivery::escape(packed) } else { packed })
     }
 
     /// An item as it was before it was stored.

@@ -435,6 +435,8 @@ impl Taker {
             for item in item.items {
                 body(item).await;
             }
+            // What is taken cannot be held back.
+            None::<std::future::Ready<()>>
         };
         super::claims::run(&zk, limit, &mut self, async |taker: &mut Self| taker.next().await, each).await
     }

@@ -94,6 +94,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind};
 use super::Error;
 use super::name::{Kind, Marks};
 use super::put::Producer;
+use super::redelivery::MOST_DELIVERIES;
 use super::site::Site;
 use crate::contender::child;
 use record::{Executing, Failed};
@@ -169,15 +170,22 @@ impl Jobs {
         Ok(Self {
             places: Places { zk: pending.zk.clone(), pending, line: below("line")?, path },
             producer,
-            max_attempts: None,
+            max_attempts: Some(MOST_DELIVERIES),
         })
     }
 
     /// How often a job is tried at most, from 1; after that it has failed. Attempts count that failed, that were
-    /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: no limit.
+    /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
         self.max_attempts = Some(limit.max(1));
+        self
+    }
+
+    /// Jobs are tried however often it takes: none fails for good but what is [rejected](Job::reject).
+    #[must_use]
+    pub const fn unlimited_attempts(mut self) -> Self {
+        self.max_attempts = None;
         self
     }
 

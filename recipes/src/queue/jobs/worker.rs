@@ -1,9 +1,11 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join3;
 use futures_util::stream::{Stream, unfold};
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 use zk_curator::op::Transaction;
@@ -14,6 +16,7 @@ use crate::queue::Error;
 use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle};
 use crate::queue::feed::Feed;
 use crate::queue::name::Kind;
+use crate::queue::redelivery::Backoff;
 use crate::queue::site::Site;
 
 /// Claims jobs. See [the module](super).
@@ -25,6 +28,7 @@ pub struct Worker {
     claims: Claims<Executed>,
     /// Ends the candidacy for the cleaner.
     cleaner: Option<DropGuard>,
+    backoff: Backoff,
 }
 
 impl Worker {
@@ -32,7 +36,7 @@ impl Worker {
         let places = jobs.places.clone();
         let feed = Feed::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
         let claims = Claims::new(feed, Executed { places, worker, max_attempts: jobs.max_attempts });
-        Self { jobs, claims, cleaner: None }
+        Self { jobs, claims, cleaner: None, backoff: Backoff::default() }
     }
 
     /// How many jobs are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
@@ -40,6 +44,18 @@ impl Worker {
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.claims.prefetch = jobs.max(1);
+        self
+    }
+
+    /// How long [`run`](Self::run) holds a job back that `body` has failed with, before it is pending again: `first` after the
+    /// first attempt, twice as long after each one more, `longest` at most; of that between a half and all, by chance. Zero
+    /// for not at all. Default: 100 ms and 30 s.
+    ///
+    /// The job is held back under its lease: so long it is [executing](super::JobState::Executing), and no worker gets it
+    /// earlier, unless the session of this one is over.
+    #[must_use]
+    pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
+        self.backoff = Backoff { first, longest };
         self
     }
 
@@ -78,7 +94,8 @@ impl Worker {
 
     /// Hands every job to `body`, so many at a time at most, from 1. A job is completed when `body` is done with it, with
     /// the result that it returns, if any; else all of the job is deleted. When `body` fails, the job has
-    /// [failed](Job::fail). `body` is dropped when the lease is lost.
+    /// [failed](Job::fail), after [a while](Self::redeliver_after) unless it was its last attempt. While 64 jobs are held
+    /// back, no other is claimed. `body` is dropped when the lease is lost.
     ///
     /// # Errors
     /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single jobs, and jobs whose lease
@@ -93,24 +110,31 @@ impl Worker {
         E: fmt::Display,
     {
         let zk = self.jobs.places.zk.clone();
+        let backoff = self.backoff;
         let each = |job: Job| async {
-            let id = job.id().to_owned();
+            let (id, attempt) = (job.id().to_owned(), job.attempt());
             let done = tokio::select! {
                 biased;
-                () = job.lost() => return warn!(id, "the lease of a job was lost"),
+                () = job.lost() => {
+                    warn!(id, "the lease of a job was lost");
+                    return None;
+                }
                 done = body(job.task()) => done,
             };
             let settled = match done {
                 Ok(Some(result)) => job.complete_with(result).await,
                 Ok(None) => job.complete().await,
                 Err(error) => {
-                    warn!(id, %error, "a job has failed");
-                    job.fail(error.to_string()).await
+                    let is_last = job.max_attempts.is_some_and(|limit| attempt >= limit);
+                    let delay = if is_last { Duration::ZERO } else { backoff.after(attempt, &job.places.zk) };
+                    warn!(id, attempt, is_last, ?delay, %error, "a job has failed");
+                    return Some(fail_after(job, delay, error.to_string()));
                 }
             };
             if let Err(error) = settled {
                 warn!(id, %error, "a job may be executed again");
             }
+            None
         };
         run(&zk, limit, &mut self, async |worker: &mut Self| worker.next().await, each).await
     }
@@ -131,6 +155,15 @@ impl Worker {
             self.cleaner = Some(stop.drop_guard());
         }
         Ok(&mut self.claims)
+    }
+}
+
+/// Says of a job that it has failed, after a while, unless its lease is over by then.
+async fn fail_after(job: Job, delay: Duration, why: String) {
+    let id = job.id().to_owned();
+    drop(timeout(delay, job.ownership().over()).await);
+    if let Err(error) = job.fail(why).await {
+        warn!(id, %error, "a job may be executed again");
     }
 }
 

@@ -79,7 +79,7 @@ async fn settle(client: &Client, attempt: Attempt, item: LockedItem) -> Result<(
     match rng.u8(..8) {
         0 => drop(item),
         1 => drop(client.maybe_cancel(item.requeue()).await),
-        2 => drop(client.maybe_cancel(item.reject()).await),
+        2 => drop(client.maybe_cancel(item.reject("by chance")).await),
         _ => done(client, &holding, name, item.ack()).await,
     }
     Ok(())
