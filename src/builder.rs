@@ -8,6 +8,7 @@ use zk_curator_client::{Acl, Connector, Spawn};
 
 use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
+use crate::ensemble::EnsembleServer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Facade, validate};
 use crate::namespace::Namespace;
@@ -43,6 +44,9 @@ pub struct CuratorFrameworkBuilder {
     deadline: Option<Duration>,
 }
 
+/// How a member of the ensemble is reached.
+pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
+
 pub(crate) struct Settings {
     pub(crate) session: SessionSettings,
     pub(crate) retry: Arc<dyn RetryPolicy>,
@@ -54,8 +58,10 @@ pub(crate) struct Settings {
     pub(crate) default_data: Bytes,
     pub(crate) error_policy: ConnectionStateErrorPolicy,
     pub(crate) ensemble_tracker: bool,
+    pub(crate) ensemble_addresses: Option<Addresses>,
     /// The ACL of the chroot, if it is to be created.
     pub(crate) create_chroot: Option<Vec<Acl>>,
+    pub(crate) name: Option<String>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) seed: Option<u64>,
 }
@@ -85,7 +91,9 @@ impl Default for CuratorFrameworkBuilder {
             default_data: Bytes::new(),
             error_policy: ConnectionStateErrorPolicy::Standard,
             ensemble_tracker: false,
+            ensemble_addresses: None,
             create_chroot: None,
+            name: None,
             spawner: None,
             seed: None,
         };
@@ -230,10 +238,34 @@ impl CuratorFrameworkBuilder {
     /// servers of this framework. Default: no, unlike Curator.
     ///
     /// The ensemble names the addresses that it knows itself by. Where clients reach it by others (through NAT, or
-    /// names in a certificate), it must not be followed. It costs one request for each session, and a watch.
+    /// names in a certificate), it must not be followed, or by [their addresses](Self::ensemble_tracker_addresses). It costs
+    /// one request for each session, and a watch.
+    ///
+    /// The client ports that it names are those without TLS. With an [encrypted](Connector::is_encrypted) connector,
+    /// [`build`](Self::build) therefore refuses to follow them.
     pub const fn ensemble_tracker(mut self, follow: bool) -> Self {
         self.settings.ensemble_tracker = follow;
         self
+    }
+
+    /// [`ensemble_tracker`](Self::ensemble_tracker), where `address` says how clients reach a member, as `host:port`; members
+    /// of which it does not are left out. Default: by their client addresses.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zk_curator::Error> {
+    /// // The secure client port is in no configuration of an ensemble.
+    /// let builder = zk_curator::CuratorFramework::builder()
+    ///     .connect_string("zk1:2281,zk2:2281")
+    ///     .ensemble_tracker_addresses(|server| Some(format!("{}:2281", server.peers.first()?.host)));
+    /// # builder.build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn ensemble_tracker_addresses(
+        mut self,
+        address: impl Fn(&EnsembleServer) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.ensemble_addresses = Some(Arc::new(address));
+        self.ensemble_tracker(true)
     }
 
     /// Adds an identity, for example `("digest", "user:password")`, to every connection.
@@ -297,6 +329,13 @@ impl CuratorFrameworkBuilder {
         self
     }
 
+    /// Names the framework, in every event that it [tells](crate::observe) and in its [`Inspection`](crate::observe::Inspection):
+    /// for processes that have several. Default: none.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = Some(name.into());
+        self
+    }
+
     /// Makes all random choices a function of `seed` and of the order in which they are made: GUIDs, the order of the
     /// servers, the pauses between attempts and those of retry policies that have no seed of their own. Default: they
     /// are random.
@@ -329,12 +368,19 @@ impl CuratorFrameworkBuilder {
     /// Builds the framework. Nothing is sent before [`CuratorFramework::start`].
     ///
     /// # Errors
-    /// `InvalidArgument` when the connect string or a timeout is not valid, `InvalidPath` when the namespace
+    /// `InvalidArgument` when the connect string or a timeout is not valid, or an ensemble is followed to ports without TLS;
+    /// `InvalidPath` when the namespace
     /// is not.
     pub fn build(mut self) -> Result<CuratorFramework> {
         self.settings.factory = self.raw_client.unwrap_or_else(|| Arc::new(self.native));
         let namespace = Namespace::parse("build", &self.namespace)?;
         validate(&*self.settings.factory, &self.settings)?;
+        let follows_ports = self.settings.ensemble_tracker && self.settings.ensemble_addresses.is_none();
+        if follows_ports && self.settings.factory.is_encrypted() {
+            let why = "the client ports of an ensemble are without TLS: say how its members are reached, with \
+                       ensemble_tracker_addresses";
+            return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));
+        }
         if !(1..=100).contains(&self.settings.session.expiration_percent) {
             let why = "a session expires after 1 to 100 percent of its timeout";
             return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));

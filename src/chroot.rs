@@ -10,6 +10,7 @@ use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use crate::error::{ErrorKind, Result};
 use crate::framework::Core;
+use crate::observe::tell;
 use crate::raw::RawClient;
 
 const OP: &str = "start";
@@ -80,7 +81,7 @@ async fn create(core: &Core, chroot: &str, acl: &[Acl]) -> Result<(), RawError> 
     let raw = core.open_outside_chroot().await?;
     let result = create_all(&raw, chroot, acl).await;
     if let Err(error) = raw.close().await {
-        tracing::debug!(%error, "the session that created the chroot was not closed");
+        tell!(debug, core, core.status(), %error, "the session that created the chroot was not closed");
     }
     result
 }

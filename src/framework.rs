@@ -7,15 +7,16 @@ use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 use zk_curator_client::{Acl, Error as RawError, ErrorCode, SessionInfo, Signal};
 
-use crate::builder::{CuratorFrameworkBuilder, Settings};
+use crate::builder::{Addresses, CuratorFrameworkBuilder, Settings};
 use crate::chroot;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
-use crate::observe::{Held, Ticket, metrics};
+use crate::observe::{Held, Ticket, metrics, tell};
 use crate::op::{self, Call};
 use crate::random::Random;
 use crate::raw::{RawClient, RawClientFactory};
@@ -213,6 +214,12 @@ impl CuratorFramework {
         result.map_err(|error| core.error("close", "", error))
     }
 
+    /// The name that it was [given](CuratorFrameworkBuilder::name), if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.core().name()
+    }
+
     /// The state of the connection now.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
@@ -222,7 +229,7 @@ impl CuratorFramework {
     /// The state of the connection now, with its place in history and the session.
     #[must_use]
     pub fn status(&self) -> ConnectionStatus {
-        self.handle.core.status.look(|published| published.latest)
+        self.handle.core.status()
     }
 
     /// Follows the state of the connection.
@@ -419,6 +426,7 @@ impl CuratorFramework {
     /// # Panics
     /// Outside a tokio runtime, if there is no spawner.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = task.instrument(self.core().background());
         match &self.core().settings.spawner {
             Some(spawner) => spawner.spawn(Box::pin(task)),
             None => drop(tokio::spawn(task)),
@@ -491,6 +499,10 @@ impl Core {
         self.settings.ensemble_tracker
     }
 
+    pub(crate) const fn ensemble_addresses(&self) -> Option<&Addresses> {
+        self.settings.ensemble_addresses.as_ref()
+    }
+
     pub(crate) fn connect_string(&self) -> String {
         self.connect_string.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -532,7 +544,7 @@ impl Core {
 
     /// Tells those who follow it of an error that no caller waits for.
     pub(crate) fn report(&self, error: Error) {
-        tracing::warn!(%error, "in the background");
+        tell!(warn, self, self.status(), %error, "in the background");
         // A failure means that nobody follows.
         drop(self.errors.send(error));
     }
@@ -610,8 +622,36 @@ impl Core {
         self.status.look(|published| published.latest.state.is_connected())
     }
 
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        self.status.look(|published| published.latest.clone())
+    }
+
+    /// The name that the framework was given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.settings.name.as_deref()
+    }
+
+    /// The span of the background tasks: it names the framework in the events of recipes, which run there.
+    fn background(&self) -> Span {
+        match self.name() {
+            Some(framework) => tracing::error_span!("background", framework),
+            None => Span::none(),
+        }
+    }
+
     pub(crate) fn publish(&self, status: ConnectionStatus) {
-        metrics::state_changed(status.state);
+        let before = self.status();
+        if before.epoch != status.epoch {
+            metrics::state_changed(status.state);
+            // What is lost is named, too.
+            let (session, server) =
+                (status.session.or(before.session), status.server.clone().or(before.server));
+            let about = ConnectionStatus { session, server, ..status.clone() };
+            match status.state {
+                state @ ConnectionState::Lost => tell!(warn, self, about, ?state, "connection state"),
+                state => tell!(info, self, about, ?state, "connection state"),
+            }
+        }
         self.status.modify(|published| published.push(status));
     }
 
@@ -645,9 +685,7 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("status", &self.status.look(|published| published.latest))
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

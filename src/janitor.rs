@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tracing::debug;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, Version};
 
 use crate::error::Error;
 use crate::framework::{Core, Session};
+use crate::observe::tell;
 use crate::op::protected::{Found, find};
 use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children};
 use crate::path::join;
@@ -187,7 +187,7 @@ async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protec
         let answer = match found {
             Ok(None) => return,
             Ok(Some(Found { path, .. })) => {
-                debug!(path, "deleting a node whose creator has gone");
+                tell!(debug, core, core.status(), path, "deleting a node whose creator has gone");
                 debt.session.raw.delete(&path, Version::Any).await
             }
             Err(error) => Err(error),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{builder, expire, in_memory, simulated};
 use tokio::sync::Semaphore;
+use zk_curator::ensemble::EnsembleServer;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, ErrorKind};
 use zk_curator_client::{Connector, Transport};
@@ -120,6 +121,23 @@ fn curator_593_the_tracker_follows_the_ensemble_and_keeps_the_chroot() {
         // And changes are followed.
         configure(&admin, "server.1=three:2888:3888;2183\nversion=100000002").await;
         servers(&zk, "three:2183/app").await;
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn members_are_reached_by_the_addresses_that_are_given() {
+    simulated(async {
+        let (server, names, admin) = server().await;
+        configure(&admin, TWO).await;
+        let builder = following(&server, &names).connect_string("seed:2181/app");
+        let secure =
+            |server: &EnsembleServer| (server.id != 2).then(|| format!("{}:2281", server.peers[0].host));
+        admin.create("/app").await.unwrap();
+        let zk = builder.ensemble_tracker_addresses(secure).build().unwrap();
+        zk.start().await.unwrap();
+        let member = admin.get_config().await.unwrap().servers[0].peers[0].host.clone();
+        servers(&zk, &format!("{member}:2281/app")).await;
         zk.close().await.unwrap();
     });
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{connected, expire, in_memory, once, simulated, until, until_state};
+use common::{builder, connected, expire, in_memory, once, session_id, simulated, until, until_state};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -15,7 +15,7 @@ use zk_curator::{ConnectionState, CreateMode};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::Verdict;
+use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
 fn an_inspection_shows_who_holds_and_who_waits() {
@@ -177,7 +177,7 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let terms = |ended| {
-            assert_eq!((told.count("INFO leads path"), told.count("INFO leads no longer")), (ended, ended))
+            assert_eq!((told.count("INFO leads "), told.count("INFO leads no longer")), (2 * ended, ended))
         };
         let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
         candidate.await_leadership().await.unwrap();
@@ -195,5 +195,38 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
         terms(4);
         LeaderSelector::new(&zk, "/selector").run(async |_| ()).await.unwrap();
         terms(5);
+    });
+}
+
+#[test]
+fn events_name_the_framework_and_the_session_and_lost_is_a_warning() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).name("billing").build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.name(), Some("billing"));
+        assert!(zk.inspect().to_string().starts_with("billing: Connected"), "{}", zk.inspect());
+        let first = format!(r#" framework="billing" session={}"#, session_id(&zk));
+        assert!(zk.get_data("/none").await.is_err());
+        told.assert(r#"zookeeper{operation="get_data" path="/none"}: DEBUG operation failed"#, &first);
+        expire(&server, &zk).await;
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        told.assert(r#"background{framework="billing"}: INFO session over"#, &first);
+        told.assert(r#"background{framework="billing"}: WARN connection state"#, "state=Lost");
+        told.assert(r#"background{framework="billing"}: WARN connection state"#, &first);
+        let second = format!(r#" framework="billing" session={}"#, session_id(&zk));
+        told.assert(r#"background{framework="billing"}: INFO connection state"#, &second);
+        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        candidate.await_leadership().await.unwrap();
+        told.assert(r#"background{framework="billing"}: INFO leads"#, &second);
+        candidate.close().await.unwrap();
+        zk.close().await.unwrap();
+        told.assert(r#"background{framework="billing"}: INFO connection state"#, "state=Closed");
+        let lines = &told.0.lock().unwrap().lines;
+        let nameless: Vec<_> = lines.iter().filter(|line| !line.contains(r#"framework="billing""#)).collect();
+        assert!(nameless.is_empty(), "{nameless:#?}");
     });
 }

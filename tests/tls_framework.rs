@@ -34,6 +34,19 @@ fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> Curat
     builder.build().unwrap()
 }
 
+/// An ensemble names the client ports without TLS.
+#[test]
+fn a_framework_with_tls_does_not_follow_an_ensemble_to_other_ports() {
+    let tls = TlsConnector::builder().ca_pem(Authority::new("ca").pem.clone()).build().unwrap();
+    let builder = || builder_for("zk1:2281").connector(Arc::new(tls.clone()));
+    let error = builder().ensemble_tracker(true).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("ports of an ensemble are without TLS"), "{error}");
+    builder().build().unwrap();
+    builder().ensemble_tracker_addresses(|_| None).build().unwrap();
+    builder_for("zk1:2181").ensemble_tracker(true).build().unwrap();
+}
+
 #[test]
 fn a_framework_lives_over_tls() {
     real_time(async {

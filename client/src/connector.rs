@@ -18,6 +18,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
 /// the whole stack run under a paused clock.
 #[async_trait]
 pub trait Connector: Debug + Send + Sync + 'static {
+    /// Whether its connections are encrypted: the servers' ports for others do not serve them. Default: no.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Opens a connection to `host`, a name or a literal address without brackets, and `port`.
     ///
     /// The client bounds the call by its own timeout and may drop it at any time.

@@ -213,7 +213,8 @@ impl IntoFuture for CertainTransaction {
     type IntoFuture = OpFuture<Applied>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (operation, path) = (self.transaction.target.operation, self.transaction.target.path.clone());
-        OpFuture::new(operation, &path, self.run())
+        let target = &self.transaction.target;
+        let (zk, operation, path) = (target.zk.clone(), target.operation, target.path.clone());
+        OpFuture::new(&zk, operation, &path, self.run())
     }
 }

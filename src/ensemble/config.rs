@@ -86,11 +86,13 @@ impl EnsembleConfig {
     /// if no member says where.
     #[must_use]
     pub fn connect_string(&self) -> Option<String> {
-        let mut servers: Vec<_> = self
-            .servers
-            .iter()
-            .filter_map(|server| server.client_address().map(|at| at.to_string()))
-            .collect();
+        self.connect_string_by(|server| server.client_address().map(|at| at.to_string()))
+    }
+
+    /// [`connect_string`](Self::connect_string), where `address` says how a member is reached; members of which it does not
+    /// are left out.
+    pub fn connect_string_by(&self, address: impl Fn(&EnsembleServer) -> Option<String>) -> Option<String> {
+        let mut servers: Vec<_> = self.servers.iter().filter_map(address).collect();
         servers.sort();
         servers.dedup();
         (!servers.is_empty()).then(|| servers.join(","))

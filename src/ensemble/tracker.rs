@@ -43,7 +43,11 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
 
 fn follow(core: &Core, config: &EnsembleConfig) -> Result<(), Error> {
     // A standalone server has no members: the servers stay as they are.
-    let Some(servers) = config.connect_string() else {
+    let servers = match core.ensemble_addresses() {
+        Some(address) => config.connect_string_by(|server| address(server)),
+        None => config.connect_string(),
+    };
+    let Some(servers) = servers else {
         return Ok(());
     };
     let present = core.connect_string();

@@ -8,15 +8,18 @@
 //! | span | level | fields | is |
 //! |---|---|---|---|
 //! | `zookeeper` | debug | `operation`, `path` | one operation of a builder, with its retries; `path` within the namespace |
+//! | `background` | error | `framework` | a background task of a framework with a [name](crate::CuratorFrameworkBuilder::name), recipes' included |
+//!
+//! Every event of this crate has the fields `framework`, its [name](crate::CuratorFrameworkBuilder::name), `session` and
+//! `server`, as far as they are known.
 //!
 //! | event | level | fields | says |
 //! |---|---|---|---|
-//! | `connection state` | info | `state` | the [`ConnectionState`](crate::ConnectionState) has changed |
+//! | `connection state` | info; LOST warn | `state` | the [`ConnectionState`](crate::ConnectionState) has changed; of what is lost it names session and server |
 //! | `session over` | info | `state` | a session has ended, and how |
 //! | `retrying` | debug | `error`, `delay` | an operation failed and is tried again after the delay; in its span |
 //! | `operation failed` | debug | `error` | an operation has failed for good; in its span |
 //! | `in the background` | warn | `error` | something failed that nobody waits for; also in [`background_errors`](crate::CuratorFramework::background_errors) |
-//! | `no session could be opened` | warn | `error` | the raw client refuses its settings; tried again after a second |
 //! | `the session could not be closed; it will expire` | warn | `error` | [`close`](crate::CuratorFramework::close) reached no server |
 //! | `closing with cleanup still owed` | warn | – | the close timeout passed before the janitor was done |
 //! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
@@ -46,6 +49,20 @@
 //! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`Inspection`]: for the engineer
 //! on call, an admin page, or the failure of a test.
 
+/// Tells an event, with the framework, session and server that it is about.
+macro_rules! tell {
+    ($level:ident, $core:expr, $status:expr, $($told:tt)+) => {{
+        let status = &$status;
+        tracing::$level!(
+            framework = $core.name(),
+            session = status.session.map(|session| tracing::field::display(session.id)),
+            server = status.server.as_deref(),
+            $($told)+
+        )
+    }};
+}
+pub(crate) use tell;
+
 mod held;
 pub(crate) mod metrics;
 
@@ -60,7 +77,7 @@ use crate::state::ConnectionStatus;
 /// What a framework is and holds at one moment, for all its handles. Printable.
 ///
 /// ```text
-/// Connected, session 0x1000a3f210000 (timeout 10s), number 1 of this framework, epoch 1
+/// billing: Connected to zk1:2181, session 0x1000a3f210000 (timeout 10s), number 1 of this framework, epoch 1
 /// servers zk1:2181,zk2:2181
 /// owns 1:
 ///   /locks/orders/_c_1f0c…-lock-0000000007  token 0x2f, session 1
@@ -71,6 +88,8 @@ use crate::state::ConnectionStatus;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Inspection {
+    /// The [name](crate::CuratorFrameworkBuilder::name) of the framework, if it has one.
+    pub name: Option<String>,
     /// The state of the connection, and the session.
     pub status: ConnectionStatus,
     /// The servers, as they are named now.
@@ -93,6 +112,7 @@ impl CuratorFramework {
         let core = self.core();
         let (owned, watches, owed) = core.held.lists();
         Inspection {
+            name: self.name().map(str::to_owned),
             status: self.status(),
             connect_string: core.connect_string(),
             last_failure: self.last_failure().map(|why| why.to_string()),
@@ -105,7 +125,13 @@ impl CuratorFramework {
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
+        }
         write!(f, "{:?}", self.status.state)?;
+        if let Some(server) = &self.status.server {
+            write!(f, " to {server}")?;
+        }
         match self.status.session {
             Some(session) => write!(f, ", session {} (timeout {:?})", session.id, session.timeout)?,
             None => f.write_str(", no session")?,

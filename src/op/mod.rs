@@ -69,6 +69,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -95,6 +96,7 @@ pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
 use crate::observe::metrics::Measured;
+use crate::observe::tell;
 use crate::schema::Intent;
 
 /// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
@@ -135,17 +137,19 @@ pub struct OpFuture<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
 
 impl<T> OpFuture<T> {
     pub(crate) fn new(
+        zk: &CuratorFramework,
         operation: &'static str,
         path: &str,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Self {
+        let core = Arc::clone(zk.core());
         let span = tracing::debug_span!("zookeeper", operation, path);
         let observed = async move {
             let measured = Measured::new(operation);
             let result = future.await;
             measured.over(&result);
             if let Err(error) = &result {
-                tracing::debug!(%error, "operation failed");
+                tell!(debug, core, core.status(), %error, "operation failed");
             }
             result
         };
@@ -246,9 +250,9 @@ macro_rules! awaits {
             type IntoFuture = $crate::op::OpFuture<$output>;
 
             fn into_future(self) -> Self::IntoFuture {
-                let (operation, path) = (self.target.operation, self.target.path.clone());
-                let $this = self;
-                $crate::op::OpFuture::new(operation, &path, async move { $future })
+                let (zk, path) = (self.target.zk.clone(), self.target.path.clone());
+                let (operation, $this) = (self.target.operation, self);
+                $crate::op::OpFuture::new(&zk, operation, &path, async move { $future })
             }
         }
     };

@@ -238,7 +238,7 @@ impl IntoFuture for Transaction {
     type IntoFuture = OpFuture<Vec<OpResult>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (operation, path) = (self.target.operation, self.target.path.clone());
-        OpFuture::new(operation, &path, self.run())
+        let (zk, operation, path) = (self.target.zk.clone(), self.target.operation, self.target.path.clone());
+        OpFuture::new(&zk, operation, &path, self.run())
     }
 }

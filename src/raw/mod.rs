@@ -116,6 +116,11 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
     /// When the session cannot even be begun; the framework tries again later.
     async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error>;
 
+    /// Whether its connections are encrypted, so that the client ports that an ensemble names do not serve them.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Whether its sessions prove who they are by means of their own, such as SASL. A start then fails when that is
     /// refused.
     fn has_credentials(&self) -> bool {
@@ -139,6 +144,10 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn states(&self) -> RawStates;
     /// The session, once there is one.
     fn session(&self) -> Option<SessionInfo>;
+    /// The server of the present connection, as `host:port`, if there is one and it is known.
+    fn server(&self) -> Option<Arc<str>> {
+        None
+    }
     /// Why the last connection, or the last attempt to open one, failed, if it is known.
     fn last_failure(&self) -> Option<Arc<io::Error>> {
         None

@@ -126,6 +126,10 @@ impl RawClientFactory for NativeFactory {
         Ok(Arc::new(client))
     }
 
+    fn is_encrypted(&self) -> bool {
+        self.connector.is_encrypted()
+    }
+
     #[cfg(feature = "sasl")]
     fn has_credentials(&self) -> bool {
         self.sasl.is_some()

@@ -5,7 +5,7 @@ use tokio::time::{Instant, timeout};
 use super::RetryPolicy;
 use crate::error::{Error, ErrorKind};
 use crate::framework::Core;
-use crate::observe::metrics;
+use crate::observe::{metrics, tell};
 use crate::op::Call;
 use crate::random::Random;
 
@@ -102,9 +102,9 @@ impl<'a> Budget<'a> {
                 // There will be no time for another attempt.
                 return Err(error);
             }
-            tracing::debug!(%error, ?delay, "retrying");
-            metrics::retried(error.operation());
             let core = self.core;
+            tell!(debug, core, core.status(), %error, ?delay, "retrying");
+            metrics::retried(error.operation());
             let ready = async {
                 tokio::time::sleep(delay).await;
                 if expired {

@@ -78,15 +78,15 @@ impl CircuitBreaker {
             if matches!(status.state, S::Suspended | S::Lost) {
                 let since = Instant::now();
                 let look_at = self.next_look(since, 0);
-                self.circuit =
-                    look_at.map(|look_at| Open { since, retries: 1, look_at, told: status, latest: status });
+                let (told, latest) = (status.clone(), status.clone());
+                self.circuit = look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
             }
             return Some(status);
         };
-        open.latest = status;
+        open.latest = status.clone();
         let worse = open.told.state == S::Suspended && status.state == S::Lost;
         if worse {
-            open.told = status;
+            open.told = status.clone();
         }
         worse.then_some(status)
     }

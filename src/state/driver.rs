@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
 use zk_curator_client::{Error as RawError, SessionState};
 
 use super::{Input, StateMachine};
@@ -15,8 +14,7 @@ use crate::ensemble;
 use crate::error::Error;
 use crate::framework::{Core, Session};
 use crate::janitor;
-use crate::observe::metrics;
-use crate::raw::RawStates;
+use crate::observe::{metrics, tell};
 
 /// The pause after a session that could not be opened, or that was refused and not merely expired.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -46,8 +44,8 @@ async fn run(mut end: End) {
         let over = tokio::select! {
             biased;
             () = &mut drained => break,
-            over = follow(&core, &mut end.machine, session.raw.states()) => over,
-            never = all(&mut farewells) => match never {},
+            over = follow(&core, &mut end.machine, session) => over,
+            never = all(&core, &mut farewells) => match never {},
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
         // Guards learn of it no later than listeners.
@@ -70,7 +68,7 @@ async fn run(mut end: End) {
         end.result =
             timeout(core.close_timeout() + CLOSE_GRACE, session.raw.close()).await.unwrap_or(unanswered);
         if let Err(error) = &end.result {
-            warn!(%error, "the session could not be closed; it will expire");
+            tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");
         }
     }
 }
@@ -84,31 +82,36 @@ async fn drained(core: &Core) {
     tokio::select! {
         biased;
         () = janitor::run(core) => {}
-        () = deadline => warn!("closing with cleanup still owed"),
+        () = deadline => tell!(warn, core, core.status(), "closing with cleanup still owed"),
     }
 }
 
 /// Goes on with closing sessions that are lost, for as long as it is polled.
-async fn all(farewells: &mut FuturesUnordered<impl Future<Output = Result<(), RawError>>>) -> Infallible {
+async fn all(
+    core: &Core,
+    farewells: &mut FuturesUnordered<impl Future<Output = Result<(), RawError>>>,
+) -> Infallible {
     while let Some(result) = farewells.next().await {
         if let Err(error) = result {
-            debug!(%error, "the server was not told of a lost session");
+            tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
         }
     }
     pending().await
 }
 
 /// Publishes the states of a session until it is over, and answers its last one.
-async fn follow(core: &Core, machine: &mut StateMachine, mut states: RawStates) -> SessionState {
+async fn follow(core: &Core, machine: &mut StateMachine, session: &Session) -> SessionState {
+    let mut states = session.raw.states();
     loop {
         let state = poll_fn(|cx| states.as_mut().poll_next(cx)).await.unwrap_or(SessionState::Closed);
+        let before = machine.status();
         let changed = machine.step(Input::Raw(state));
         if state.end().is_some() {
-            info!(?state, "session over");
+            tell!(info, core, before, ?state, "session over");
             return state;
         }
-        if changed {
-            info!(state = ?machine.status().state, "connection state");
+        machine.served_by(session.raw.server());
+        if changed || machine.status().server != before.server {
             core.publish(machine.status());
         }
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use zk_curator_client::{SessionId, SessionState};
 
 use super::{ConnectionState, ConnectionStatus};
@@ -27,15 +29,21 @@ impl StateMachine {
             epoch: 0,
             session_epoch: 0,
             session: None,
+            server: None,
         };
         Self { status, last_session: None }
     }
 
-    pub(crate) const fn status(&self) -> ConnectionStatus {
-        self.status
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        self.status.clone()
     }
 
-    /// Takes an input; whether the status has changed.
+    /// Names the server of the present connection, if there is one.
+    pub(crate) fn served_by(&mut self, server: Option<Arc<str>>) {
+        self.status.server = server.filter(|_| self.status.state.is_connected());
+    }
+
+    /// Takes an input; whether the state has changed.
     pub(crate) fn step(&mut self, input: Input) -> bool {
         let before = self.status.state;
         let state = match input {
@@ -75,6 +83,7 @@ impl StateMachine {
         if state == before {
             return false;
         }
+        self.status.server = None;
         self.status.state = state;
         self.status.epoch += 1;
         true

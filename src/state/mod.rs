@@ -51,7 +51,7 @@ impl ConnectionState {
 }
 
 /// A [`ConnectionState`] and its place in history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionStatus {
     /// The state.
@@ -62,6 +62,9 @@ pub struct ConnectionStatus {
     pub session_epoch: u64,
     /// The session, if the state is one of a live session.
     pub session: Option<SessionInfo>,
+    /// The server that serves it, as `host:port` of the connect string, if the state is a connected one and the raw client
+    /// tells.
+    pub server: Option<Arc<str>>,
 }
 
 /// Which states are an error to those who do not fence what they do, such as leaders
@@ -89,7 +92,7 @@ impl ConnectionStateErrorPolicy {
 }
 
 /// What is published: nobody who reads late misses the loss of a session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) latest: ConnectionStatus,
     last_lost: Option<ConnectionStatus>,
@@ -101,10 +104,10 @@ impl Published {
     }
 
     pub(crate) fn push(&mut self, status: ConnectionStatus) {
-        self.latest = status;
         if status.state == ConnectionState::Lost {
-            self.last_lost = Some(status);
+            self.last_lost = Some(status.clone());
         }
+        self.latest = status;
     }
 }
 
@@ -136,7 +139,7 @@ impl StateWatch {
     /// The present status.
     #[must_use]
     pub fn current(&self) -> ConnectionStatus {
-        self.published.look(|published| published.latest)
+        self.published.look(|published| published.latest.clone())
     }
 
     /// The present status at the first call, then the latest at every change, or a loss that was missed; `None` after
@@ -150,7 +153,7 @@ impl StateWatch {
         }
         let (since, told) = (self.since, self.told);
         let news = |published: &Published| !told || published.latest.epoch != since;
-        let published = self.published.find(|published| news(published).then_some(*published)).await;
+        let published = self.published.find(|published| news(published).then(|| published.clone())).await;
         let missed = |lost: &ConnectionStatus| since < lost.epoch;
         let status = published.last_lost.filter(missed).unwrap_or(published.latest);
         (self.since, self.told) = (status.epoch, true);

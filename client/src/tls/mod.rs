@@ -163,6 +163,10 @@ impl fmt::Debug for Keys {
 
 #[async_trait]
 impl Connector for TlsConnector {
+    fn is_encrypted(&self) -> bool {
+        true
+    }
+
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
         let name = match &self.server_name {
             Some(name) => name.clone(),

@@ -6,7 +6,7 @@ use tracing::info;
 use zk_curator::op::Transaction;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership,
+    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership, SessionId,
 };
 
 use super::queue::ride_out;
@@ -151,18 +151,27 @@ impl Leadership {
 
 /// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
 #[derive(Debug)]
-pub(super) struct Told(String);
+pub(super) struct Told(Leadership);
 
 impl Told {
     pub(super) fn begin(leadership: &Leadership) -> Self {
-        info!(path = leadership.path(), token = %leadership.fencing_token(), "leads");
-        Self(leadership.path().to_owned())
+        let told = Self(leadership.clone());
+        let (framework, session) = told.about();
+        let token = leadership.fencing_token();
+        info!(framework, session, path = leadership.path(), %token, "leads");
+        told
+    }
+
+    fn about(&self) -> (Option<&str>, Option<tracing::field::DisplayValue<SessionId>>) {
+        let session = self.0.zk.session().map(|session| tracing::field::display(session.id));
+        (self.0.zk.name(), session)
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        info!(path = self.0, "leads no longer");
+        let (framework, session) = self.about();
+        info!(framework, session, path = self.0.path(), "leads no longer");
     }
 }
 
