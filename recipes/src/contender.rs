@@ -7,7 +7,8 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, WatchEnded};
 
-use crate::order::{self, Order, Placed, Rule, Verdict};
+use crate::order::{self, Order, Rule, Verdict};
+use crate::participant::by_creation;
 
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
 ///
@@ -137,13 +138,7 @@ impl<'a> Contender<'a> {
             Order::BySequence(queue) => return Ok(order::verdict(&queue, self.rule, self.node.name())),
             Order::ByCreation(names) => names,
         };
-        let mut queue: Vec<Placed<'_>> = Vec::with_capacity(names.len());
-        for name in names {
-            // Whoever is gone since the listing does not count.
-            if let Some(stat) = self.zk.exists(child(self.parent, name)).await? {
-                queue.push((stat.czxid, name));
-            }
-        }
+        let queue = by_creation(self.zk, self.parent, names.into_iter()).await?;
         Ok(order::verdict(&queue, self.rule, self.node.name()))
     }
 

@@ -1,11 +1,15 @@
 //! Who is in a queue.
 
 use bytes::Bytes;
+use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken};
 
 use crate::contender::child;
-use crate::order;
+use crate::order::{self, Placed};
+
+/// How many nodes are read at a time.
+const READS_AT_ONCE: usize = 64;
 
 /// Holds or waits for a lock; leads, or waits to lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,22 +50,42 @@ async fn first_participants(
     limit: usize,
 ) -> Result<Vec<Participant>, Error> {
     let mut participants = Vec::new();
-    for name in in_order(zk, parent, tag).await? {
-        let path = child(parent, &name);
-        match zk.get_data(path.as_str()).undecompressed().with_stat().await {
-            Ok((label, stat)) => {
-                let fencing_token = FencingToken::new(stat.czxid);
-                participants.push(Participant { path, label, fencing_token });
+    let names = in_order(zk, parent, tag).await?;
+    // Not more than are asked for, unless some of them have gone since they were listed.
+    for names in names.chunks(limit.clamp(1, READS_AT_ONCE)) {
+        let paths: Vec<_> = names.iter().map(|name| child(parent, name)).collect();
+        let reads = paths.iter().map(|path| zk.get_data(path.as_str()).undecompressed().with_stat());
+        for (path, read) in paths.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
+            match read {
+                Ok((label, stat)) => {
+                    let (path, fencing_token) = (path.clone(), FencingToken::new(stat.czxid));
+                    participants.push(Participant { path, label, fencing_token });
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error),
             }
-            // Gone since it was listed.
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            Err(error) => return Err(error),
         }
-        if participants.len() == limit {
+        if participants.len() >= limit {
+            participants.truncate(limit);
             break;
         }
     }
     Ok(participants)
+}
+
+/// The names of those that are there, each with the transaction that created it; read many at a time.
+pub(crate) async fn by_creation<'n>(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Result<Vec<Placed<'n>>, Error> {
+    let reads: Vec<_> = names.clone().map(|name| zk.exists(child(parent, name))).collect();
+    let mut placed = Vec::with_capacity(reads.len());
+    for (name, stat) in names.zip(fan_out(READS_AT_ONCE, reads).await) {
+        // A node that has gone since it was listed does not count.
+        placed.extend(stat?.map(|stat| (stat.czxid, name)));
+    }
+    Ok(placed)
 }
 
 /// The names of the children with a tag, in their order; none if there is no such parent.
@@ -74,12 +98,9 @@ pub(crate) async fn in_order(zk: &CuratorFramework, parent: &ZPath, tag: &str) -
     let numbered = |name: String| Some((i64::from(SequenceSuffix::after(&name, tag)?.get()), name));
     let mut placed: Vec<_> = children.into_iter().filter_map(numbered).collect();
     if !placed.iter().all(|(number, _)| order::is_in_order(*number)) {
-        let numbered = std::mem::take(&mut placed);
-        for (_, name) in numbered {
-            if let Some(stat) = zk.exists(child(parent, &name)).await? {
-                placed.push((stat.czxid, name));
-            }
-        }
+        let names: Vec<_> = placed.into_iter().map(|(_, name)| name).collect();
+        let ages = by_creation(zk, parent, names.iter().map(String::as_str)).await?;
+        placed = ages.into_iter().map(|(czxid, name)| (czxid, name.to_owned())).collect();
     }
     placed.sort_unstable();
     Ok(placed.into_iter().map(|(_, name)| name).collect())

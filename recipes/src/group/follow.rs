@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -50,7 +50,7 @@ pub struct GroupWatch {
     path: String,
     /// Fires when the list of ids is no longer true.
     list: Option<Watch>,
-    ids: Vec<String>,
+    ids: BTreeSet<String>,
     /// Those that were read.
     seen: BTreeMap<String, Member>,
     /// What has come of that and was not told yet.
@@ -72,7 +72,7 @@ impl GroupWatch {
             zk,
             path,
             list: None,
-            ids: Vec::new(),
+            ids: BTreeSet::new(),
             seen: BTreeMap::new(),
             pending: VecDeque::new(),
             members: BTreeMap::new(),
@@ -143,7 +143,7 @@ impl GroupWatch {
     async fn list(&mut self, path: &ZPath) -> Result<(), Error> {
         match self.zk.children(path.as_str()).watched().await {
             Ok(Watched { value: (ids, _), watch, .. }) => {
-                self.ids = ids;
+                self.ids = ids.into_iter().collect();
                 self.list = Some(watch);
             }
             Err(error) if error.kind() == ErrorKind::NoNode => {
@@ -156,7 +156,7 @@ impl GroupWatch {
             }
             Err(error) => return Err(error),
         }
-        let gone: Vec<_> = self.seen.keys().filter(|id| !self.ids.contains(id)).cloned().collect();
+        let gone: Vec<_> = self.seen.keys().filter(|id| !self.ids.contains(*id)).cloned().collect();
         for id in gone {
             self.left(&id);
         }
@@ -182,7 +182,7 @@ impl GroupWatch {
     }
 
     fn left(&mut self, id: &str) {
-        self.ids.retain(|other| other != id);
+        self.ids.remove(id);
         if self.seen.remove(id).is_some() {
             self.pending.push_back(GroupEvent::Left { id: id.to_owned() });
         }
