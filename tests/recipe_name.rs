@@ -6,8 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    ADAPTED, assert_clean_after_close, connected, expire, in_memory, once, poll_then_drop, simulated, until,
-    until_state,
+    ADAPTED, assert_clean_after_close, connected, cut_at_next_multi, expire, in_memory, once, poll_then_drop,
+    session_id, simulated, until, until_state,
 };
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
@@ -36,6 +36,17 @@ fn requests(probe: &Probe) -> u64 {
     probe.total_requests() - probe.requests(OpCode::Ping)
 }
 
+/// Without receipts.
+fn names_of(probe: &Probe) -> Vec<&str> {
+    probe.children(NAMES).into_iter().filter(|name| !name.starts_with("_r_")).collect()
+}
+
+/// An operator deletes a name, and another client binds it, with as many versions.
+async fn replace(zk: &CuratorFramework) {
+    zk.delete(BILLING).deleting_children().await.unwrap();
+    names(zk).bind("billing", "theirs").await.unwrap();
+}
+
 #[test]
 fn names_are_bound_rebound_and_unbound() {
     simulated(async {
@@ -50,8 +61,8 @@ fn names_are_bound_rebound_and_unbound() {
         assert_eq!(probe.stat(BILLING).unwrap().ephemeral_owner, 0);
         let taken = names.bind("billing", "two").await.unwrap_err();
         assert!(matches!(&taken, Error::Taken { path } if path == BILLING), "{taken}");
-        // It is bound to that: whoever has done it.
-        assert_eq!(names.bind("billing", "one").await.unwrap(), first);
+        // Also to the same value.
+        assert!(matches!(names.bind("billing", "one").await, Err(Error::Taken { .. })));
 
         let second = names.rebind("billing", 5432, first).await.unwrap();
         let late = names.rebind("billing", "late", first).await.unwrap_err();
@@ -130,7 +141,7 @@ fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
         once_only.lost().await;
         zk.wait_connected().await.unwrap();
         kept.bound().await.unwrap();
-        until(&server, |probe| probe.children(NAMES) == ["orders"]).await;
+        until(&server, |probe| names_of(probe) == ["orders"]).await;
         assert!(!once_only.is_bound() && kept.is_bound());
         assert!(matches!(once_only.rebind("three").await, Err(Error::NotBound { .. })));
         assert_eq!(text(&theirs.resolve("orders").await.unwrap().unwrap()), "kept 2");
@@ -238,6 +249,110 @@ fn lost_messages_make_no_difference() {
 }
 
 #[test]
+fn equal_binds_of_one_session_give_one_owner() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let first = names(&zk).bind_ephemeral("billing", "same").await.unwrap();
+        for _ in 0..2 {
+            let second = names(&zk).bind_ephemeral("billing", "same").await;
+            assert!(matches!(second, Err(Error::Taken { .. })), "{second:?}");
+            let lasting = names(&zk).bind("billing", "same").await;
+            assert!(matches!(lasting, Err(Error::Taken { .. })), "{lasting:?}");
+        }
+        assert!(first.is_bound());
+        assert_eq!(server.probe().data(BILLING).unwrap(), "same");
+        let orders = futures_util::future::join_all((0..10).map(|_| {
+            let names = names(&zk);
+            async move { names.bind_ephemeral("orders", "same").await }
+        }));
+        assert_eq!(orders.await.iter().filter(|bound| bound.is_ok()).count(), 1);
+    });
+}
+
+/// The request is lost, and another client has bound the name to the same value by the time it is repeated.
+#[test]
+fn a_repeated_bind_does_not_take_the_name_of_another() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        names(&other).bind("orders", "").await.unwrap();
+        let away = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
+        let meanwhile = async {
+            away.fired().await;
+            names(&other).bind("billing", "same").await.unwrap();
+            drop(away);
+        };
+        let ours = names(&zk);
+        let (bound, ()) = tokio::join!(ours.bind("billing", "same"), meanwhile);
+        assert!(matches!(bound, Err(Error::Taken { .. })), "{bound:?}");
+    });
+}
+
+/// Between the look and the write, a name of the same versions takes the place of the one that was seen.
+#[test]
+fn a_late_change_does_not_hit_the_next_binding() {
+    simulated(async {
+        for unbinds in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let ours = names(&zk);
+            let seen = ours.bind("billing", "ours").await.unwrap();
+            let victim = session_id(&zk).get();
+            let late = server.rule(move |request| {
+                let is_write =
+                    request.is(OpCode::Multi) || request.is(OpCode::SetData) || request.is_delete();
+                match request.session_id() == victim && is_write {
+                    true => Verdict::Delay(Duration::from_secs(1)),
+                    false => Verdict::Pass,
+                }
+            });
+            let late = late.times(1);
+            let change = async {
+                match unbinds {
+                    true => ours.unbind("billing", Some(seen)).await,
+                    false => ours.rebind("billing", "late", seen).await.map(|_| ()),
+                }
+            };
+            let meanwhile = async {
+                late.fired().await;
+                replace(&other).await;
+            };
+            let (changed, ()) = tokio::join!(change, meanwhile);
+            assert!(matches!(changed, Err(Error::Rebound { .. })), "{changed:?}");
+            assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
+        }
+    });
+}
+
+#[test]
+fn an_owner_whose_name_was_deleted_does_not_write_into_the_next_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let binding = names(&zk).bind_ephemeral("billing", "ours").await.unwrap();
+        replace(&other).await;
+        let late = binding.rebind("late").await;
+        assert!(matches!(late, Err(Error::NotBound { .. })), "{late:?}");
+        assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
+    });
+}
+
+/// As programs of before bound it.
+#[test]
+fn names_without_an_identity_are_served() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let names = names(&zk);
+        zk.create(BILLING).creating_parents().data("one").await.unwrap();
+        let seen = names.resolve("billing").await.unwrap().unwrap().version;
+        let seen = names.rebind("billing", "two", seen).await.unwrap();
+        assert_eq!(server.probe().data(BILLING).unwrap(), "two");
+        names.unbind("billing", Some(seen)).await.unwrap();
+        assert!(!server.probe().exists(BILLING));
+    });
+}
+
+#[test]
 fn requests_are_those_of_the_documentation() {
     simulated(async {
         let (server, zk) = in_memory().await;
@@ -265,7 +380,7 @@ fn requests_are_those_of_the_documentation() {
         watch.next().await.unwrap();
         count();
         // A sync goes with the read of those that change something.
-        assert_eq!(counted, [1, 1, 3, 5, 3, 1]);
+        assert_eq!(counted, [1, 1, 4, 5, 4, 1]);
     });
 }
 
@@ -275,7 +390,7 @@ fn mistakes_are_told() {
         let (server, zk) = in_memory().await;
         assert_eq!(NameService::new(&zk, "no-slash").unwrap_err().kind(), ErrorKind::InvalidPath);
         let names = names(&zk);
-        for name in ["", ".", "..", "a/b", "/a", "a\n"] {
+        for name in ["", ".", "..", "a/b", "/a", "a\n", "_r_a"] {
             let is_refused =
                 |error: Error| matches!(&error, Error::InvalidName { name: told, .. } if told == name);
             assert!(is_refused(names.bind(name, 1).await.unwrap_err()), "{name:?}");
@@ -286,7 +401,7 @@ fn mistakes_are_told() {
             assert!(is_refused(names.follow(name).unwrap_err()), "{name:?}");
         }
         let _refuse = server.rule(|request| {
-            let refused = request.is(OpCode::GetData) || request.is(OpCode::Create2);
+            let refused = request.is(OpCode::GetData) || request.is(OpCode::Multi);
             if refused { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
         });
         let denied =

@@ -6,13 +6,13 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    assert_clean_after_close, builder, connected, expire, in_memory, once, server, session_id, simulated,
-    until,
+    assert_clean_after_close, builder, connected, cut_at_next_multi, expire, in_memory, once, server,
+    session_id, simulated, until,
 };
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::RetryForever;
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::two_phase::{
     Coordinator, Error, Form, Outcome, Participant, SiteState, Vote, inspect, sweep,
@@ -60,10 +60,12 @@ fn the_layout_is_that_of_the_recipe() {
             let probe = server.probe();
             assert!(probe.is_container("/transactions"));
             let text = String::from_utf8(probe.data(TX).unwrap().to_vec()).unwrap();
-            assert!(text.starts_with("two-phase commit 1\nstate preparing\n"), "{text}");
+            assert!(text.starts_with("two-phase commit 2\nstate preparing\n"), "{text}");
             assert!(text.ends_with("site orders\nsite stock\nsite billing\n\npayload"), "{text}");
             let children = if form == Form::Ephemeral { vec![] } else { vec!["billing", "orders", "stock"] };
-            assert_eq!(probe.children(TX), children);
+            let (identity, others): (Vec<_>, Vec<_>) =
+                probe.children(TX).into_iter().partition(|name| name.starts_with("_t_"));
+            assert_eq!((identity.len(), others), (1, children));
 
             let mut sites = join_all_sites(&zk).await;
             for site in &mut sites {
@@ -80,7 +82,7 @@ fn the_layout_is_that_of_the_recipe() {
             }
             assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
             assert_eq!(outcome(&mut sites).await, Outcome::Committed);
-            assert!(server.probe().data(TX).unwrap().starts_with(b"two-phase commit 1\nstate committed\n"));
+            assert!(server.probe().data(TX).unwrap().starts_with(b"two-phase commit 2\nstate committed\n"));
             finish(&server, coordinator, sites).await;
         }
         zk.close().await.unwrap();
@@ -285,6 +287,133 @@ fn a_dropped_look_does_not_forget_the_votes_it_saw() {
         expire(&server, &mortal).await;
         assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
         assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
+    });
+}
+
+/// All sites vote, carry it out, and it is swept.
+async fn run_and_sweep(zk: &CuratorFramework) {
+    let mut sites = join_all_sites(zk).await;
+    for site in &mut sites {
+        site.vote(Vote::Commit).await.unwrap();
+    }
+    let mut coordinator = Coordinator::resume(zk, TX).await.unwrap();
+    assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+    for mut site in sites {
+        site.outcome().await.unwrap();
+        site.acknowledge().await.unwrap();
+    }
+    assert_eq!(sweep(zk, "/transactions").await.unwrap(), [TX]);
+}
+
+/// The answer to the begin is lost, and the coordinator away until all is over.
+#[test]
+fn a_transaction_that_was_swept_does_not_begin_again() {
+    simulated(async {
+        for form in FORMS {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            other.create_containers("/transactions").await.unwrap();
+            let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+            let meanwhile = async {
+                until(&server, |probe| probe.exists(TX)).await;
+                run_and_sweep(&other).await;
+                drop(away);
+            };
+            let (mut coordinator, ()) = tokio::join!(begin(&zk, form), meanwhile);
+            let outcome = coordinator.outcome().await;
+            assert!(matches!(outcome, Err(Error::Gone { .. })), "{form:?}: {outcome:?}");
+            assert!(!server.probe().exists(TX), "{}", server.probe());
+        }
+    });
+}
+
+/// The answer to the removal is lost, and the next transaction is decided when the coordinator looks again.
+#[test]
+fn a_repeated_removal_leaves_the_next_transaction_alone() {
+    simulated(async {
+        for form in FORMS {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let mut first = begin(&other, form).await;
+            first.abort().await.unwrap();
+            let mut old = Coordinator::resume(&zk, TX).await.unwrap();
+            let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+            let meanwhile = async {
+                until(&server, |probe| !probe.exists(TX)).await;
+                begin(&other, form).await.abort().await.unwrap();
+                drop(away);
+            };
+            let (removed, ()) = tokio::join!(old.discard(), meanwhile);
+            removed.unwrap();
+            assert!(server.probe().exists(TX), "{form:?}");
+        }
+    });
+}
+
+#[test]
+fn late_parties_do_not_act_in_the_next_transaction() {
+    simulated(async {
+        for form in FORMS {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let mut first = begin(&zk, form).await;
+            let mut sites = Vec::new();
+            for zk in [&zk, &other] {
+                sites.push(Participant::join(zk, TX, "stock").await.unwrap());
+            }
+            let mut late = Coordinator::resume(&other, TX).await.unwrap();
+            first.abort().await.unwrap();
+            first.discard().await.unwrap();
+            begin(&zk, form).await;
+            let before = server.probe();
+            for site in &mut sites {
+                for vote in [Vote::Commit, Vote::Abort] {
+                    let voted = site.vote(vote).await;
+                    assert!(matches!(voted, Err(Error::Gone { .. })), "{form:?}: {voted:?}");
+                }
+                assert!(matches!(site.vote_cast().await, Err(Error::Gone { .. })));
+            }
+            assert!(matches!(late.abort().await, Err(Error::Gone { .. })), "{form:?}");
+            late.discard().await.unwrap_err();
+            first.discard().await.unwrap();
+            first.clean_up().await.unwrap();
+            let now = server.probe();
+            assert_eq!(now.data(TX), before.data(TX));
+            assert_eq!(now.children(TX), before.children(TX));
+        }
+    });
+}
+
+#[test]
+fn a_refused_vote_is_an_error_at_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let _coordinator = begin(&zk, Form::Coordinated).await;
+        let mut site = Participant::join(&zk, TX, "stock").await.unwrap();
+        zk.set_acl(format!("{TX}/stock"), Acl::read_unsafe()).await.unwrap();
+        let before = server.probe().requests(OpCode::Multi);
+        let Err(Error::Framework(error)) = site.vote(Vote::Commit).await else { panic!("a vote") };
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::NoAuth, "vote"), "{error}");
+        assert_eq!(error.path(), format!("{TX}/stock"));
+        assert_eq!(server.probe().requests(OpCode::Multi), before + 1);
+    });
+}
+
+/// As programs of before wrote it.
+#[test]
+fn transactions_of_the_first_layout_are_served() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for form in ["symmetric", "coordinated"] {
+            let text = "two-phase commit 1\nstate preparing\nform FORM\ndeadline_ms 30000\n\
+                        site orders\nsite stock\nsite billing\n\npayload";
+            zk.create(TX).creating_parents().data(text.replace("FORM", form)).await.unwrap();
+            for site in SITES {
+                zk.create(format!("{TX}/{site}")).data("").await.unwrap();
+            }
+            run_and_sweep(&zk).await;
+            assert!(!server.probe().exists(TX));
+        }
     });
 }
 
@@ -546,7 +675,7 @@ async fn messages(form: Form, sites: usize) -> (u64, u64) {
     let (decided, _) = tokio::join!(coordinator.outcome(), join_all(sites));
     assert_eq!(decided.unwrap(), Outcome::Committed);
     let after =
-        until(&server, |probe| probe.data(TX).unwrap().starts_with(b"two-phase commit 1\nstate co")).await;
+        until(&server, |probe| probe.data(TX).unwrap().starts_with(b"two-phase commit 2\nstate co")).await;
     let pings = after.requests(OpCode::Ping) - before.requests(OpCode::Ping);
     let requests = after.total_requests() - before.total_requests() - pings;
     (requests, after.notifications() - before.notifications())
@@ -556,9 +685,9 @@ async fn messages(form: Form, sites: usize) -> (u64, u64) {
 fn the_messages_of_a_commit_are_as_many_as_the_documentation_says() {
     simulated(async {
         for (form, counts) in [
-            (Form::Symmetric, [(33, 12), (166, 110), (2763, 2600)]),
-            (Form::Coordinated, [(15, 7), (43, 21), (203, 101)]),
-            (Form::Ephemeral, [(17, 7), (45, 21), (205, 101)]),
+            (Form::Symmetric, [(34, 12), (167, 110), (2764, 2600)]),
+            (Form::Coordinated, [(16, 7), (44, 21), (204, 101)]),
+            (Form::Ephemeral, [(18, 7), (46, 21), (206, 101)]),
         ] {
             let mut counted = Vec::new();
             for sites in [3, 10, 50] {

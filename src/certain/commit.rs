@@ -1,23 +1,27 @@
+use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_curator_client::{Error as RawError, ErrorCode, OpResult};
+use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
 use super::receipt::{Receipt, Slip, Verdict, append};
 use crate::error::{Error, Result};
+use crate::framework::{CuratorFramework, Session};
 use crate::op::{OpFuture, RACE_ROUNDS, Transaction, create_namespace};
+use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
 /// The pause after a failed look at the receipt.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A transaction that was applied, once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Applied {
     zxid: i64,
     results: Option<Vec<OpResult>>,
+    session: Arc<Session>,
 }
 
 impl Applied {
@@ -33,6 +37,32 @@ impl Applied {
     #[must_use]
     pub fn results(&self) -> Option<&[OpResult]> {
         self.results.as_deref()
+    }
+
+    /// The guard of a node that this transaction created, whose name others may use too. `stat` is what was read of the
+    /// path since; `None` if that is of another node.
+    #[must_use = "the node has no guard otherwise"]
+    pub fn own(&self, zk: &CuratorFramework, path: &str, stat: Stat) -> Option<OwnedNode> {
+        if stat.czxid != self.zxid {
+            return None;
+        }
+        let created = Created::new(zk.ns().apply(path), stat);
+        Some(OwnedNode::new(zk, created, Arc::clone(&self.session), stat.ephemeral_owner > 0, true))
+    }
+}
+
+impl PartialEq for Applied {
+    fn eq(&self, other: &Self) -> bool {
+        (self.zxid, &self.results) == (other.zxid, &other.results)
+    }
+}
+
+impl Eq for Applied {}
+
+impl fmt::Debug for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { zxid, results, session: _ } = self;
+        f.debug_struct("Applied").field("zxid", zxid).field("results", results).finish_non_exhaustive()
     }
 }
 
@@ -107,7 +137,8 @@ impl CertainTransaction {
                     let Some(stat) = stat else { return Err(target.error(RawError::UnexpectedAnswer)) };
                     slip.written(stat.mzxid, stat.version);
                     turn.put(slip);
-                    return Ok(Applied { zxid: stat.mzxid, results: Some(transaction.visible(results)) });
+                    let results = Some(transaction.visible(results));
+                    return Ok(Applied { zxid: stat.mzxid, results, session: attempt.session });
                 }
                 Err(error) => error,
             };
@@ -119,7 +150,7 @@ impl CertainTransaction {
                     Verdict::Applied { zxid, version } => {
                         slip.written(zxid, version);
                         turn.put(slip);
-                        return Ok(Applied { zxid, results: None });
+                        return Ok(Applied { zxid, results: None, session: attempt.session });
                     }
                     Verdict::NotApplied if !suspect => slip.unwritten(),
                     Verdict::Unreadable if !suspect => return Err(lost),

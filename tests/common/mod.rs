@@ -135,6 +135,24 @@ pub(crate) fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> Rul
     server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
 }
 
+/// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
+/// guard is dropped. Others act meanwhile.
+pub(crate) fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+    let (victim, is_cut) = (session_id(zk).get(), std::sync::atomic::AtomicBool::new(false));
+    server.rule(move |request| {
+        if request.session_id() != victim {
+            Verdict::Pass
+        } else if is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+            Verdict::Disconnect
+        } else if request.is(OpCode::Multi) || request.is_create() {
+            is_cut.store(true, std::sync::atomic::Ordering::Relaxed);
+            verdict
+        } else {
+            Verdict::Pass
+        }
+    })
+}
+
 /// The session of a connected framework.
 pub(crate) fn session_id(zk: &CuratorFramework) -> SessionId {
     zk.session().expect("a session").id

@@ -68,7 +68,7 @@ pub use follow::{GroupEvent, GroupWatch};
 pub use member::{GroupMember, GroupMemberBuilder};
 
 use crate::contender::child;
-use crate::removal::remove;
+use crate::removal::{Which, remove};
 
 /// How many members are read at a time.
 const READS_AT_ONCE: usize = 64;
@@ -177,6 +177,6 @@ impl Group {
     /// # Cancel safety
     /// Everything is deleted, or nothing.
     pub async fn delete(&self) -> Result<(), Error> {
-        remove(&self.zk, &ZPath::for_operation("delete", &self.path)?, None).await
+        remove(&self.zk, &ZPath::for_operation("delete", &self.path)?, Which::Present).await
     }
 }

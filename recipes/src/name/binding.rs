@@ -2,12 +2,10 @@ use std::fmt;
 
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
-use super::Error;
+use super::{Error, NameService, ROUNDS};
 use crate::node::PersistentNode;
+use crate::removal::is_race;
 use crate::value::ToData;
-
-/// How often a value is written again whose answer was lost.
-const ROUNDS: usize = 50;
 
 /// A name that is bound as long as a session: see [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
 ///
@@ -15,14 +13,14 @@ const ROUNDS: usize = 50;
 /// Dropping it unbinds the name in the background.
 #[must_use = "dropping it unbinds the name in the background"]
 pub struct Binding {
-    zk: CuratorFramework,
+    names: NameService,
     name: String,
     node: OwnedNode,
 }
 
 impl Binding {
-    pub(super) const fn new(zk: CuratorFramework, name: String, node: OwnedNode) -> Self {
-        Self { zk, name, node }
+    pub(super) const fn new(names: NameService, name: String, node: OwnedNode) -> Self {
+        Self { names, name, node }
     }
 
     /// The name.
@@ -35,7 +33,7 @@ impl Binding {
     /// server.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        self.node.is_ours() && self.zk.state().is_connected()
+        !self.node.ownership().is_over() && self.names.zk.state().is_connected()
     }
 
     /// Resolves when the name is not bound by us any more, as [`Ownership::lost`](zk_curator::Ownership::lost) does:
@@ -52,25 +50,30 @@ impl Binding {
     /// # Errors
     /// * [`Error::NotBound`] when it is not bound by us any more.
     /// * [`Error::Unencodable`].
-    /// * [`Error::Framework`] as a transaction.
+    /// * [`Error::Framework`] as a [certain](zk_curator::certain) transaction.
     ///
     /// # Cancel safety
     /// Once polled, the name may be rebound.
     pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
         let path = self.node.path();
         let data = value.to_data().map_err(|source| Error::Unencodable { path: path.to_owned(), source })?;
-        let mut round = 0;
-        loop {
-            let write = self.node.ownership().fenced().set_data(path, data.clone()).commit().await;
-            match write {
-                // Nobody else writes it: what is written again is the same.
-                Err(error) if error.may_have_applied() && round < ROUNDS => round += 1,
-                Err(error) if error.kind() == ErrorKind::OwnershipLost => {
-                    return Err(Error::NotBound { path: path.to_owned() });
-                }
-                written => return Ok(written.map(|_| ())?),
+        let not_bound = || Error::NotBound { path: path.to_owned() };
+        for round in 0.. {
+            let ownership = self.node.ownership();
+            let there = self.names.zk.exists(path).synced().await?;
+            let Some(there) = there.filter(|stat| stat.czxid == self.node.stat().czxid) else {
+                return Err(not_bound());
+            };
+            let write = ownership.fenced().set_data_if(path, data.clone(), there.version);
+            match write.certain(&self.names.receipt).commit().await {
+                Ok(_) => return Ok(()),
+                // Another call of this kind, or another node in its place.
+                Err(error) if is_race(&error) && round < ROUNDS => {}
+                Err(error) if error.kind() == ErrorKind::OwnershipLost => return Err(not_bound()),
+                Err(error) => return Err(error.of_operation("rebind").into()),
             }
         }
+        Err(not_bound())
     }
 
     /// Unbinds the name, and waits for the answer.

@@ -7,16 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::select_all;
 use tokio::time::Instant;
+use zk_curator::certain::Receipt;
 use zk_curator::op::CreateOp;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
+use super::inspect::remove;
 use super::machine;
 use super::record::{Record, whole_millis};
-use super::settle::{Transaction, parse};
+use super::settle::Transaction;
 use super::{DONE, Error, Form, Outcome};
-use crate::removal;
+use crate::contender::child;
 
 /// Whoever has begun a transaction, or takes over from a coordinator that is gone. Any number of them may be at it: they
 /// can only finish what the nodes of the transaction say.
@@ -46,7 +48,11 @@ impl Coordinator {
     /// **Awaiting returns** the `Coordinator`. Errors:
     /// * [`Error::Exists`] when there is a node at the path.
     /// * [`Error::NoSites`], [`Error::Duplicate`], [`Error::InvalidSite`].
-    /// * [`Error::Framework`] as a create; then the transaction may have begun, or `TooLarge` when the payload is.
+    /// * [`Error::Framework`] as a create, or `TooLarge` when the payload is. The transaction has begun only if it says
+    ///   [`may_have_applied`](zk_curator::Error::may_have_applied): the answer was lost, and then the session.
+    ///
+    /// A lost answer is resolved by a [receipt](zk_curator::certain) below the parent: a transaction that sites have
+    /// finished meanwhile does not begin again.
     ///
     /// # Cancel safety
     /// Once polled, the transaction may have begun, with all its nodes.
@@ -58,7 +64,13 @@ impl Coordinator {
     ) -> Begin {
         let sites = sites.into_iter().map(Into::into).collect();
         let deadline = Begin::DEADLINE;
-        let record = Record { form: Form::default(), deadline, sites, payload: payload.into() };
+        let record = Record {
+            id: Some(zk.new_guid()),
+            form: Form::default(),
+            deadline,
+            sites,
+            payload: payload.into(),
+        };
         Begin { zk: zk.uncompressed(), path: path.into(), record }
     }
 
@@ -127,7 +139,7 @@ impl Coordinator {
         if self.transaction.record.form == Form::Symmetric && outcome == Outcome::Committed {
             // The votes say it already; the node says it for those who look later. If it is not written now, the first
             // site writes it that is done.
-            self.transaction.write(&[machine::record(outcome)]).await?;
+            self.transaction.write("decide", &[machine::record(outcome)]).await?;
         }
         self.outcome = Some(outcome);
         Ok(outcome)
@@ -150,7 +162,16 @@ impl Coordinator {
                 watches.extend(self.watch_until_done(site).await?);
             }
             if watches.is_empty() {
-                return remove(&self.transaction).await;
+                return self.remove().await;
+            }
+            if let Some(name) = self.transaction.identity() {
+                let identity = child(&self.transaction.path, &name);
+                let watched = self.transaction.zk.exists(identity).watched().await?;
+                if watched.value.is_none() {
+                    // Somebody else has removed it; the sites that are not done are those of the next one.
+                    return Ok(());
+                }
+                watches.push(watched.watch);
             }
             // Whatever has happened: look again.
             drop(select_all(watches).await);
@@ -170,11 +191,18 @@ impl Coordinator {
         match self.transaction.decision_now().await {
             Ok(Some(_)) => {}
             // The votes alone are the decision.
-            Ok(None) => drop(self.transaction.write(&[machine::record(Outcome::Committed)]).await?),
+            Ok(None) => {
+                drop(self.transaction.write("discard", &[machine::record(Outcome::Committed)]).await?);
+            }
             Err(Error::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
-        remove(&self.transaction).await
+        self.remove().await
+    }
+
+    async fn remove(&self) -> Result<(), Error> {
+        let Transaction { zk, path, record, .. } = &self.transaction;
+        remove(zk, path, record).await
     }
 
     async fn decided(&mut self) -> Result<(), Error> {
@@ -208,11 +236,6 @@ impl Coordinator {
     }
 }
 
-/// Removes a transaction that is decided; not one that has begun at its path since.
-async fn remove(transaction: &Transaction) -> Result<(), Error> {
-    Ok(removal::remove(&transaction.zk, &transaction.path, Some(machine::DECIDED)).await?)
-}
-
 impl Begin {
     /// Unless it is set.
     const DEADLINE: Duration = Duration::from_secs(60);
@@ -240,42 +263,29 @@ impl Begin {
         let data = record.encode(None);
         let transaction = Transaction::new(&zk, path, record);
         let path = transaction.path.as_str();
-        let mut unknown = false;
+        let parent = transaction.path.parent();
+        let receipt = Receipt::at(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
         for round in Transaction::rounds() {
             let mut creates = zk.transaction().with(CreateOp::new(path).data(data.clone()));
+            if let Some(name) = transaction.identity() {
+                creates = creates.with(CreateOp::new(child(&transaction.path, &name)).data(Bytes::new()));
+            }
             if transaction.record.form != Form::Ephemeral {
                 for site in 0..transaction.record.sites.len() {
                     creates = creates.with(CreateOp::new(transaction.site(site)).data(Bytes::new()));
                 }
             }
-            let Err(error) = creates.commit().await else { break };
-            let code = match error.kind() {
-                ErrorKind::TransactionFailed { code, .. } => Some(code),
-                _ => None,
-            };
-            unknown |= error.may_have_applied();
-            match code {
-                Some(ErrorCode::NoNode) if round < *Transaction::rounds().end() => {
-                    if let Some(parent) = transaction.path.parent() {
-                        zk.create_containers(parent.as_str()).await?;
-                    }
-                }
-                Some(ErrorCode::NodeExists) if !unknown => {
+            let Err(error) = creates.certain(&receipt).commit().await else { break };
+            match (error.kind(), &parent) {
+                (ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. }, _) => {
                     return Err(Error::Exists { path: path.to_owned() });
                 }
-                Some(ErrorCode::NodeExists) => {
-                    // Ours, unless somebody else's is there.
-                    let (found, _) = parse(&transaction.path, &zk.get_data(path).await?)?;
-                    if found != transaction.record {
-                        return Err(Error::Exists { path: path.to_owned() });
-                    }
-                    break;
+                (ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }, Some(parent))
+                    if round < *Transaction::rounds().end() =>
+                {
+                    zk.create_containers(parent.as_str()).await?;
                 }
-                None if error.may_have_applied() && round < *Transaction::rounds().end() => {
-                    // Not before a server can be reached again.
-                    zk.sync(path).await.map_err(|_| error)?;
-                }
-                _ => return Err(error.into()),
+                _ => return Err(error.of_operation(OP).into()),
             }
         }
         Ok(Coordinator { transaction, due, outcome: None })

@@ -9,10 +9,11 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::machine::DECIDED;
-use super::settle::parse;
+use super::record::Record;
+use super::settle::{identity, parse};
 use super::{DONE, Error, Form, Outcome, Vote};
 use crate::contender::child;
-use crate::removal::remove;
+use crate::removal::{self, Which};
 
 /// How a transaction stands.
 #[non_exhaustive]
@@ -82,6 +83,11 @@ impl fmt::Display for Inspection {
 /// Nothing is changed.
 pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<Option<Inspection>, Error> {
     let path = ZPath::for_operation("inspect", path)?;
+    Ok(look(zk, &path).await?.map(|(_, inspection)| inspection))
+}
+
+/// A transaction, and how it stands.
+async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Inspection)>, Error> {
     let zk = &zk.uncompressed();
     let read = |path: String| async move {
         match zk.get_data(path).await {
@@ -91,34 +97,51 @@ pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<O
         }
     };
     let Some(data) = read(path.as_str().to_owned()).await? else { return Ok(None) };
-    let (record, _) = parse(&path, &data)?;
-    let states = try_join_all(record.sites.iter().map(|site| read(child(&path, site)))).await?;
-    let states = states.into_iter().map(|data| match data {
-        Some(data) if data == DONE => SiteState::Done,
-        Some(data) => Vote::parse(&data).map_or(SiteState::Pending, SiteState::Voted),
-        None => SiteState::Pending,
-    });
-    let sites: Vec<_> = record.sites.iter().cloned().zip(states).collect();
-    // After the votes: whoever is done is so with a decision.
-    let Some(data) = read(path.as_str().to_owned()).await? else { return Ok(None) };
-    let (_, mut outcome) = parse(&path, &data)?;
+    let mut record = parse(path, &data)?.0;
+    let (sites, outcome) = loop {
+        let states = try_join_all(record.sites.iter().map(|site| read(child(path, site)))).await?;
+        let states = states.into_iter().map(|data| match data {
+            Some(data) if data == DONE => SiteState::Done,
+            Some(data) => Vote::parse(&data).map_or(SiteState::Pending, SiteState::Voted),
+            None => SiteState::Pending,
+        });
+        let sites: Vec<_> = record.sites.iter().cloned().zip(states).collect();
+        // After the votes: whoever is done is so with a decision.
+        let Some(data) = read(path.as_str().to_owned()).await? else { return Ok(None) };
+        match parse(path, &data)? {
+            (found, outcome) if found.id == record.id => break (sites, outcome),
+            // Another transaction has begun meanwhile.
+            (found, _) => record = found,
+        }
+    };
     let commits = |(_, state): &(String, SiteState)| *state == SiteState::Voted(Vote::Commit);
-    if record.form == Form::Symmetric && outcome.is_none() && sites.iter().all(commits) {
-        outcome = Some(Outcome::Committed);
-    }
-    Ok(Some(Inspection {
-        path: path.into(),
+    let votes_decide = record.form == Form::Symmetric && sites.iter().all(commits);
+    let inspection = Inspection {
+        path: path.as_str().to_owned(),
         form: record.form,
         deadline: record.deadline,
-        payload: record.payload,
-        outcome,
+        payload: record.payload.clone(),
+        outcome: outcome.or(votes_decide.then_some(Outcome::Committed)),
         sites,
-    }))
+    };
+    Ok(Some((record, inspection)))
+}
+
+/// Removes a transaction that is decided; not one that has begun at its path since.
+pub(super) async fn remove(zk: &CuratorFramework, path: &ZPath, record: &Record) -> Result<(), Error> {
+    let identity = record.id.as_deref().map(identity);
+    let which = identity.as_deref().map_or(Which::Version(DECIDED), Which::Having);
+    Ok(removal::remove(zk, path, which).await?)
 }
 
 /// Removes the finished transactions among the children of a node: those that are decided, and acknowledged by all of
 /// their sites. For transactions whose coordinators are gone. Awaiting returns the paths of those that were removed;
 /// what is no transaction stays.
+///
+/// Nobody sweeps by itself: call it now and then where coordinators may crash. A transaction that is not decided stays,
+/// and so does one with a site that does not come back to acknowledge: [`inspect`] tells them. For these,
+/// [`Coordinator::resume`](super::Coordinator::resume), [`outcome`](super::Coordinator::outcome), which decides at the
+/// deadline at the latest, and [`discard`](super::Coordinator::discard).
 ///
 /// # Errors
 /// [`Error::Framework`] as a read or a delete; then some of them may be removed.
@@ -135,9 +158,9 @@ pub async fn sweep(zk: &CuratorFramework, parent: impl Into<String>) -> Result<V
     let mut removed = Vec::new();
     for name in names {
         let path = ZPath::for_operation("sweep", child(&parent, &name))?;
-        match inspect(zk, path.as_str()).await {
-            Ok(Some(inspection)) if inspection.is_finished() => {
-                remove(zk, &path, Some(DECIDED)).await?;
+        match look(zk, &path).await {
+            Ok(Some((record, inspection))) if inspection.is_finished() => {
+                remove(zk, &path, &record).await?;
                 removed.push(path.into());
             }
             Ok(_) | Err(Error::NotATransaction { .. }) => {}

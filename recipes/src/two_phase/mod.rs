@@ -4,26 +4,34 @@
 //! ```text
 //! /transactions                     container, made on first use
 //!   └─ order-17                     persistent: the transaction; version 0 until it is decided, then 1
+//!        ├─ _t_1f0c52a0-…           its identity: a name that no other transaction has
 //!        ├─ orders                  the site "orders": empty at version 0, then its vote `commit` or `abort`, then `done`
 //!        └─ stock                   the same of "stock"
 //! ```
 //! The data of the transaction node are lines of text, an empty line, and the payload as it was given:
 //! ```text
-//! two-phase commit 1
+//! two-phase commit 2
 //! state preparing                   or `committed`, `aborted`
 //! form coordinated                  or `symmetric`, `ephemeral`
 //! deadline_ms 60000
+//! id 1f0c52a0-…                     that of the identity
 //! site orders                       one line for each, in the order of the coordinator
 //! site stock
 //! ```
 //! In the forms `symmetric` and `coordinated` the coordinator creates the nodes of the sites, persistent; in `ephemeral`
 //! each site creates its own with its vote, ephemeral, until it is done: then a persistent one takes its place.
 //!
+//! Every write, and the removal, checks the identity in the same transaction of ZooKeeper. So a party that is late never
+//! votes in, decides or removes another transaction that has begun at the same path since; it is told
+//! [`Gone`](Error::Gone). Transactions of earlier versions (`two-phase commit 1`) have no id, and are served without this
+//! protection; parties of earlier versions refuse the new ones as `NotATransaction`. While a transaction begins, an
+//! ephemeral [receipt](zk_curator::certain) is beside it.
+//!
 //! # Protocol
 //! [ZooKeeper's recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit), in the three
 //! forms it describes ([`Form`]):
-//! 1. The coordinator creates the node of the transaction and, but for `ephemeral`, those of the sites: all in one
-//!    transaction of ZooKeeper.
+//! 1. The coordinator creates the node of the transaction, its identity and, but for `ephemeral`, the nodes of the sites:
+//!    all in one [certain](zk_curator::certain) transaction of ZooKeeper, which is never applied twice.
 //! 2. A site casts its vote to commit in one that checks version 0 of the transaction node and of its own. So it votes
 //!    once, and not after the decision.
 //! 3. A site casts its vote to abort in one that writes the decision, `aborted`, too: one such vote is enough.
@@ -41,11 +49,11 @@
 //!
 //! | sites | `symmetric` | `coordinated` | `ephemeral` |
 //! |---|---|---|---|
-//! | 3 | 33 and 12 | 15 and 7 | 17 and 7 |
-//! | 10 | 166 and 110 | 43 and 21 | 45 and 21 |
-//! | 50 | 2763 and 2600 | 203 and 101 | 205 and 101 |
+//! | 3 | 34 and 12 | 16 and 7 | 18 and 7 |
+//! | 10 | 167 and 110 | 44 and 21 | 46 and 21 |
+//! | 50 | 2764 and 2600 | 204 and 101 | 206 and 101 |
 //!
-//! Of n sites that is `(n + 1)²` reads and about as many notifications, and `4n + 3` and `4n + 5` requests and `2n + 1`
+//! Of n sites that is `(n + 1)²` reads and about as many notifications, and `4n + 4` and `4n + 6` requests and `2n + 1`
 //! notifications.
 //!
 //! # Guarantees

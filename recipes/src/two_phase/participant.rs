@@ -103,13 +103,15 @@ impl Participant {
         let form = self.form();
         let mut changes = machine::vote(form, self.site, vote);
         for round in Transaction::rounds() {
-            match self.transaction.write(&changes).await? {
+            match self.transaction.write("vote", &changes).await? {
                 Written::Done => break,
                 Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
                 Written::Look(_) => {}
             }
+            let cast = self.cast().await?;
+            // Afterwards: while the transaction is there, the vote that was read is one of it.
             let decision = self.transaction.decision_now().await?;
-            match self.cast().await? {
+            match cast {
                 Some(Cast { vote: cast, ours }) if cast == vote => {
                     if ours {
                         break;
@@ -134,12 +136,15 @@ impl Participant {
     /// The vote that this site has cast, here or before a crash; `None` also when it has acknowledged the outcome.
     ///
     /// # Errors
-    /// [`Error::Framework`] as a read.
+    /// * [`Error::Gone`] when the transaction has been removed.
+    /// * [`Error::Framework`] as a read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn vote_cast(&self) -> Result<Option<Vote>, Error> {
-        Ok(self.cast().await?.map(|cast| cast.vote))
+        let cast = self.cast().await?;
+        self.transaction.decision_now().await?;
+        Ok(cast.map(|cast| cast.vote))
     }
 
     async fn cast(&self) -> Result<Option<Cast>, Error> {
@@ -204,7 +209,7 @@ impl Participant {
         };
         for round in Transaction::rounds() {
             let changes = machine::acknowledge(form, self.site, outcome, recorded, there);
-            match transaction.write(&changes).await? {
+            match transaction.write("acknowledge", &changes).await? {
                 Written::Done => break,
                 Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
                 Written::Look(_) => {}

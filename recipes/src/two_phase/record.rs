@@ -9,11 +9,15 @@ use super::{Form, Outcome};
 
 /// Nobody waits longer; what others write is not to overflow a clock.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
-const MAGIC: &str = "two-phase commit 1";
+const MAGIC: &str = "two-phase commit 2";
+/// Without an id: its nodes cannot be told from those of another transaction at the same path.
+const MAGIC_WITHOUT_ID: &str = "two-phase commit 1";
 
 /// A transaction as the coordinator has begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
+    /// No other transaction has it.
+    pub(super) id: Option<String>,
     pub(super) form: Form,
     pub(super) deadline: Duration,
     pub(super) sites: Vec<String>,
@@ -40,7 +44,11 @@ impl Record {
         };
         let form = self.form.name();
         let millis = self.deadline.as_millis();
-        let mut text = format!("{MAGIC}\nstate {state}\nform {form}\ndeadline_ms {millis}\n");
+        let magic = if self.id.is_some() { MAGIC } else { MAGIC_WITHOUT_ID };
+        let mut text = format!("{magic}\nstate {state}\nform {form}\ndeadline_ms {millis}\n");
+        if let Some(id) = &self.id {
+            text.extend(["id ", id, "\n"]);
+        }
         for site in &self.sites {
             text.extend(["site ", site, "\n"]);
         }
@@ -56,9 +64,11 @@ impl Record {
         let end = data.windows(2).position(|pair| pair == b"\n\n")?;
         let text = std::str::from_utf8(&data[..end]).ok()?;
         let mut lines = text.lines();
-        if lines.next()? != MAGIC {
-            return None;
-        }
+        let has_id = match lines.next()? {
+            MAGIC => true,
+            MAGIC_WITHOUT_ID => false,
+            _ => return None,
+        };
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         let decision = match value("state")? {
             "preparing" => None,
@@ -69,6 +79,7 @@ impl Record {
         let name = value("form")?;
         let form = Form::ALL.into_iter().find(|form| form.name() == name)?;
         let deadline = Duration::from_millis(value("deadline_ms")?.parse().ok()?);
+        let id = if has_id { Some(value("id").filter(|id| is_id(id))?.to_owned()) } else { None };
         let mut sites = Vec::new();
         for line in lines {
             sites.push(line.strip_prefix("site ")?.to_owned());
@@ -76,8 +87,13 @@ impl Record {
         if sites.is_empty() {
             return None;
         }
-        Some((Self { form, deadline, sites, payload: data.slice(end + 2..) }, decision))
+        Some((Self { id, form, deadline, sites, payload: data.slice(end + 2..) }, decision))
     }
+}
+
+/// Whether this can be part of the name of a node.
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
 }
 
 #[cfg(test)]
@@ -89,16 +105,22 @@ mod tests {
     #[test]
     fn the_data_are_text_that_people_can_read() {
         let record = Record {
+            id: Some("7c1f-9".into()),
             form: Form::Coordinated,
             deadline: Duration::from_secs(30),
             sites: vec!["orders".into(), "stock".into()],
             payload: Bytes::from_static(b"move 3\n\nof 7"),
         };
         let data = record.encode(None);
-        let text = "two-phase commit 1\nstate preparing\nform coordinated\ndeadline_ms 30000\nsite orders\nsite stock\n\n\
-                    move 3\n\nof 7";
+        let text = "two-phase commit 2\nstate preparing\nform coordinated\ndeadline_ms 30000\nid 7c1f-9\nsite orders\n\
+                    site stock\n\nmove 3\n\nof 7";
         assert_eq!(data, text);
-        assert_eq!(Record::parse(&data), Some((record, None)));
+        assert_eq!(Record::parse(&data), Some((record.clone(), None)));
+        // As it was before there were ids.
+        let data = Bytes::from(text.replace("commit 2", "commit 1").replace("id 7c1f-9\n", ""));
+        let record = Record { id: None, ..record };
+        assert_eq!(Record::parse(&data), Some((record.clone(), None)));
+        assert_eq!(record.encode(None), data);
     }
 
     proptest! {
@@ -109,9 +131,10 @@ mod tests {
             sites in prop::collection::vec("[^/\\p{C}\u{2028}\u{2029}]{1,9}", 1..5),
             payload in any::<Vec<u8>>(),
             decision in 0..3usize,
+            id in prop::option::of("[0-9a-f-]{1,36}"),
         ) {
             let deadline = Duration::from_millis(millis);
-            let record = Record { form: Form::ALL[form], deadline, sites, payload: payload.into() };
+            let record = Record { id, form: Form::ALL[form], deadline, sites, payload: payload.into() };
             let decision = [None, Some(Outcome::Committed), Some(Outcome::Aborted)][decision];
             prop_assert_eq!(Record::parse(&record.encode(decision)), Some((record, decision)));
         }
@@ -120,7 +143,7 @@ mod tests {
         fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in 0..60usize) {
             prop_assert_eq!(Record::parse(&Bytes::from(data)), None);
             let record = Record {
-                form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
+                id: None, form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
             };
             prop_assert_eq!(Record::parse(&record.encode(None).slice(..cut)), None);
         }

@@ -17,7 +17,10 @@ use super::machine::{self, Change, Content, Next, Place, Votes};
 use super::record::Record;
 use super::{DONE, Error, Form, Outcome};
 use crate::contender::child;
+use crate::removal::is_race;
 
+/// What the name of the child begins with that tells a transaction from others at the same path.
+const IDENTITY: &str = "_t_";
 /// How often something is tried again because of others, or because nobody knows what came of it.
 const ROUNDS: usize = 50;
 
@@ -98,6 +101,11 @@ impl Transaction {
         child(&self.path, &self.record.sites[site])
     }
 
+    /// The name of the child that no other transaction has, if this one has an id.
+    pub(super) fn identity(&self) -> Option<String> {
+        self.record.id.as_deref().map(identity)
+    }
+
     /// Waits for the decision, and makes it where that is up to us: when all votes are there, if we look at them; and
     /// from `due` on in any case.
     pub(super) async fn settle(&mut self, watch_votes: bool, due: Instant) -> Result<Outcome, Error> {
@@ -115,7 +123,7 @@ impl Transaction {
                 Next::Decide(outcome) => {
                     debug!(path = %self.path, ?outcome, "deciding");
                     let changes = machine::decide(form, self.record.sites.len(), outcome, votes);
-                    match self.write(&changes).await? {
+                    match self.write("decide", &changes).await? {
                         Written::Done => {
                             self.seen = Seen::default();
                             return Ok(outcome);
@@ -206,7 +214,11 @@ impl Transaction {
 
     fn decision(&self, read: zk_curator::Result<Bytes>) -> Result<Option<Outcome>, Error> {
         match read {
-            Ok(data) => Ok(parse(&self.path, &data)?.1),
+            Ok(data) => match parse(&self.path, &data)? {
+                (found, decision) if found.id == self.record.id => Ok(decision),
+                // Another transaction has begun at the path.
+                _ => Err(self.gone()),
+            },
             Err(error) if error.kind() == ErrorKind::NoNode => Err(self.gone()),
             Err(error) => Err(error.into()),
         }
@@ -271,21 +283,21 @@ impl Transaction {
         }
     }
 
-    /// Writes all of it, or nothing.
-    pub(super) async fn write(&self, changes: &[Change]) -> Result<Written, Error> {
+    /// Writes all of it, or nothing; nothing, too, if this transaction has gone and another one is at its path.
+    pub(super) async fn write(&self, operation: &'static str, changes: &[Change]) -> Result<Written, Error> {
         let mut transaction = self.zk.transaction();
+        if let Some(name) = self.identity() {
+            transaction = transaction.with(CheckOp::new(child(&self.path, &name)));
+        }
         for change in changes {
             transaction = transaction.with(self.operation(change));
         }
         match transaction.commit().await {
             Ok(_) => Ok(Written::Done),
-            Err(error)
-                if error.may_have_applied()
-                    || matches!(error.kind(), ErrorKind::TransactionFailed { .. }) =>
-            {
-                Ok(Written::Look(error))
+            Err(error) if error.may_have_applied() || is_race(&error) => {
+                Ok(Written::Look(error.of_operation(operation)))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error.of_operation(operation).into()),
         }
     }
 
@@ -364,6 +376,11 @@ impl Seen {
 
 fn is_write(event: &Result<WatchedEvent, WatchEnded>) -> bool {
     matches!(event, Ok(event) if event.event_type == EventType::NodeDataChanged)
+}
+
+/// The name of the child that only the transaction with this id has.
+pub(super) fn identity(id: &str) -> String {
+    format!("{IDENTITY}{id}")
 }
 
 pub(super) fn parse(path: &ZPath, data: &Bytes) -> Result<(Record, Option<Outcome>), Error> {
