@@ -85,7 +85,11 @@ impl ZooKeeperBuilder {
     ///
     /// A connection without an answer for two thirds of it is given up, and so is an attempt to connect after its
     /// share by the number of hosts, a third at most, though not before a second has passed as long as there is no
-    /// session. The session is given up when all of what was granted has passed without an answer, see [`crate::ExpiredBy::Clock`].
+    /// session. Requests that [wait for a connection](Self::disconnected) shorten an attempt to the same share of their patience,
+    /// but not below a second; after every round over all hosts it may take twice as long again.
+    ///
+    /// Other hosts are tried meanwhile, one more every 250 ms; the first that is connected is asked for the session, and the other
+    /// connections are closed unused (RFC 8305). The session is given up when all of what was granted has passed without an answer, see [`crate::ExpiredBy::Clock`].
     ///
     /// Servers are not judged by a grant that is longer than what was asked for and than a minute, but by the longer of
     /// these two: one that grants weeks may not be silent for weeks.
@@ -230,6 +234,11 @@ impl ZooKeeperBuilder {
     /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime without a [spawner](Self::spawner).
     pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
         let target: ConnectString = self.connect_string.parse()?;
+        self.connect_to(&target)
+    }
+
+    /// The same with the servers of another connect string.
+    pub(crate) fn connect_to(self, target: &ConnectString) -> Result<ZooKeeper, ConnectError> {
         let millis = self.session_timeout.as_millis();
         if millis == 0 || i32::try_from(millis).is_err() {
             return Err(ConnectError::SessionTimeout(self.session_timeout));
@@ -241,8 +250,9 @@ impl ZooKeeperBuilder {
         let states = Arc::new(StateHub::new());
         let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
         let now = tokio::time::Instant::now();
-        let machine = Machine::new(&self, &target, Arc::clone(&states), Arc::clone(&desk), now);
-        spawner.spawn(Box::pin(run_driver(machine, self.connector, Arc::clone(&desk), Arc::clone(&states))));
-        Ok(ZooKeeper::new(desk, states))
+        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), now);
+        let connector = Arc::clone(&self.connector);
+        spawner.spawn(Box::pin(run_driver(machine, connector, Arc::clone(&desk), Arc::clone(&states))));
+        Ok(ZooKeeper::new(desk, states, self))
     }
 }

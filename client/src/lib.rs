@@ -50,7 +50,7 @@ mod zookeeper;
 pub use answer::{Pending, PendingWatched};
 pub use config::{ConnectError, DisconnectedPolicy, ZooKeeperBuilder};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
-pub use connector::{Connector, TcpConnector, Transport};
+pub use connector::{ConnectionFailure, Connector, TcpConnector, Transport};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates, StatePublisher};
 pub use signal::Signal;

@@ -17,8 +17,8 @@ use crate::path::{validate, validate_sequential};
 use crate::session::{Command, Desk, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan};
 use crate::watch::{OneshotWatch, Sink};
 use crate::{
-    Children, ConnectString, ConnectStringError, Created, Data, Error, Op, OpResult, SessionCredentials,
-    SessionInfo, Version,
+    Children, ConnectString, ConnectStringError, Created, Data, Error, HostPort, Op, OpResult,
+    SessionCredentials, SessionInfo, Version,
 };
 
 /// The root, which no server deletes: a request to do so is sent without the chroot, and refused by the server.
@@ -41,6 +41,8 @@ pub struct ZooKeeper {
 struct Shared {
     desk: Arc<Desk>,
     states: Arc<StateHub>,
+    /// What it was made with.
+    settings: ZooKeeperBuilder,
 }
 
 impl Drop for Shared {
@@ -55,8 +57,8 @@ impl ZooKeeper {
         ZooKeeperBuilder::new(connect_string.into())
     }
 
-    pub(crate) fn new(desk: Arc<Desk>, states: Arc<StateHub>) -> Self {
-        Self { shared: Arc::new(Shared { desk, states }), deadline: None }
+    pub(crate) fn new(desk: Arc<Desk>, states: Arc<StateHub>, settings: ZooKeeperBuilder) -> Self {
+        Self { shared: Arc::new(Shared { desk, states, settings }), deadline: None }
     }
 
     /// The state now.
@@ -75,6 +77,12 @@ impl ZooKeeper {
     #[must_use]
     pub fn session(&self) -> Option<SessionInfo> {
         self.shared.states.session()
+    }
+
+    /// The server that serves the session, or served it last; `None` before the first one.
+    #[must_use]
+    pub fn server(&self) -> Option<HostPort> {
+        self.shared.states.server()
     }
 
     /// Why the last connection, or the last attempt to open one, failed; `None` when none has. It stays when a later
@@ -329,6 +337,25 @@ impl ZooKeeper {
             return Ok(());
         }
         receiver.await.unwrap_or(Ok(()))
+    }
+
+    /// Ends another session, on a connection of its own to the [server](Self::server) of this one. Its ephemeral nodes are gone
+    /// then. For a session that was given up while no server could be reached, with the credentials that were kept.
+    ///
+    /// A session that has expired already is no error.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLoss`] when the server was not reached, or did not answer, within the close timeout;
+    /// [`Error::NotConnected`] when this client was never connected.
+    ///
+    /// # Cancel safety
+    /// Once polled, the session is ended in the background all the same.
+    pub async fn end_session(&self, credentials: SessionCredentials) -> Result<(), Error> {
+        let server = self.server().ok_or(Error::NotConnected)?;
+        let target = ConnectString { hosts: vec![server], chroot: String::new() };
+        let settings = self.shared.settings.clone().resume(credentials).read_only(false);
+        let other = settings.connect_to(&target).map_err(|_| Error::Closed { sent: false })?;
+        other.close().await
     }
 
     pub(crate) fn desk(&self) -> &Arc<Desk> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
-    ConnectStringError, Connector, CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState,
-    Transport, ZooKeeper, ZooKeeperBuilder,
+    ConnectStringError, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, ExpiredBy,
+    SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{MemoryConnector, TestServer};
@@ -409,5 +409,75 @@ fn a_read_only_session_that_was_lost_is_replaced_and_not_expired() {
         create(&zk, "/a").await.unwrap();
         assert_eq!(watch.await.unwrap().event_type, EventType::NodeCreated);
         zk.close().await.unwrap();
+    });
+}
+
+/// One of three hosts swallows every attempt; the default settings of a framework.
+#[test]
+fn a_blackholed_host_of_three_delays_start_and_fail_over_by_less_than_two_seconds() {
+    let (mut starts, mut failovers) = (Vec::new(), Vec::new());
+    for seed in 0..200 {
+        let times = simulated(async {
+            let server = TestServer::in_memory().await;
+            let hosts = Hosts::of(&server, &["a", "b"]);
+            let builder = hosts.builder("a,b,hole").session_timeout(Duration::from_secs(60)).seed(seed);
+            let begun = Instant::now();
+            let zk = start(builder).await;
+            let started = begun.elapsed();
+            sleep(Duration::from_secs(seed % 7)).await;
+            let session = id(&zk);
+            let begun = Instant::now();
+            common::reconnect(&server, &zk).await;
+            let moved = begun.elapsed();
+            assert_eq!((id(&zk), server.probe().sessions().len()), (session, 1));
+            zk.close().await.unwrap();
+            (started, moved)
+        });
+        starts.push(times.0);
+        failovers.push(times.1);
+    }
+    for mut times in [starts, failovers] {
+        times.sort();
+        assert!(times[197] <= Duration::from_secs(2), "p99 {:?} of {times:?}", times[197]);
+        // Some do meet the host that swallows attempts.
+        assert!(times[199] >= Duration::from_millis(250), "{times:?}");
+    }
+}
+
+/// The kernel completes connections only while there is room in the queue of the listener, and drops what asks for more.
+async fn blackhole() -> (tokio::net::TcpListener, Vec<tokio::net::TcpStream>, String) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut kept = Vec::new();
+    while let Ok(connected) =
+        timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await
+    {
+        kept.push(connected.unwrap());
+        assert!(kept.len() < 100, "the listener takes whatever comes");
+    }
+    (listener, kept, address.to_string())
+}
+
+/// An attempt may take so long here that the test would hang if one had to end before the next begins.
+#[test]
+fn a_blackholed_address_does_not_hold_up_the_others() {
+    common::real_time(async {
+        let (_listener, _kept, hole) = blackhole().await;
+        let server = TestServer::start().await;
+        for seed in 0..12 {
+            let hour = Duration::from_secs(3600);
+            let connect_string = format!("{hole},{},{hole}", server.addr().unwrap());
+            let builder = ZooKeeper::builder(connect_string)
+                .session_timeout(2 * hour)
+                .disconnected(DisconnectedPolicy::Wait(hour))
+                .seed(seed);
+            let zk = start(builder).await;
+            common::reconnect(&server, &zk).await;
+            assert_eq!(server.probe().sessions().len(), 1);
+            zk.close().await.unwrap();
+            assert!(server.probe().sessions().is_empty());
+        }
     });
 }

@@ -3,11 +3,14 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::{
     connected, create, cut, id, is_connected, on_network, open, real_time, reconnect, simulated, start, until,
 };
-use zk_curator_client::{CreateMode, EventType, WatchEnded, ZooKeeper};
+use zk_curator_client::{
+    AddWatchMode, CreateMode, ErrorCode, EventType, PersistentEvent, SessionState, WatchEnded, ZooKeeper,
+};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 
@@ -221,7 +224,7 @@ fn a_server_that_refuses_to_rearm_is_left_and_the_watches_kept() {
         let (_, watch) = zk.exists_watched("/a").await.unwrap();
         let refused = server
             .rule(|request| {
-                let code = zk_curator_proto::ErrorCode::SystemError;
+                let code = ErrorCode::SystemError;
                 if request.is(OpCode::SetWatches) { Verdict::Refuse(code) } else { Verdict::Pass }
             })
             .times(3);
@@ -256,5 +259,33 @@ fn watches_end_with_the_session() {
         drop(zk);
         assert_eq!(watch.await, Err(WatchEnded::Closed));
         server.until(|probe| probe.sessions().is_empty()).await;
+    });
+}
+
+#[test]
+fn a_server_that_refuses_set_watches_2_keeps_its_connection() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = connected(&server).await;
+        create(&zk, "/a").await.unwrap();
+        let (_, one_shot) = zk.get_data_watched("/a").await.unwrap();
+        let (_, mut lasting) = zk.add_watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
+        let refused = server.rule(|request| match request.opcode() {
+            OpCode::SetWatches2 => Verdict::Refuse(ErrorCode::Unimplemented),
+            _ => Verdict::Pass,
+        });
+        reconnect(&server, &zk).await;
+        let connections = server.probe().connections();
+        let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
+        assert_eq!(lasting.next().await, Some(ended));
+        assert_eq!(lasting.next().await, None);
+        let mut states = zk.states();
+        states.next().await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        zk.set_data("/a", b"x", None).await.unwrap();
+        assert_eq!(one_shot.await.unwrap().event_type, EventType::NodeDataChanged);
+        assert_eq!((refused.hits(), server.probe().connections()), (1, connections));
+        zk.close().await.unwrap();
+        assert_eq!(states.next().await, Some(SessionState::Closed));
     });
 }

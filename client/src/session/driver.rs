@@ -50,7 +50,11 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
         while let Some(effect) = machine.next_effect() {
             match effect {
                 Effect::Look(host) => look = Some(Box::pin(look_at(Arc::clone(&connector), host))),
-                Effect::Connect(host) => link = Link::Connecting(open(Arc::clone(&connector), host)),
+                Effect::Connect(host) => {
+                    let attempt = open(Arc::clone(&connector), host.clone());
+                    link.attempt(host, attempt);
+                }
+                Effect::Abandon(host) => link.abandon(&host),
                 Effect::Disconnect => {
                     link = Link::None;
                     input = Buffer::default();
@@ -80,7 +84,8 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
         let now = Instant::now();
         let has_batch = matches!(wake, Wake::Commands);
         match wake {
-            Wake::Link(LinkEvent::Open) => machine.on_connected(now),
+            Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
+            Wake::Link(LinkEvent::NotOpen(host, error)) => machine.on_attempt_failed(&host, error, now),
             Wake::Link(LinkEvent::Read) => {
                 machine.on_read(&mut input.bytes, now);
                 input.shrink();
@@ -175,26 +180,61 @@ fn open(connector: Arc<dyn Connector>, host: HostPort) -> Connecting {
 
 enum Link {
     None,
-    Connecting(Connecting),
-    Open { transport: Box<dyn Transport>, unflushed: bool },
+    /// Attempts, in the order in which they began.
+    Connecting(Vec<(HostPort, Connecting)>),
+    Open {
+        transport: Box<dyn Transport>,
+        unflushed: bool,
+    },
 }
 
 enum LinkEvent {
-    Open,
+    Open(HostPort),
+    NotOpen(HostPort, io::Error),
     Read,
     Written,
     Failed(io::Error),
 }
 
 impl Link {
+    /// Goes on with one attempt more.
+    fn attempt(&mut self, host: HostPort, attempt: Connecting) {
+        match self {
+            Self::Connecting(attempts) => attempts.push((host, attempt)),
+            _ => *self = Self::Connecting(vec![(host, attempt)]),
+        }
+    }
+
+    fn abandon(&mut self, host: &HostPort) {
+        if let Self::Connecting(attempts) = self {
+            attempts.retain(|(other, _)| other != host);
+        }
+    }
+
     /// Makes progress on whatever the connection can do: opening, or else reading and writing.
     fn poll(&mut self, output: &mut BytesMut, input: &mut BytesMut, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         let result = match self {
             Self::None => return Poll::Pending,
-            Self::Connecting(attempt) => std::task::ready!(attempt.as_mut().poll(cx)).map(|transport| {
-                *self = Self::Open { transport, unflushed: false };
-                LinkEvent::Open
-            }),
+            Self::Connecting(attempts) => {
+                let ready = |(place, (_, attempt)): (usize, &mut (HostPort, Connecting))| match attempt
+                    .as_mut()
+                    .poll(cx)
+                {
+                    Poll::Ready(result) => Some((place, result)),
+                    Poll::Pending => None,
+                };
+                let Some((place, result)) = attempts.iter_mut().enumerate().find_map(ready) else {
+                    return Poll::Pending;
+                };
+                let (host, _) = attempts.remove(place);
+                Ok(match result {
+                    Ok(transport) => {
+                        *self = Self::Open { transport, unflushed: false };
+                        LinkEvent::Open(host)
+                    }
+                    Err(error) => LinkEvent::NotOpen(host, error),
+                })
+            }
             Self::Open { transport, unflushed } => {
                 let read = poll_read(transport, input, cx);
                 let written = poll_write(transport, unflushed, output, cx);

@@ -65,16 +65,36 @@ impl HostRing {
         (last + pause).max(now)
     }
 
-    /// The host to try now.
-    pub(super) fn attempt(&mut self, now: Instant) -> HostPort {
-        let host = self.hosts[self.next % self.hosts.len()].clone();
-        self.next = (self.next + 1) % self.hosts.len();
+    /// The host to try now, which is none of those that are `busy`; `None` when all are.
+    pub(super) fn attempt(&mut self, now: Instant, busy: impl Fn(&HostPort) -> bool) -> Option<HostPort> {
+        let count = self.hosts.len();
+        let place = (self.next..self.next + count)
+            .map(|place| place % count)
+            .find(|place| !busy(&self.hosts[*place]))?;
+        self.next = (place + 1) % count;
         self.last_attempt = Some(now);
         self.failures = self.failures.saturating_add(1);
-        host
+        Some(self.hosts[place].clone())
     }
 
-    /// The host of the last attempt.
+    /// How many rounds over all hosts have failed before the last attempt.
+    pub(super) fn failed_rounds(&self) -> u32 {
+        self.failures.saturating_sub(1) / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Of several attempts, this one has led to a connection.
+    pub(super) fn reached(&mut self, host: &HostPort) {
+        if let Some(place) = self.hosts.iter().position(|other| other == host) {
+            self.next = (place + 1) % self.hosts.len();
+        }
+    }
+
+    /// Whether this is one of the hosts.
+    pub(super) fn contains(&self, host: &HostPort) -> bool {
+        self.hosts.contains(host)
+    }
+
+    /// The host of the last attempt, or the one that was reached.
     fn current(&self) -> Option<&HostPort> {
         self.last_attempt?;
         self.hosts.get((self.next + self.hosts.len() - 1) % self.hosts.len())
@@ -166,7 +186,7 @@ mod tests {
         let mut attempts = 0;
         while now < start + Duration::from_secs(12) {
             now = ring.not_before(now);
-            ring.attempt(now);
+            ring.attempt(now, |_| false);
             attempts += 1;
         }
         assert!((5..25).contains(&attempts), "{attempts} attempts in 12 s");
@@ -179,7 +199,7 @@ mod tests {
         let mut tried = Vec::new();
         for _ in 0..3 {
             assert_eq!(ring.not_before(now), now);
-            tried.push(ring.attempt(now).host);
+            tried.push(ring.attempt(now, |_| false).unwrap().host);
         }
         tried.sort();
         assert_eq!(tried, ["h0", "h1", "h2"]);
@@ -197,9 +217,9 @@ mod tests {
         for seed in 0..u64::from(CLIENTS) {
             let mut ring = HostRing::new(named(before), Some(seed));
             let now = Instant::now();
-            let mut host = ring.attempt(now);
+            let mut host = ring.attempt(now, |_| false).unwrap();
             if ring.replace(named(after), Contact::Connection) {
-                host = ring.attempt(now);
+                host = ring.attempt(now, |_| false).unwrap();
             }
             let place = named(after).iter().position(|other| *other == host).expect("a client on no host");
             counts[place] += 1;
@@ -228,12 +248,27 @@ mod tests {
     fn a_client_that_stays_tries_all_others_before_its_own_host_again() {
         let mut ring = ring(3);
         let now = Instant::now();
-        let host = ring.attempt(now);
+        let host = ring.attempt(now, |_| false).unwrap();
         assert!(!ring.replace(named(&[0, 1, 2]), Contact::Connection));
         assert_eq!(ring.current(), Some(&host));
         let others = [ring.other(0), ring.other(1)];
         assert!(!others.contains(&host) && others[0] != others[1], "{others:?}");
-        assert_eq!(ring.attempt(now), others[0]);
+        assert_eq!(ring.attempt(now, |_| false).as_ref(), Some(&others[0]));
+    }
+
+    #[test]
+    fn a_host_that_is_busy_is_passed_over() {
+        let mut ring = ring(3);
+        let now = Instant::now();
+        let first = ring.attempt(now, |_| false).unwrap();
+        let second = ring.attempt(now, |host| *host == first).unwrap();
+        let third = ring.attempt(now, |host| [&first, &second].contains(&host)).unwrap();
+        assert_eq!(ring.attempt(now, |_| true), None);
+        assert_eq!(ring.attempt(now, |host| *host != third), Some(third));
+        // The one that was reached is the present one, and the others come first.
+        ring.reached(&first);
+        assert_eq!(ring.current(), Some(&first));
+        assert_eq!(ring.attempt(now, |_| false), Some(second));
     }
 
     #[test]
@@ -244,7 +279,7 @@ mod tests {
         let mut attempts = 0;
         while now < start + Duration::from_secs(12) {
             now = ring.not_before(now);
-            ring.attempt(now);
+            ring.attempt(now, |_| false);
             now += Duration::from_millis(5);
             ring.succeeded(now);
             attempts += 1;
@@ -255,7 +290,7 @@ mod tests {
         now += YOUNG;
         ring.succeeded(now);
         assert_eq!(ring.not_before(now), now);
-        ring.attempt(now);
+        ring.attempt(now, |_| false);
         ring.succeeded(now);
         assert!(ring.not_before(now) <= now + FIRST_PAUSE * 2);
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use crate::{Error, SessionCredentials, SessionInfo};
+use crate::{Error, HostPort, SessionCredentials, SessionInfo};
 
 /// Where a session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,7 @@ struct Hub {
     current: SessionState,
     session: Option<SessionInfo>,
     credentials: Option<SessionCredentials>,
+    server: Option<HostPort>,
     failure: Option<Arc<io::Error>>,
     subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
 }
@@ -108,6 +109,7 @@ impl StateHub {
                 current: SessionState::Connecting,
                 session: None,
                 credentials: None,
+                server: None,
                 failure: None,
                 subscribers: Vec::new(),
             }),
@@ -129,6 +131,15 @@ impl StateHub {
 
     pub(crate) fn granted(&self, credentials: SessionCredentials) {
         self.lock().credentials = Some(credentials);
+    }
+
+    /// The server that serves the session, or served it last.
+    pub(crate) fn server(&self) -> Option<HostPort> {
+        self.lock().server.clone()
+    }
+
+    pub(crate) fn served_by(&self, server: HostPort) {
+        self.lock().server = Some(server);
     }
 
     /// Why the last connection, or attempt to open one, failed.

@@ -3,6 +3,8 @@ use std::io;
 
 use tokio_rustls::rustls::{CertificateError, Error as RustlsError};
 
+use crate::ConnectionFailure;
+
 /// Why a connection with TLS failed. It is inside of the [`io::Error`]; [`TlsError::of`] finds it there.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS with {host} port {port}: {kind}")]
@@ -68,6 +70,7 @@ impl TlsError {
     /// The one inside of an error of a [`TlsConnector`](super::TlsConnector), or of a connection it has opened.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
+        let error = ConnectionFailure::of(error).map_or(error, ConnectionFailure::reason);
         error.get_ref()?.downcast_ref()
     }
 

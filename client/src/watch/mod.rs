@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
+use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::EventType;
 
 use crate::session::{Command, Desk};
@@ -48,6 +49,9 @@ pub enum WatchEnded {
     /// The watch was removed by [`crate::ZooKeeper::remove_watches`].
     #[error("the watch was removed")]
     Removed,
+    /// The server refused to arm the lasting watch again after a reconnect: one before ZooKeeper 3.6 does.
+    #[error("the server refused to arm the watch again: {0}")]
+    Refused(ErrorCode),
 }
 
 pub(crate) type WatchSender = oneshot::Sender<Result<EventType, WatchEnded>>;

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use zk_curator_proto::Request;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
+use zk_curator_proto::{ErrorCode, Request};
 
 use super::{PersistentEvent, WatchEnded, WatchSender, WatchedEvent};
 
@@ -292,6 +292,27 @@ impl Registry {
         }
         if entry.is_idle() {
             self.entries.remove(path);
+        }
+    }
+
+    /// The server has refused to arm these lasting watches again: they end.
+    pub(crate) fn refused(&mut self, watches: &SetWatches2, why: ErrorCode) {
+        let lists = [
+            (WatchKind::Persistent, &watches.persistent_watches),
+            (WatchKind::Recursive, &watches.persistent_recursive_watches),
+        ];
+        for (refused, path) in
+            lists.into_iter().flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path)))
+        {
+            let Some(entry) = self.entries.get_mut(path.as_str()) else { continue };
+            entry.armed = entry.armed.without(Kinds::of(refused));
+            for (kind, sink) in entry.handles.extract(|(kind, _)| *kind == refused).into_iter() {
+                self.recursive -= usize::from(kind == WatchKind::Recursive);
+                sink.end(WatchEnded::Refused(why));
+            }
+            if entry.is_idle() && entry.armed.is_empty() {
+                self.entries.remove(path.as_str());
+            }
         }
     }
 

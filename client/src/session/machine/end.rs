@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{Closing, Effect, Farewell, Machine, Phase, Sent, after};
+use crate::connector::ConnectionFailure;
 use crate::session::{ExpiredBy, SessionState};
 use crate::watch::WatchEnded;
 use crate::{Error, SessionCredentials};
@@ -62,7 +63,7 @@ impl Machine {
     }
 
     pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {
-        self.lose(now, io::Error::other(why));
+        self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
     }
 
     pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
@@ -183,6 +184,9 @@ impl Machine {
         self.effects.push_back(Effect::Disconnect);
         self.out.clear();
         self.skipping = 0;
+        self.attempts.clear();
+        self.peer = None;
+        self.rearming.clear();
         self.pings.clear();
         self.watches.disconnected();
         self.auth.reset();

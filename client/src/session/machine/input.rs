@@ -8,7 +8,8 @@ use tracing::{debug, info, warn};
 use zk_curator_proto::frame::Frames;
 use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
 use zk_curator_proto::{
-    DecodeError, Decoder, ErrorCode, Record, Response, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES,
+    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
+    XID_SET_WATCHES,
 };
 
 use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Queued, Sent, Session};
@@ -19,6 +20,9 @@ use crate::{Error, SessionCredentials, SessionId, SessionInfo};
 
 /// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
+
+/// How an HTTP server answers to a client that does not speak HTTP.
+const HTTP: &[u8] = b"HTTP";
 
 /// The length prefix of a frame, and the header of an answer.
 const ANSWER_HEAD: usize = 4 + 16;
@@ -55,6 +59,9 @@ impl Machine {
                 Ok(false) => return,
                 Err(_) if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(&TLS_ALERT) => {
                     return self.disconnect(now, "the server speaks TLS on this port");
+                }
+                Err(_) if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(HTTP) => {
+                    return self.disconnect(now, "the server speaks HTTP on this port");
                 }
                 Err(error) => {
                     warn!(%error, "malformed frame");
@@ -140,6 +147,10 @@ impl Machine {
             warn!(session = %id, timeout, "the server grants a session timeout that nobody asked for");
         }
         let password = response.password.unwrap_or_default();
+        if self.session.is_none() {
+            // Nothing was lost before there was anything.
+            self.lost_at = now;
+        }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
         self.reach.read_only = response.read_only;
@@ -162,6 +173,9 @@ impl Machine {
             return self.send_close(now);
         }
         debug!(session = %info.id, read_only = self.reach.read_only, "connected");
+        if let Some(server) = self.peer.clone() {
+            self.states.served_by(server);
+        }
         self.reach.deadline = None;
         if self.reach.read_only {
             self.reach.looks = 0;
@@ -175,9 +189,12 @@ impl Machine {
         // for an event must not come after an answer that already shows the change.
         self.send_auth(now);
         let chunks = self.watches.rearm(self.last_zxid, self.max_request);
-        self.rearming = chunks.len();
         for chunk in chunks {
             self.put_request(XID_SET_WATCHES, &chunk, now);
+            self.rearming.push_back(match chunk {
+                Request::SetWatches2(lasting) => Some(lasting),
+                _ => None,
+            });
         }
         for Queued { submission, body, .. } in std::mem::take(&mut self.queued).into_values() {
             self.send_if_awaited(submission, &body, now);
@@ -221,17 +238,21 @@ impl Machine {
                 (true, None) => self.auth.accepted(&mut self.answers),
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
-            XID_SET_WATCHES => match (error, self.rearming.checked_sub(1)) {
+            XID_SET_WATCHES => {
                 // Its zxid is not taken: should the connection be lost before the chunks behind it are
                 // re-armed, they have to be asked for again from where they were.
-                (None, Some(left)) => {
-                    self.rearming = left;
-                    if left == 0 {
-                        self.watches.rearmed();
+                match (error, self.rearming.pop_front()) {
+                    (None, Some(_)) => {}
+                    (Some(code), Some(Some(lasting))) => {
+                        warn!(%code, "the server does not re-arm lasting watches: they end");
+                        self.watches.refused(&lasting, code);
                     }
+                    _ => return Err("the server did not re-arm the watches"),
                 }
-                _ => return Err("the server did not re-arm the watches"),
-            },
+                if self.rearming.is_empty() {
+                    self.watches.rearmed();
+                }
+            }
             xid => {
                 let request = match self.in_flight.front() {
                     Some(request) if request.xid == xid => self.in_flight.pop_front(),

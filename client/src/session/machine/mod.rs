@@ -15,13 +15,16 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{AuthPacket, ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
+use zk_curator_proto::records::{
+    AuthPacket, ConnectRequest, PASSWORD_LEN, SetWatches2, WatcherType, WatchesRequest,
+};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
 use super::{Answers, Batch, Command, Desk, Reply, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
+use crate::connector::ConnectionFailure;
 use crate::watch::Registry;
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
 
@@ -44,17 +47,23 @@ const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 /// two. Otherwise one that grants weeks could be silent for weeks.
 const LONGEST_UNASKED: Duration = Duration::from_secs(60);
 
+/// While an attempt to connect is under way, the next host is tried after this time, as RFC 8305 recommends.
+const STAGGER: Duration = Duration::from_millis(250);
+
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 /// What the driver has to do, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Open a connection; then [`Machine::on_connected`] or [`Machine::on_io_error`].
+    /// Open a connection, beside others; then [`Machine::on_connected`] or [`Machine::on_attempt_failed`]. The first that is
+    /// open ends the other attempts.
     Connect(HostPort),
+    /// Give up the attempt to connect to this host.
+    Abandon(HostPort),
     /// Ask a server, on a connection of its own, whether it is writable; then [`Machine::on_looked`].
     Look(HostPort),
-    /// Drop the connection, or the attempt, and what was read from it.
+    /// Drop the connection, or all attempts, and what was read from it.
     Disconnect,
     /// Stop.
     Done,
@@ -82,6 +91,10 @@ pub(crate) struct Machine {
     hosts: HostRing,
 
     phase: Phase,
+    /// The attempts to connect that are under way, in the order in which they began.
+    attempts: Vec<Attempt>,
+    /// The host of the connection, or of the last one.
+    peer: Option<HostPort>,
     session: Option<Session>,
     last_zxid: i64,
     last_xid: i32,
@@ -91,7 +104,8 @@ pub(crate) struct Machine {
     /// Sent, in the order in which the server answers.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
-    rearming: usize,
+    /// The requests to re-arm watches that are under way: the lasting watches in each.
+    rearming: VecDeque<Option<SetWatches2>>,
     sasl: sasl::Sasl,
     auth: AuthBook,
     watches: Registry,
@@ -108,7 +122,7 @@ pub(crate) struct Machine {
     /// When the last request that was answered had been sent, at the earliest: the server has seen the
     /// session at this time or later.
     seen_alive: Instant,
-    /// When the last connection was lost.
+    /// When the last connection was lost, or the session granted.
     lost_at: Instant,
 }
 
@@ -116,8 +130,8 @@ pub(crate) struct Machine {
 enum Phase {
     /// Between two attempts.
     Waiting { until: Instant },
-    /// The driver opens a connection.
-    Connecting { deadline: Instant },
+    /// The driver opens connections; to the next host at this time.
+    Connecting { next: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
     /// A server has taken the session; the client proves who it is.
@@ -126,6 +140,13 @@ enum Phase {
     Connected,
     /// Over.
     Ended(SessionState),
+}
+
+#[derive(Debug)]
+struct Attempt {
+    host: HostPort,
+    /// Until when a server must have taken the session.
+    deadline: Instant,
 }
 
 #[derive(Debug, Clone)]
@@ -214,6 +235,8 @@ impl Machine {
             skipping: 0,
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
+            attempts: Vec::new(),
+            peer: None,
             session: config.resume.as_ref().map(|credentials| Session {
                 info: SessionInfo::new(credentials.id, config.session_timeout),
                 password: credentials.password.clone(),
@@ -224,7 +247,7 @@ impl Machine {
             last_queued: 0,
             in_flight: VecDeque::new(),
             pings: VecDeque::new(),
-            rearming: 0,
+            rearming: VecDeque::new(),
             sasl: sasl::Sasl::new(config.sasl.clone()),
             auth: AuthBook::default(),
             watches: Registry::default(),
@@ -263,9 +286,10 @@ impl Machine {
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Waiting { until } => Some(until),
-            Phase::Connecting { deadline }
-            | Phase::Handshaking { deadline, .. }
-            | Phase::Authenticating { deadline, .. } => Some(deadline),
+            Phase::Connecting { next } => {
+                self.attempts.iter().map(|attempt| attempt.deadline).chain([next]).min()
+            }
+            Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. } => Some(deadline),
             Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
             Phase::Ended(_) => return None,
         };
@@ -304,15 +328,18 @@ impl Machine {
         }
         self.detach_if_done();
         match self.phase {
-            Phase::Waiting { until } if until <= now => {
-                let host = self.hosts.attempt(now);
-                self.phase = Phase::Connecting { deadline: now + self.attempt_limit() };
-                debug!(%host, "connecting");
-                self.effects.push_back(Effect::Connect(host));
+            Phase::Waiting { until } if until <= now => self.attempt(now),
+            Phase::Connecting { next } => {
+                while let Some(late) = self.attempts.iter().find(|attempt| attempt.deadline <= now) {
+                    let host = late.host.clone();
+                    self.effects.push_back(Effect::Abandon(host.clone()));
+                    self.on_attempt_failed(&host, io::ErrorKind::TimedOut.into(), now);
+                }
+                if next <= now && matches!(self.phase, Phase::Connecting { .. }) {
+                    self.attempt(now);
+                }
             }
-            Phase::Connecting { deadline }
-            | Phase::Handshaking { deadline, .. }
-            | Phase::Authenticating { deadline, .. }
+            Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {
                 self.disconnect(now, "no answer to the connection attempt");
@@ -337,11 +364,43 @@ impl Machine {
         }
     }
 
-    /// The connection that was asked for is open.
-    pub(super) fn on_connected(&mut self, now: Instant) {
-        let Phase::Connecting { deadline } = self.phase else {
+    /// Tries the next host, if there is one that is not tried already.
+    fn attempt(&mut self, now: Instant) {
+        let attempts = &self.attempts;
+        let busy = |host: &HostPort| attempts.iter().any(|attempt| attempt.host == *host);
+        let Some(host) = self.hosts.attempt(now, busy) else {
+            self.phase = Phase::Connecting { next: now + FAR };
             return;
         };
+        debug!(%host, "connecting");
+        self.attempts.push(Attempt { host: host.clone(), deadline: now + self.attempt_limit() });
+        let others = self.attempts.len() < self.hosts.len();
+        self.phase = Phase::Connecting { next: now + if others { STAGGER } else { FAR } };
+        self.effects.push_back(Effect::Connect(host));
+    }
+
+    /// A connection could not be opened. The next host need not wait for the others.
+    pub(super) fn on_attempt_failed(&mut self, host: &HostPort, why: io::Error, now: Instant) {
+        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else { return };
+        self.attempts.remove(place);
+        let why = ConnectionFailure::of_attempt(host, why);
+        match self.phase {
+            Phase::Connecting { next } if !self.attempts.is_empty() => {
+                debug!(%why, "connection attempt failed");
+                self.states.failed(why);
+                self.phase = Phase::Connecting { next: next.min(self.hosts.not_before(now)) };
+            }
+            _ => self.lose(now, why),
+        }
+    }
+
+    /// A connection is open, the first of those that were asked for: only this one is used.
+    pub(super) fn on_connected(&mut self, host: &HostPort, now: Instant) {
+        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else { return };
+        let Attempt { host, deadline } = self.attempts.swap_remove(place);
+        self.attempts.clear();
+        self.hosts.reached(&host);
+        self.peer = Some(host);
         self.phase = Phase::Handshaking { sent_at: now, deadline };
         self.last_sent = now;
         let request = ConnectRequest {
@@ -358,10 +417,10 @@ impl Machine {
         frame::put(&mut self.out, |body| request.encode(body));
     }
 
-    /// The connection failed, was closed by the server, or could not be opened.
+    /// The connection failed, or was closed by the server.
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
-        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Ended(_)) {
-            self.lose(now, why);
+        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) {
+            self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), why));
         }
     }
 
@@ -417,6 +476,14 @@ impl Machine {
         };
         if self.hosts.replace(hosts, contact) {
             self.disconnect(now, "the client moves to another server");
+        } else if let Phase::Connecting { next } = self.phase {
+            let (kept, left) = std::mem::take(&mut self.attempts)
+                .into_iter()
+                .partition(|attempt| self.hosts.contains(&attempt.host));
+            self.attempts = kept;
+            self.effects.extend(left.into_iter().map(|attempt: Attempt| Effect::Abandon(attempt.host)));
+            let next = if self.attempts.is_empty() { now } else { next.min(now + STAGGER) };
+            self.phase = Phase::Connecting { next };
         } else if let Phase::Waiting { until } = self.phase {
             self.phase = Phase::Waiting { until: until.min(self.hosts.not_before(now)) };
         }
@@ -548,6 +615,15 @@ impl Machine {
     fn attempt_limit(&self) -> Duration {
         let attempts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(FEWEST_ATTEMPTS);
         let share = self.judged_timeout() / attempts;
+        let share = match self.disconnected {
+            // Requests that wait for a connection get to see more than one server. Servers that all need longer get it: twice as
+            // long after every round.
+            DisconnectedPolicy::Wait(patience) => {
+                let first = (patience / attempts).max(SHORTEST_FIRST_ATTEMPT);
+                share.min(first.saturating_mul(1 << self.hosts.failed_rounds().min(16)))
+            }
+            DisconnectedPolicy::FailFast => share,
+        };
         if self.session.is_none() { share.max(SHORTEST_FIRST_ATTEMPT) } else { share }
     }
 

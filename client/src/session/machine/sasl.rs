@@ -11,6 +11,7 @@ use zk_curator_proto::{DecodeError, Decoder, ErrorCode, Record, Request, XID_NOT
 
 use super::{Machine, Phase};
 use crate::Error;
+use crate::connector::ConnectionFailure;
 use crate::sasl::{SaslExchange, SaslMechanism};
 use crate::session::SessionState;
 
@@ -78,7 +79,7 @@ impl Machine {
 
     fn sasl_failed(&mut self, why: &'static str) {
         warn!(why, "SASL authentication failed");
-        self.states.failed(io::Error::other(why));
+        self.states.failed(ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
         if self.farewell.is_some() {
             // The session has ended already, in another state.
             return self.end_farewell(&Err(Error::AuthFailed { sent: false }));

@@ -79,7 +79,7 @@ fn a_second_answer_to_the_handshake_ends_the_connection() {
 }
 
 #[test]
-fn a_failure_to_rearm_ends_the_connection() {
+fn a_failure_to_rearm_one_shot_watches_ends_the_connection() {
     let mut rig = Rig::connected();
     let (_answer, mut watch) = rig.watched(WatchPlan::Exists, "/a");
     rig.reply(1, 1, Err(ErrorCode::NoNode));
@@ -223,8 +223,11 @@ proptest! {
                     rig.receive_bytes(bytes);
                 }
                 Step::Accept(timeout, id) => rig.answer_handshake(timeout, id),
-                Step::Open => rig.machine.on_connected(rig.now),
-                Step::Cut => rig.machine.on_io_error(rig.now, io::ErrorKind::ConnectionReset.into()),
+                Step::Open => rig.connected_to(),
+                Step::Cut => {
+                    rig.machine.on_io_error(rig.now, io::ErrorKind::ConnectionReset.into());
+                    rig.cut_attempt();
+                }
                 Step::Pass(millis) => rig.pass(Duration::from_millis(millis)),
                 Step::Get => answers.push(rig.get("/a")),
                 Step::Watch(kind) => {

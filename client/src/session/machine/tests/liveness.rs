@@ -97,34 +97,13 @@ fn bytes_that_never_become_a_frame_do_not_keep_a_connection() {
 }
 
 #[test]
-fn an_attempt_that_hangs_is_given_up_after_its_share_of_the_timeout() {
-    let mut rig = Rig::with("a:1,b:1,c:1", |builder| builder);
-    let mut tried = Vec::new();
-    for _ in 0..3 {
-        rig.pass(Duration::ZERO);
-        let effects = rig.effects();
-        let Some(Effect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
-        tried.push(host.host.clone());
-        // One hangs before, the others after the connection is open.
-        if tried.len() > 1 {
-            rig.machine.on_connected(rig.now);
-        }
-        assert_eq!(rig.next_timer(), TIMEOUT / 3);
-        rig.pass(TIMEOUT / 3);
-    }
-    tried.sort();
-    assert_eq!(tried, ["a", "b", "c"]);
-    assert_eq!(rig.states(), []);
-}
-
-#[test]
 fn an_attempt_has_a_second_as_long_as_there_is_no_session_and_its_share_afterwards() {
     let short = Duration::from_secs(1);
     let mut rig = Rig::with("a:1,b:1,c:1,d:1,e:1", |builder| builder.session_timeout(short));
     for _ in 0..7 {
         rig.until_connect();
+        rig.connected_to();
         assert_eq!(rig.next_timer(), short);
-        rig.machine.on_connected(rig.now);
         rig.pass(Duration::from_millis(999));
         assert_eq!(rig.effects(), []);
         rig.pass(Duration::from_millis(1));
@@ -134,6 +113,7 @@ fn an_attempt_has_a_second_as_long_as_there_is_no_session_and_its_share_afterwar
     rig.cut();
     // Now the session can be lost while one hangs.
     rig.until_connect();
+    rig.connected_to();
     assert_eq!(rig.next_timer(), short / 5);
 }
 
@@ -143,7 +123,8 @@ fn a_server_that_grants_weeks_is_left_in_a_minute_and_its_session_kept() {
     let minute = Duration::from_secs(60);
     let hours = Duration::from_secs(2 * 3600);
     for (asked, judged) in [(TIMEOUT, minute), (hours, hours)] {
-        let mut rig = Rig::with("h:1", |builder| builder.session_timeout(asked));
+        let patient = DisconnectedPolicy::Wait(hours);
+        let mut rig = Rig::with("h:1", |builder| builder.session_timeout(asked).disconnected(patient));
         rig.open();
         rig.accept(GRANTED);
         assert_eq!(rig.states(), [SessionState::Connected(info(GRANTED))]);
@@ -217,7 +198,7 @@ fn an_answered_ping_and_a_handshake_prolong_the_session() {
 
 #[test]
 fn a_slow_handshake_counts_from_when_it_began() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with("h:1", |builder| builder.disconnected(DisconnectedPolicy::FailFast));
     rig.open();
     rig.pass(Duration::from_secs(2));
     rig.accept(TIMEOUT);

@@ -1,5 +1,6 @@
 //! The machine, with every byte in and out by hand.
 
+mod attempts;
 mod ending;
 mod hostile;
 mod limits;
@@ -36,7 +37,7 @@ use crate::session::{
     Batch, Command, Desk, ExpiredBy, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
 };
 use crate::watch::{Sink, WatchEnded};
-use crate::{ConnectString, DisconnectedPolicy, Error, SessionId, SessionInfo, ZooKeeper};
+use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper};
 
 /// The session timeout of these tests, asked for and granted.
 const TIMEOUT: Duration = Duration::from_secs(9);
@@ -52,6 +53,8 @@ struct Rig {
     states: SessionStates,
     now: Instant,
     desk: Arc<Desk>,
+    /// The host of the last attempt to connect.
+    host: HostPort,
 }
 
 /// A request as it left the machine.
@@ -77,7 +80,8 @@ impl Rig {
         let now = Instant::now();
         let desk = Arc::new(Desk::new(&target.chroot, usize::MAX, 100_000, usize::MAX));
         let machine = Machine::new(&configure(builder), &target, hub, Arc::clone(&desk), now);
-        let mut rig = Self { machine, states, now, desk };
+        let host = target.hosts[0].clone();
+        let mut rig = Self { machine, states, now, desk, host };
         assert_eq!(rig.states(), [SessionState::Connecting]);
         rig
     }
@@ -122,7 +126,9 @@ impl Rig {
     /// Lets time pass until the machine wants a connection.
     fn until_connect(&mut self) {
         for _ in 0..100 {
-            if self.effects().iter().any(|effect| matches!(effect, Effect::Connect(_))) {
+            self.effects();
+            if let Some(attempt) = self.machine.attempts.last() {
+                self.host = attempt.host.clone();
                 return;
             }
             self.pass(self.next_timer());
@@ -133,12 +139,17 @@ impl Rig {
     /// Opens a connection and returns the connect request.
     fn open(&mut self) -> ConnectRequest {
         self.until_connect();
-        self.machine.on_connected(self.now);
+        self.connected_to();
         let body = frame::take(self.machine.output(), usize::MAX).unwrap().expect("a connect request");
         let mut body = Decoder::new(body);
         let request = ConnectRequest::decode(&mut body, "connect request").unwrap();
         assert_eq!(body.remaining(), 0);
         request
+    }
+
+    /// The connection that was asked for last is open.
+    fn connected_to(&mut self) {
+        self.machine.on_connected(&self.host, self.now);
     }
 
     fn connect(&mut self) -> ConnectRequest {
@@ -162,7 +173,7 @@ impl Rig {
 
     /// An attempt to connect fails.
     fn cut_attempt(&mut self) {
-        self.machine.on_io_error(self.now, io::ErrorKind::ConnectionRefused.into());
+        self.machine.on_attempt_failed(&self.host, io::ErrorKind::ConnectionRefused.into(), self.now);
         self.machine.deliver();
     }
 

@@ -87,6 +87,29 @@ fn it_is_repeated_on_every_connection_before_the_watches() {
     assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
 }
 
+/// The part of the timeout counts from when the connection was lost, or the session granted: not from the start.
+#[test]
+fn a_cut_during_the_first_proof_does_not_end_a_fresh_session() {
+    let mut rig = Rig::with("h:1", |mut builder| {
+        builder.sasl = Some(Arc::new(Scripted));
+        builder.expiration_percent(10)
+    });
+    for _ in 0..20 {
+        rig.until_connect();
+        rig.cut_attempt();
+    }
+    rig.pass(TIMEOUT);
+    let id = rig.connect().session_id;
+    rig.cut();
+    assert_eq!(rig.states(), []);
+    // It is taken up again; without a connection it lasts as long as was asked for.
+    rig.pass(TIMEOUT / 10 - Duration::from_millis(1));
+    assert_eq!(rig.states(), []);
+    assert_eq!((id, rig.machine.session.is_some()), (0, true));
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+}
+
 #[test]
 fn a_refusal_or_a_server_without_proof_ends_the_client() {
     for answer in [

@@ -191,8 +191,9 @@ fn a_read_only_server_will_do_until_a_writable_one_is_found() {
         rig.pass(rig.next_timer());
     };
     assert_eq!(next, looked[1]);
+    rig.host = next;
     // The session of the read-only server was known to it alone.
-    rig.machine.on_connected(rig.now);
+    rig.connected_to();
     let body = frame::take(rig.machine.output(), usize::MAX).unwrap().unwrap();
     let request = ConnectRequest::decode(&mut Decoder::new(body), "connect request").unwrap();
     assert_eq!(request.session_id, 0);

@@ -1,8 +1,11 @@
 //! Watches: armed by answers, fired by events, re-armed after a reconnect.
 
-use zk_curator_proto::records::{Children2Response, DataResponse, SetWatches, Stat};
+use tokio::sync::mpsc;
+use zk_curator_proto::records::{AddWatchRequest, Children2Response, DataResponse, SetWatches, Stat};
 
 use super::*;
+use crate::PersistentEvent;
+use crate::watch::WatchKind;
 
 fn set_watches(sent: Vec<Sent>) -> Vec<SetWatches> {
     let set_watches = |sent| match sent {
@@ -172,4 +175,40 @@ fn events_about_the_connection_fire_nothing() {
     rig.event(EventType::None, "");
     assert!(is_open(&mut watch));
     assert_eq!(rig.states(), []);
+}
+
+/// A server before ZooKeeper 3.6, as it may be met when an ensemble is rolled back.
+#[test]
+fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
+    let mut rig = Rig::connected();
+    let mut one_shot = armed(&mut rig, "/a", 1);
+    let lasting = [WatchKind::Persistent, WatchKind::Recursive].map(|kind| {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), "/a".into(), Sink::Stream(sender));
+        let body = AddWatchRequest { path: "/a".into(), mode: 0 };
+        let answer = rig.submit(Request::AddWatch(body), Some(effect));
+        let xid = rig.sent()[0].xid;
+        rig.reply(xid, 1, Ok(Response::Code(0)));
+        assert!(now(answer).is_ok());
+        receiver
+    });
+    rig.cut();
+    rig.connect();
+    rig.states();
+    assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches, OpCode::SetWatches2]);
+    rig.reply_ok(XID_SET_WATCHES);
+    rig.reply(XID_SET_WATCHES, 1, Err(ErrorCode::Unimplemented));
+    assert_eq!((rig.states(), rig.effects().len()), (vec![], 0));
+    for mut lasting in lasting {
+        let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
+        assert_eq!(lasting.try_recv(), Ok(ended));
+        assert!(lasting.try_recv().is_err());
+    }
+    assert!(is_open(&mut one_shot));
+    // The next connection has nothing to ask for but the other.
+    rig.cut();
+    rig.connect();
+    assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
+    rig.event(EventType::NodeDataChanged, "/a");
+    assert!(now(one_shot).is_ok());
 }
