@@ -588,6 +588,20 @@ impl Core {
         self.session.find(|session| session.clone().filter(|session| session.epoch > epoch)).await
     }
 
+    /// Waits until a session after the one with this epoch is connected to a server that accepts writes.
+    pub(crate) async fn connected_after(&self, epoch: u64) -> Arc<Session> {
+        let writable = |status: &ConnectionStatus| {
+            status.session_epoch > epoch
+                && status.state.is_connected()
+                && status.state != ConnectionState::ReadOnly
+        };
+        let connected = self.status.find(|published| {
+            Some(&published.latest).filter(|status| writable(status)).map(|status| status.session_epoch)
+        });
+        let connected = connected.await;
+        self.session_after(connected - 1).await
+    }
+
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
         let servers = self.connect_string();
         let raw = self.open_raw(servers.clone()).await?;

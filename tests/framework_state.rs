@@ -9,8 +9,8 @@ use common::{
     real_time, session_id, simulated, until,
 };
 use futures_util::StreamExt;
-use tokio::time::{Instant, timeout};
-use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, ErrorKind};
+use tokio::time::{Instant, sleep, timeout};
+use zk_curator::{ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 
@@ -37,6 +37,7 @@ fn a_framework_is_connecting_connected_and_closed() {
         zk.start().await.unwrap();
         let session = zk.session().unwrap();
         assert_eq!(session.timeout, SESSION_TIMEOUT);
+        assert_eq!(zk.status().server.as_deref(), Some(server.connect_string().as_str()));
         assert!(server.probe().session(session.id.get()).is_some());
         tokio::task::yield_now().await;
         zk.close().await.unwrap();
@@ -119,7 +120,7 @@ fn curator_247_561_a_partition_is_lost_at_the_negotiated_timeout_and_not_before(
         let zk = connected(&server).await;
         let granted = zk.session().unwrap().timeout;
         assert_eq!(granted, SESSION_TIMEOUT / 2);
-        let ownership = zk.create("/a").mode(zk_curator::CreateMode::Ephemeral).owned().await.unwrap();
+        let ownership = zk.create("/a").mode(CreateMode::Ephemeral).owned().await.unwrap();
         let lost = ownership.ownership().session_lost();
         let mut states = zk.states();
         let cut = Instant::now();
@@ -352,7 +353,7 @@ fn the_last_handle_closes_the_session_in_the_background() {
         let server = TestServer::start().await;
         let zk = connected(&server).await;
         let mut states = zk.states();
-        let node = zk.create("/a").mode(zk_curator::CreateMode::Ephemeral).owned().await.unwrap();
+        let node = zk.create("/a").mode(CreateMode::Ephemeral).owned().await.unwrap();
         drop(zk);
         // A guard is a handle too.
         assert_eq!(states.current().state, ConnectionState::Connected);
@@ -427,7 +428,7 @@ fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
         let error = zk.start().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "start"));
         let attempts = refused.hits();
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        sleep(Duration::from_secs(10)).await;
         assert!((5..=11).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
         drop(refused);
         zk.wait_connected().await.unwrap();
@@ -514,5 +515,55 @@ fn a_read_only_server_will_do_for_those_who_say_so() {
         states.until(writable).await.unwrap();
         zk.create("/b").await.unwrap();
         strict.wait_connected().await.unwrap();
+    });
+}
+
+/// Servers that were away give every session its whole timeout again when they are back, also one that its client has given up.
+#[test]
+fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
+    for seconds in [2, 4, 6, 8, 60, 3600] {
+        simulated(async {
+            let (server, zk) = in_memory().await;
+            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+            let lost = session_id(&zk);
+            server.stop().await;
+            common::until_state(&zk, ConnectionState::Lost).await;
+            sleep(Duration::from_secs(seconds)).await;
+            assert!(server.probe().exists("/e"));
+            server.restart().await.unwrap();
+            let next = common::until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+            // No message of this network takes any time, so nothing but round trips may be between.
+            let connected = Instant::now();
+            until(&server, |probe| !probe.exists("/e")).await;
+            assert_eq!(connected.elapsed(), Duration::ZERO, "{seconds} s");
+            let probe = server.probe();
+            assert!(probe.session(lost.get()).is_none());
+            assert_eq!(probe.sessions().len(), 1);
+            assert!(probe.session(next.session.unwrap().id.get()).is_some());
+            zk.close().await.unwrap();
+            assert_clean_after_close(&server);
+        });
+    }
+}
+
+/// The answer, or the connection, is lost on the way: it is tried again.
+#[test]
+fn the_farewell_is_repeated_until_a_server_has_taken_it() {
+    simulated(async {
+        for verdict in [Verdict::Disconnect, Verdict::LoseRequest, Verdict::LoseReply] {
+            let (server, zk) = in_memory().await;
+            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+            server.stop().await;
+            common::until_state(&zk, ConnectionState::Lost).await;
+            sleep(Duration::from_secs(60)).await;
+            let lost = common::once(&server, OpCode::CloseSession, verdict);
+            server.restart().await.unwrap();
+            lost.fired().await;
+            let begun = Instant::now();
+            until(&server, |probe| !probe.exists("/e")).await;
+            assert!(begun.elapsed() < SESSION_TIMEOUT, "{:?}", begun.elapsed());
+            until(&server, |probe| probe.sessions().len() == 1).await;
+            zk.close().await.unwrap();
+        }
     });
 }

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
-    Reconfiguration, SessionInfo, SessionState, Stat, Version, WatcherType,
+    Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version, WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -222,6 +222,17 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     /// When the connect string is not valid, or this client cannot.
     fn update_server_list(&self, _connect_string: &str) -> Result<(), Error> {
         Err(Error::Unsupported("another list of servers"))
+    }
+    /// What it takes to take up the session again, if it is known.
+    fn credentials(&self) -> Option<SessionCredentials> {
+        None
+    }
+    /// Ends another session, which was given up, through the server of this one. One that has expired is no error.
+    ///
+    /// # Errors
+    /// When the server could not be told, or this client cannot do that.
+    async fn end_session(&self, _credentials: SessionCredentials) -> Result<(), Error> {
+        Err(Error::Unsupported("ending another session"))
     }
     /// Closes the session, after the requests that were queued before.
     ///

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
-    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Reconfiguration, SessionInfo, Spawn, Stat,
-    TcpConnector, Version, WatcherType, ZooKeeper,
+    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Reconfiguration, SessionCredentials, SessionInfo,
+    Spawn, Stat, TcpConnector, Version, WatcherType, ZooKeeper,
 };
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
@@ -156,6 +156,10 @@ impl RawClient for ZooKeeper {
         Self::session(self)
     }
 
+    fn server(&self) -> Option<Arc<str>> {
+        Self::server(self).map(|server| server.to_string().into())
+    }
+
     fn last_failure(&self) -> Option<Arc<io::Error>> {
         Self::last_failure(self)
     }
@@ -250,6 +254,14 @@ impl RawClient for ZooKeeper {
     fn update_server_list(&self, connect_string: &str) -> Result<(), Error> {
         Self::update_server_list(self, connect_string)
             .map_err(|_| Error::InvalidArgument("a connect string that is not valid, or of another chroot"))
+    }
+
+    fn credentials(&self) -> Option<SessionCredentials> {
+        Self::credentials(self)
+    }
+
+    async fn end_session(&self, credentials: SessionCredentials) -> Result<(), Error> {
+        Self::end_session(self, credentials).await
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
 use zk_curator_client::{Error as RawError, SessionState};
 
+use super::farewell::farewell;
 use super::{Input, StateMachine};
 use crate::ensemble;
 use crate::error::Error;
@@ -45,7 +46,7 @@ async fn run(mut end: End) {
             biased;
             () = &mut drained => break,
             over = follow(&core, &mut end.machine, session) => over,
-            never = all(&core, &mut farewells) => match never {},
+            never = all(&mut farewells) => match never {},
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
         // Guards learn of it no later than listeners.
@@ -56,9 +57,7 @@ async fn run(mut end: End) {
             core.report(Error::raw("session", "", why));
         }
         core.publish(end.machine.status());
-        // A session that only we hold for over is in the way of others until the server knows.
-        let lost = Arc::clone(&session.raw);
-        farewells.push(async move { lost.close().await });
+        farewells.push(farewell(&core, Arc::clone(session), over));
     }
 
     if let Some(session) = &end.session {
@@ -86,16 +85,9 @@ async fn drained(core: &Core) {
     }
 }
 
-/// Goes on with closing sessions that are lost, for as long as it is polled.
-async fn all(
-    core: &Core,
-    farewells: &mut FuturesUnordered<impl Future<Output = Result<(), RawError>>>,
-) -> Infallible {
-    while let Some(result) = farewells.next().await {
-        if let Err(error) = result {
-            tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
-        }
-    }
+/// Goes on with farewells, for as long as it is polled.
+async fn all(farewells: &mut FuturesUnordered<impl Future<Output = ()>>) -> Infallible {
+    while farewells.next().await.is_some() {}
     pending().await
 }
 

@@ -3,6 +3,7 @@
 mod background;
 mod circuit_breaker;
 mod driver;
+mod farewell;
 mod machine;
 
 use std::sync::Arc;
