@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
+mod sharder;
 
 use std::time::{Duration, SystemTime};
 

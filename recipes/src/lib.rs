@@ -27,6 +27,7 @@
 //! | priority queue | Recipes: Priority Queues | `DistributedPriorityQueue` | [`queue::DistributedPriorityQueue`] |
 //! | delay queue | | `DistributedDelayQueue` | [`queue::DistributedDelayQueue`] |
 //! | queue with ids | | `DistributedIdQueue` | [`queue::DistributedIdQueue`] |
+//! | several queues as one | | `QueueSharder` | [`queue::QueueSharder`] |
 //! | queue with claims, counts and dead letters | | kazoo's `LockingQueue` | [`queue::LockingQueue`] |
 //! | jobs, claimed and completed | | | [`queue::jobs`] |
 //!

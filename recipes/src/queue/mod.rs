@@ -4,6 +4,8 @@
 //! * [`DistributedQueue`], [`DistributedPriorityQueue`], [`DistributedDelayQueue`], [`DistributedIdQueue`]: Apache
 //!   Curator's, wire-compatible: Java puts and we take, and the reverse.
 //!
+//! * [`QueueSharder`]: several of these as one, with more queues when all are full.
+//!
 //! * [`FifoQueue`]: a queue of our own, without a herd, into which items get exactly once.
 //! * [`LockingQueue`]: the same for items that must not get lost with their consumer: taken under claims, counted, and put
 //!   aside when they fail too often.
@@ -28,6 +30,7 @@ mod locking;
 mod name;
 mod put;
 mod redelivery;
+mod sharder;
 mod simple;
 mod site;
 mod taker;
@@ -41,6 +44,7 @@ pub use curator::{
 pub use fifo::{Enqueue, FifoQueue, Unsure};
 pub use locking::{Delivered, LockedItem, LockingConsumer, LockingQueue};
 pub use redelivery::Rejection;
+pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use simple::SimpleDistributedQueue;
 pub use taker::{Item, Taker};
 
@@ -111,6 +115,12 @@ pub enum Error {
     InvalidId {
         /// The id.
         id: String,
+    },
+    /// The election of a [`QueueSharder`] is at the path of its queues, or below.
+    #[error("the election of a queue sharder cannot be at {path}, among its queues")]
+    LeaderPath {
+        /// The path of the election.
+        path: String,
     },
     /// There is no item.
     #[error("the queue is empty")]

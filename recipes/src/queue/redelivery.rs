@@ -33,10 +33,15 @@ impl Backoff {
     pub(super) fn after(self, delivery: u32, zk: &CuratorFramework) -> Duration {
         let factor = 1u32.checked_shl(delivery.saturating_sub(1)).unwrap_or(u32::MAX);
         let most = self.first.saturating_mul(factor).min(self.longest);
-        let guid = zk.new_guid();
-        let digits = guid.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        most / 2 + (most / 2).mul_f64(f64::from(digits.unwrap_or(0)) / f64::from(0xffff))
+        most / 2 + (most / 2).mul_f64(fraction(zk))
     }
+}
+
+/// A random number from 0 to 1, both included, which follows the seed of the framework.
+pub(super) fn fraction(zk: &CuratorFramework) -> f64 {
+    let guid = zk.new_guid();
+    let digits = guid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    f64::from(digits.unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// Why and when an item became a dead letter.

@@ -1,0 +1,478 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{debug, info, warn};
+use zk_curator::op::fan_out;
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
+
+use super::Error;
+use super::redelivery::fraction;
+use super::site::create_persistent;
+use crate::contender::child;
+use crate::leader::{Candidate, LeaderLatch, passes};
+
+/// How the names of the queues begin: Curator's `QUEUE_PREFIX`.
+const PREFIX: &str = "queue-";
+/// So many queues are looked at together.
+const LOOKS: usize = 64;
+
+/// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue when all are. Apache
+/// Curator's `QueueSharder`.
+///
+/// The order of items is kept within each queue and not across them. One queue of Curator's family is slow with more than
+/// some 10,000 items, because each listing of it has all names; several are not.
+///
+/// # Layout
+/// ```text
+/// <queue path>                         container
+///   └─ queue-<uuid>                    persistent: a queue, with its items
+/// <leader path>                        as of a LeaderLatch: who adds queues
+/// ```
+/// The same as of Apache Curator: sharders in Java and in Rust can share queues and the election.
+///
+/// # Protocol
+/// 1. List the queues. If there is none, create one.
+/// 2. Join the election.
+/// 3. Whenever the list changes, and after every [interval](QueueSharderBuilder::check_every): list the queues, and count
+///    their items. One with the threshold or more is full; with half of the threshold or less it is free again.
+/// 4. When all are full and there are fewer than [the most](QueueSharderBuilder::max_queues): the leader creates another, in
+///    a transaction that is only applied while it leads. Curator's leader adds one at every check at which some queue is full.
+///
+/// # Guarantees
+/// * A queue that is created by anybody is known to all sharders soon, at the latest after the interval.
+/// * A queue is never removed by a sharder. One that an operator deletes is not used any more after the next check.
+/// * The numbers of items are those of the last check: a queue may grow beyond the threshold in between.
+/// * Those that start at the same moment without any queue may create one each, as in Curator.
+///
+/// # Assumptions
+/// All sharders of one path have the same settings. Consumers with claims need a lock path for each queue: items of two queues
+/// may have the same name.
+///
+/// # Connection loss
+/// * SUSPENDED, LOST: [`queue`](Self::queue) chooses among the queues that are known. Checks go on with the connection, and
+///   the leader adds no queue without its leadership.
+///
+/// # Cancel safety
+/// Dropping it ends its background task and leaves the election. Queues that it has handed out go on.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::queue::{DistributedQueue, QueueSharder};
+///
+/// let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
+/// let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).max_queues(4).start().await?;
+/// sharder.queue().put("one").await?;
+///
+/// // One consumer for every queue, and for those that are added later.
+/// let consume = sharder.run(|queue: DistributedQueue| async move {
+///     let item = queue.taker().next().await?;
+///     assert_eq!(item.items, ["one"]);
+///     Err::<(), zk_curator_recipes::queue::Error>(zk_curator_recipes::queue::Error::Empty) // It is enough.
+/// });
+/// assert!(consume.await.is_err());
+/// sharder.close().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+pub struct QueueSharder<Q> {
+    zk: CuratorFramework,
+    known: Arc<Signal<Known<Q>>>,
+    _stop: DropGuard,
+    stop: CancellationToken,
+}
+
+/// What the sharder and its task share.
+struct Known<Q> {
+    /// The queues, by their names.
+    queues: BTreeMap<String, Q>,
+    /// Those that take new items.
+    free: BTreeSet<String>,
+    /// How the task has ended.
+    end: Option<Result<(), Error>>,
+}
+
+/// Settings of a [`QueueSharder`].
+#[must_use = "nothing is done until it is started"]
+pub struct QueueSharderBuilder<Q> {
+    zk: CuratorFramework,
+    path: String,
+    leader_path: String,
+    allocate: Allocate<Q>,
+    threshold: u32,
+    interval: Duration,
+    max_queues: usize,
+}
+
+/// Makes the queue at a path.
+type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Result<Q, Error> + Send + Sync>;
+
+impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
+    /// A sharder of the queues below a path, with an election at another one. `allocate` makes the queue at a path, as
+    /// [`DistributedQueue::new`](super::DistributedQueue) does; clones of it are handed out. Nothing is sent until it is
+    /// [started](QueueSharderBuilder::start).
+    pub fn builder(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        leader_path: impl Into<String>,
+        allocate: impl Fn(&CuratorFramework, &str) -> Result<Q, Error> + Send + Sync + 'static,
+    ) -> QueueSharderBuilder<Q> {
+        QueueSharderBuilder {
+            zk: zk.clone(),
+            path: path.into(),
+            leader_path: leader_path.into(),
+            allocate: Arc::new(allocate),
+            threshold: 10_000,
+            interval: Duration::from_secs(30),
+            max_queues: 10,
+        }
+    }
+
+    /// A random queue of those that are not full, or of all if all are: for one put, as another one may be the better choice
+    /// for the next.
+    #[must_use]
+    pub fn queue(&self) -> Q {
+        let chance = fraction(&self.zk);
+        self.known.look(|known| {
+            let at = |length: usize| ((length as f64 * chance) as usize).min(length.saturating_sub(1));
+            let free = known.free.iter().filter_map(|name| known.queues.get(name));
+            let free: Vec<&Q> = free.collect();
+            let chosen = match free.get(at(free.len())) {
+                Some(queue) => Some(*queue),
+                None => known.queues.values().nth(at(known.queues.len())),
+            };
+            chosen.cloned().expect("invariant: a sharder knows one queue at least")
+        })
+    }
+
+    /// The names of the queues below the path, and the queues.
+    #[must_use]
+    pub fn queues(&self) -> BTreeMap<String, Q> {
+        self.known.look(|known| known.queues.clone())
+    }
+
+    /// Runs `body` for every queue, also for those that become known later, until one fails or the sharder is closed. Once
+    /// `body` is done with a queue, it is not run for it again. It is dropped when its queue is not there any more.
+    ///
+    /// # Errors
+    /// What `body` fails with; the others are dropped.
+    ///
+    /// # Cancel safety
+    /// That of `body`.
+    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), E>
+    where
+        F: Fn(Q) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+    {
+        let mut begun = BTreeSet::new();
+        let mut running = FuturesUnordered::new();
+        loop {
+            for (name, queue) in self.queues() {
+                if begun.insert(name.clone()) {
+                    let work = body(queue);
+                    let gone = async move {
+                        self.known.until(|known| !known.queues.contains_key(&name)).await;
+                        name
+                    };
+                    running.push(async move {
+                        tokio::select! {
+                            biased;
+                            name = gone => Ok(Some(name)),
+                            done = work => done.map(|()| None),
+                        }
+                    });
+                }
+            }
+            let is_news = |known: &Known<Q>| {
+                known.end.is_some() || known.queues.keys().any(|name| !begun.contains(name))
+            };
+            let gone = tokio::select! {
+                biased;
+                Some(done) = running.next(), if !running.is_empty() => done?,
+                () = self.known.until(is_news) => {
+                    if self.known.look(|known| known.end.is_some()) {
+                        return Ok(());
+                    }
+                    None
+                }
+            };
+            if let Some(name) = gone {
+                begun.remove(&name);
+            }
+        }
+    }
+
+    /// Ends the background task, and leaves the election.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when it cannot be known whether the node of the election is gone. The janitor goes on.
+    ///
+    /// # Cancel safety
+    /// It is closed all the same, once this was polled.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.known.find(|known| known.end.clone()).await
+    }
+}
+
+impl<Q> fmt::Debug for QueueSharder<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.known.look(|known| known.queues.keys().cloned().collect());
+        f.debug_struct("QueueSharder").field("queues", &names).finish_non_exhaustive()
+    }
+}
+
+impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
+    /// The number of items, from 1, with which a queue is full. Default: 10,000, as of Curator.
+    pub fn new_queue_threshold(mut self, items: u32) -> Self {
+        self.threshold = items.max(1);
+        self
+    }
+
+    /// The time from one check to the next, from 1 ms. Default: 30 s, as of Curator.
+    #[doc(alias = "thresholdCheckMs")]
+    pub fn check_every(mut self, interval: Duration) -> Self {
+        self.interval = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// The number of queues, from 1, to which none is added. Default: 10, as of Curator.
+    pub fn max_queues(mut self, queues: usize) -> Self {
+        self.max_queues = queues.max(1);
+        self
+    }
+
+    /// Finds the queues, or creates the first, and begins to watch them in a background task. What fails there is told by
+    /// [`background_errors`](CuratorFramework::background_errors), and tried again.
+    ///
+    /// # Errors
+    /// * [`Error::LeaderPath`] when the election is at the path of the queues, or below.
+    /// * [`Error::Framework`] when a path is not valid, or the queues cannot be listed or created.
+    /// * What the allocation of a queue fails with.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    ///
+    /// # Cancel safety
+    /// A first queue may have been created.
+    pub async fn start(self) -> Result<QueueSharder<Q>, Error> {
+        let Self { zk, path, leader_path, allocate, threshold, interval, max_queues } = self;
+        let path = ZPath::for_operation("queue sharder", path)?;
+        let below = child(&path, "");
+        if leader_path == path.as_str() || leader_path.starts_with(&below) {
+            return Err(Error::LeaderPath { path: leader_path });
+        }
+        let known = Known { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
+        let known = Arc::new(Signal::new(known));
+        let mut task = Task {
+            zk: zk.clone(),
+            path,
+            allocate,
+            threshold,
+            interval,
+            max_queues,
+            known: Arc::clone(&known),
+            watch: None,
+        };
+        if task.list().await?.is_empty() {
+            let name = task.create_first().await?;
+            task.adopt(vec![name])?;
+            task.list().await?;
+        }
+        let candidate = LeaderLatch::new(&zk, leader_path).join().map_err(of_election)?;
+        let stop = CancellationToken::new();
+        zk.spawn(task.run(candidate, stop.clone()));
+        Ok(QueueSharder { zk, known, _stop: stop.clone().drop_guard(), stop })
+    }
+}
+
+impl<Q> fmt::Debug for QueueSharderBuilder<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("QueueSharderBuilder");
+        debug.field("path", &self.path).field("leader_path", &self.leader_path).finish_non_exhaustive()
+    }
+}
+
+/// The background task of a sharder.
+struct Task<Q> {
+    zk: CuratorFramework,
+    path: ZPath,
+    allocate: Allocate<Q>,
+    threshold: u32,
+    interval: Duration,
+    max_queues: usize,
+    known: Arc<Signal<Known<Q>>>,
+    /// Fires when queues have come or gone.
+    watch: Option<Watch>,
+}
+
+impl<Q: Clone + Send + Sync + 'static> Task<Q> {
+    /// Checks the queues until it is stopped, or the framework is closed.
+    async fn run(mut self, candidate: Candidate, stop: CancellationToken) {
+        // Also when its runtime ends.
+        let ended = Ended(Arc::clone(&self.known));
+        let mut states = self.zk.states();
+        let mut reported = false;
+        loop {
+            match self.check(&candidate).await {
+                Ok(()) => reported = false,
+                Err(error) => {
+                    debug!(path = %self.path, %error, "the queues were not checked");
+                    match error {
+                        Error::Framework(error) if passes(&error) || error.kind() == ErrorKind::Closed => {}
+                        _ if reported => {}
+                        Error::Framework(error) => {
+                            reported = true;
+                            self.zk.report(error);
+                        }
+                        // From the allocation of a queue.
+                        error => {
+                            reported = true;
+                            warn!(path = %self.path, %error, "a queue is not used");
+                        }
+                    }
+                }
+            }
+            let changed = async {
+                match self.watch.take() {
+                    Some(watch) => drop(watch.await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = states.until(|_| false) => break,
+                () = changed => {}
+                () = sleep(self.interval) => {}
+            }
+        }
+        let left = match candidate.close().await {
+            // The framework is.
+            Err(crate::leader::Error::Closed) => Ok(()),
+            left => left.map_err(of_election),
+        };
+        self.known.modify(|known| known.end = Some(left));
+        drop(ended);
+    }
+
+    /// Looks for queues that have come or gone, and counts the items; the leader adds a queue if all are full.
+    async fn check(&mut self, candidate: &Candidate) -> Result<(), Error> {
+        let names = self.list().await?;
+        let looks: Vec<_> = names.iter().map(|name| self.zk.exists(child(&self.path, name))).collect();
+        let threshold = self.threshold;
+        let mut counts = Vec::new();
+        for (name, stat) in names.iter().zip(fan_out(LOOKS, looks).await) {
+            if let Some(stat) = stat? {
+                counts.push((name, u32::try_from(stat.num_children).unwrap_or(0)));
+            }
+        }
+        let (is_full, queues) = self.known.modify(|known| {
+            for (name, items) in counts {
+                if items >= threshold {
+                    known.free.remove(name);
+                } else if items <= threshold / 2 {
+                    known.free.insert(name.clone());
+                }
+            }
+            (known.free.is_empty(), known.queues.len())
+        });
+        let Some(leadership) = candidate.leadership().filter(|_| is_full) else { return Ok(()) };
+        if queues >= self.max_queues {
+            warn!(path = %self.path, queues, "all queues are full, and there are as many as may be");
+            return Ok(());
+        }
+        let name = self.new_name();
+        match leadership.fenced().create(child(&self.path, &name), "").await {
+            Ok(_) => {}
+            // Another one leads. If it was applied, it is listed.
+            Err(error) if error.kind() == ErrorKind::OwnershipLost || error.may_have_applied() => {
+                return Ok(());
+            }
+            // The container was empty, or somebody has deleted it.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }) =>
+            {
+                drop(self.create_first().await?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        info!(path = %self.path, name, "added a queue, for all others are full");
+        self.list().await.map(drop)
+    }
+
+    /// Lists the queues, and takes over those that have come or gone: their names.
+    async fn list(&mut self) -> Result<Vec<String>, Error> {
+        let listed = match self.zk.children(self.path.as_str()).watched().await {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        self.watch = Some(listed.watch);
+        let mut names = listed.value.0;
+        names.retain(|name| name.starts_with(PREFIX));
+        self.adopt(names.clone())?;
+        self.known.modify(|known| {
+            // One queue at least is known, if it is there or not: a put creates it again.
+            if !names.is_empty() {
+                known.queues.retain(|name, _| names.contains(name));
+                known.free.retain(|name| names.contains(name));
+            }
+        });
+        Ok(names)
+    }
+
+    /// Makes the queues with these names known.
+    fn adopt(&self, mut names: Vec<String>) -> Result<(), Error> {
+        self.known.look(|known| names.retain(|name| !known.queues.contains_key(name)));
+        for name in names {
+            let queue = (self.allocate)(&self.zk, &child(&self.path, &name))?;
+            self.known.modify(|known| {
+                known.free.insert(name.clone());
+                known.queues.insert(name, queue)
+            });
+        }
+        Ok(())
+    }
+
+    /// Creates a queue, along with the parent: its name.
+    async fn create_first(&self) -> Result<String, Error> {
+        let name = self.new_name();
+        let path = ZPath::for_operation("queue sharder", child(&self.path, &name))?;
+        create_persistent(&self.zk, &path).await?;
+        Ok(name)
+    }
+
+    fn new_name(&self) -> String {
+        format!("{PREFIX}{}", self.zk.new_guid())
+    }
+}
+
+/// Says that the task has ended, if nothing else has.
+struct Ended<Q>(Arc<Signal<Known<Q>>>);
+
+impl<Q> Drop for Ended<Q> {
+    fn drop(&mut self) {
+        self.0.modify(|known| known.end = known.end.take().or(Some(Ok(()))));
+    }
+}
+
+/// What the election fails with.
+fn of_election(error: crate::leader::Error) -> Error {
+    match error {
+        crate::leader::Error::Framework(error) => error.into(),
+        _ => Error::Lost,
+    }
+}
