@@ -30,6 +30,8 @@ pub(crate) enum Chore {
         /// How to find the node if the answer is lost.
         protection: Option<Protection>,
         bound: bool,
+        /// Whether others create nodes of the same name.
+        shared: bool,
     },
     /// A create has an unknown outcome: the node, if there is one, must go.
     FindAndDelete { session: Arc<Session>, protection: Protection, bound: bool },
@@ -64,8 +66,8 @@ pub(crate) struct Deletion {
     pub(crate) bound: bool,
     /// Whether its descendants go first.
     pub(crate) with_children: bool,
-    /// The transaction that created the node, where others create nodes of the same name: a repetition must not delete
-    /// theirs.
+    /// The transaction that created the node, where others create nodes of the same name: the node is looked at before
+    /// every delete but the `first`.
     pub(crate) czxid: Option<i64>,
 }
 
@@ -117,17 +119,18 @@ pub(crate) async fn run(core: &Core) {
 async fn perform(core: &Core, chore: Chore) {
     match chore {
         Chore::Delete(deletion) => delete(core, deletion).await,
-        Chore::AbandonedCreate { session, answer, protection, bound } => match (answer.await, protection) {
-            (Ok(created), protection) => {
-                let named = protection.is_some_and(|protection| protection.data.is_some());
-                let czxid = named.then_some(created.stat.czxid);
-                delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) }).await;
+        Chore::AbandonedCreate { session, answer, protection, bound, shared } => {
+            match (answer.await, protection) {
+                (Ok(created), _) => {
+                    let czxid = shared.then_some(created.stat.czxid);
+                    delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) }).await;
+                }
+                (Err(error), Some(protection)) if error.may_have_applied() => {
+                    find_and_delete(core, session, &protection, bound).await;
+                }
+                _ => {}
             }
-            (Err(error), Some(protection)) if error.may_have_applied() => {
-                find_and_delete(core, session, &protection, bound).await;
-            }
-            _ => {}
-        },
+        }
         Chore::FindAndDelete { session, protection, bound } => {
             find_and_delete(core, session, &protection, bound).await;
         }
@@ -141,12 +144,24 @@ async fn delete(core: &Core, deletion: Deletion) {
     loop {
         let mut answer = match first.take() {
             Some(first) => first.await,
-            None => match still_there(&*debt.session.raw, &path, czxid).await {
-                Ok(true) => debt.session.raw.delete(&path, version).await,
-                Ok(false) => return,
+            None => match ours(&*debt.session.raw, &path, czxid).await {
+                Ok(Some(seen)) => {
+                    let version = if version == Version::Any { seen } else { version };
+                    debt.session.raw.delete(&path, version).await
+                }
+                Ok(None) => return,
                 Err(error) => Err(error),
             },
         };
+        if answer == Err(RawError::Refused(ErrorCode::BadVersion))
+            && czxid.is_some()
+            && version == Version::Any
+            && sweeps < RACE_ROUNDS
+        {
+            // Written or replaced since it was looked at.
+            sweeps += 1;
+            continue;
+        }
         if matches!(answer, Err(RawError::Refused(ErrorCode::NotEmpty)))
             && with_children
             && sweeps < RACE_ROUNDS
@@ -168,32 +183,39 @@ async fn delete(core: &Core, deletion: Deletion) {
     }
 }
 
-/// Whether the node is still the one that this transaction created, where that has to be asked.
-pub(crate) async fn still_there(
+/// The version at which to delete a node, `None` if it is not the one that this transaction created; any version, where
+/// that need not be asked.
+///
+/// Servers cannot be told to delete a node by its identity. Between the look and the delete, another node can take the
+/// place of ours; it is deleted only if it has the same version by then.
+pub(crate) async fn ours(
     raw: &dyn RawClient,
     path: &str,
     czxid: Option<i64>,
-) -> Result<bool, RawError> {
-    let Some(czxid) = czxid else { return Ok(true) };
+) -> Result<Option<Version>, RawError> {
+    let Some(czxid) = czxid else { return Ok(Some(Version::Any)) };
     let (synced, stat) = (raw.sync(path), raw.exists(path));
     synced.await?;
-    Ok(stat.await?.is_some_and(|stat| stat.czxid == czxid))
+    Ok(stat.await?.filter(|stat| stat.czxid == czxid).map(|stat| stat.version.into()))
 }
 
 async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protection, bound: bool) {
     let mut debt = Debt::new(core, session, &protection.parent, bound);
+    let mut rounds = 0..RACE_ROUNDS;
     loop {
         let found = find(&*debt.session.raw, protection).await;
         let answer = match found {
             Ok(None) => return,
-            Ok(Some(Found { path, .. })) => {
+            Ok(Some(Found { path, stat })) => {
                 tell!(debug, core, core.status(), path, "deleting a node whose creator has gone");
-                debt.session.raw.delete(&path, Version::Any).await
+                let version = stat.map_or(Version::Any, |stat| stat.version.into());
+                debt.session.raw.delete(&path, version).await
             }
             Err(error) => Err(error),
         };
         match answer {
             Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return,
+            Err(RawError::Refused(ErrorCode::BadVersion)) if rounds.next().is_some() => {}
             // Look again: it may be gone, and another one in its place.
             Err(error) => {
                 if !debt.try_again(&error).await {

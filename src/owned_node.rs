@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -7,9 +8,9 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, Sessio
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion, still_there};
+use crate::janitor::{Chore, Deletion, ours};
 use crate::observe::Ticket;
-use crate::op::{Call, Transaction};
+use crate::op::{Call, RACE_ROUNDS, Transaction};
 use crate::retry::Budget;
 use crate::watch::Watch;
 
@@ -45,9 +46,19 @@ impl fmt::Display for FencingToken {
 
 /// A node that we created and that goes with this guard.
 ///
+/// A guard whose node is known to be gone, or whose session is over and its node ephemeral, sends nothing any more.
+///
+/// # Shared names
+/// Nobody else creates nodes with the names of [protected](crate::op::CreateBuilder::protected) and sequential nodes:
+/// these are deleted by their path. Others may create a node of a name that was given, also
+/// [protected by data](crate::op::CreateBuilder::protected_by_data), when somebody has deleted ours. Before such a
+/// delete the node is looked at (`sync` and `exists`, one flight more), and it is deleted at the version that it had
+/// then, if it is the one that we created. ZooKeeper has no delete by identity: what remains is somebody who deletes
+/// our node and creates another one, of the same version, in the moment between.
+///
 /// # Cancel safety
-/// Dropping it queues the delete at once, ahead of everything that the session sends later, and leaves the
-/// rest, such as repeating it after a lost connection, to the janitor.
+/// Dropping it leaves the delete to the janitor, which repeats it after a lost connection. That of a name that nobody
+/// shares is queued at once, ahead of everything that the session sends later.
 #[must_use = "dropping it deletes the node in the background"]
 pub struct OwnedNode {
     ownership: Ownership,
@@ -77,6 +88,7 @@ impl OwnedNode {
             czxid: created.stat.czxid,
             token: FencingToken(created.stat.czxid),
             term: session.lost.child_token(),
+            gone: Arc::default(),
             session,
         };
         let ticket = zk.core().held.node(&created.path, ownership.token, ownership.session.epoch);
@@ -139,7 +151,7 @@ impl OwnedNode {
     /// Deletes the node and waits for the answer.
     ///
     /// # Errors
-    /// * `NoNode` when it was gone already: whatever it stood for had been lost.
+    /// * `NoNode` when it was gone already, or another one is in its place: whatever it stood for had been lost.
     /// * `ConnectionLoss` or `SessionExpired` when that cannot be known; the janitor goes on.
     ///
     /// # Cancel safety
@@ -151,20 +163,29 @@ impl OwnedNode {
         // The guard has no deadline: whoever waits for it may have one.
         let call = Call { deadline: None, session_epoch: None, ..self.ownership.zk.call().clone() };
         let mut budget = Budget::new(&core, &call);
+        let gone = || core.error(OP, self.path(), RawError::Refused(ErrorCode::NoNode));
+        if self.ownership.is_gone() {
+            let error = gone();
+            self.armed = false;
+            return Err(error);
+        }
         let mut unknown = None;
+        let mut rounds = 0..RACE_ROUNDS;
         loop {
             let session = &self.ownership.session;
-            let suspect = self.shared_czxid().filter(|_| unknown.is_some());
-            let answer = match still_there(&*session.raw, &self.server_path, suspect).await {
-                Ok(true) => session.raw.delete(&self.server_path, Version::Any).await,
-                Ok(false) => break,
-                Err(error) => Err(error),
+            let error = match ours(&*session.raw, &self.server_path, self.shared_czxid()).await {
+                Ok(Some(version)) => match session.raw.delete(&self.server_path, version).await {
+                    Ok(()) => break,
+                    // Written or replaced since it was looked at.
+                    Err(RawError::Refused(ErrorCode::BadVersion)) if rounds.next().is_some() => continue,
+                    Err(error) => core.error(OP, self.path(), error),
+                },
+                Ok(None) => gone(),
+                Err(error) => core.error(OP, self.path(), error).of_a_read(),
             };
-            let error = match answer {
-                Ok(()) => break,
-                Err(RawError::Refused(ErrorCode::NoNode)) if unknown.is_some() => break,
-                Err(error) => core.error(OP, self.path(), error),
-            };
+            if error.kind() == ErrorKind::NoNode && unknown.is_some() {
+                break;
+            }
             if error.may_have_applied() {
                 unknown.get_or_insert_with(|| error.clone());
             }
@@ -198,10 +219,14 @@ impl Drop for OwnedNode {
             return;
         }
         self.ownership.term.cancel();
+        let ended = self.ephemeral && self.ownership.is_session_lost();
+        if ended || self.ownership.is_gone() {
+            return;
+        }
         let session = Arc::clone(&self.ownership.session);
         let path = std::mem::take(&mut self.server_path);
-        let first = Some(session.raw.delete(&path, Version::Any));
         let czxid = self.shared_czxid();
+        let first = czxid.is_none().then(|| session.raw.delete(&path, Version::Any));
         let deletion = Deletion { first, czxid, ..Deletion::of(session, path, self.ephemeral) };
         self.ownership.zk.core().owe(Chore::Delete(deletion));
     }
@@ -225,6 +250,8 @@ pub struct Ownership {
     token: FencingToken,
     /// Cancelled when the session is over, or the node is given up, or known to be gone.
     term: CancellationToken,
+    /// Whether the node is known to be gone, whoever has deleted it.
+    gone: Arc<AtomicBool>,
 }
 
 impl Ownership {
@@ -270,8 +297,9 @@ impl Ownership {
     }
 
     /// Whether it is known here that the node is not ours any more: its session is over, or its guard has deleted it,
-    /// or begun to. What others do to the node is not known until [`Ownership::lost`] or a
-    /// [fenced](Ownership::fenced) transaction has found it gone.
+    /// or begun to. What others do to the node is not known until somebody who waits in [`Ownership::lost`],
+    /// [`lost_by`](Ownership::lost_by) or [`lost_or`](Ownership::lost_or) has heard of it, or a
+    /// [fenced](Ownership::fenced) transaction has found it gone. From then on the guard sends nothing.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.term.is_cancelled()
@@ -279,11 +307,19 @@ impl Ownership {
 
     /// The node is gone, whoever has deleted it.
     pub(crate) fn give_up(&self) {
+        self.gone.store(true, Ordering::Release);
         self.term.cancel();
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
     /// sent when the guard of the node has been released or dropped.
+    ///
+    /// Servers check the path: where [others may use the name](OwnedNode#shared-names), a node of theirs passes, too, until
+    /// it is known here that ours is gone.
     pub fn fenced(&self) -> Transaction {
         Transaction::fenced(self.zk.clone(), self.clone())
     }

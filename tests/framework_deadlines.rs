@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, in_memory, once, simulated,
-    until_state,
+    until, until_state,
 };
 use tokio::time::Instant;
 use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp};
@@ -140,7 +140,7 @@ fn without_a_connection_every_builder_ends_at_its_deadline_and_nothing_of_it_hap
         zk.wait_connected().await.unwrap();
         zk.sync("/").await.unwrap();
         // The guaranteed delete goes on in the background; it has said so.
-        common::until(&server, |probe| probe.paths().is_empty()).await;
+        until(&server, |probe| probe.paths().is_empty()).await;
         zk.close().await.unwrap();
         assert_clean_after_close(&server);
     });
@@ -245,6 +245,34 @@ fn a_protected_create_that_ends_at_its_deadline_leaves_nothing() {
 }
 
 /// A guard that was created under a deadline is not bound by it.
+/// The answer comes on the same connection, after the deadline: the janitor hears it.
+#[test]
+fn an_owned_create_that_ends_at_its_deadline_leaves_nothing() {
+    simulated(async {
+        for (mode, idempotent) in [
+            (CreateMode::Ephemeral, false),
+            (CreateMode::Ephemeral, true),
+            (CreateMode::PersistentSequential, false),
+        ] {
+            let (server, zk) = in_memory().await;
+            let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(2)));
+            let create = zk.create("/n").mode(mode).data("x").deadline(Duration::from_secs(1));
+            let create = if idempotent { create.idempotent() } else { create };
+            let error = create.owned().await.unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, true));
+            assert_eq!((late.hits(), zk.inspect().owed.len()), (1, 1));
+            until(&server, |probe| probe.requests(OpCode::Create2) == 1).await;
+            until(&server, |probe| probe.paths().is_empty()).await;
+            // Not sent at all: there is nothing to wait for.
+            server.stop().await;
+            let create = zk.create("/n").mode(mode).deadline(Duration::from_secs(1)).owned();
+            let error = create.await.unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, false));
+            assert!(zk.inspect().owed.is_empty());
+        }
+    });
+}
+
 #[test]
 fn the_deadline_of_a_create_is_not_that_of_its_guard() {
     simulated(async {

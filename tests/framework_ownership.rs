@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
-    session_id, simulated, until,
+    once, session_id, simulated, until,
 };
 use tokio::time::{Instant, timeout};
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership};
@@ -48,7 +48,7 @@ fn an_owned_ephemeral_node_whose_answer_is_lost_is_found() {
     simulated(async {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let (server, zk) = in_memory().await;
-            let lost = common::once(&server, OpCode::Create2, verdict);
+            let lost = once(&server, OpCode::Create2, verdict);
             let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
             let node = create.idempotent().owned().await.expect("a node");
             lost.fired().await;
@@ -76,15 +76,243 @@ fn delete_deletes_and_drop_deletes_and_leak_does_not() {
 }
 
 #[test]
-fn a_drop_is_ahead_of_what_the_session_sends_later() {
+fn the_drop_of_a_name_of_our_own_is_ahead_of_what_the_session_sends_later() {
     simulated(async {
-        let (_server, zk) = in_memory().await;
+        let (server, zk) = in_memory().await;
+        for mode in [CreateMode::Ephemeral, CreateMode::PersistentSequential] {
+            for _ in 0..10 {
+                let before = server.probe().total_requests();
+                let node = zk.create("/n").mode(mode);
+                let node = if mode.is_sequential() { node } else { node.protected() };
+                let node = node.owned().await.unwrap();
+                let path = node.path().to_owned();
+                drop(node);
+                // Had the delete not been first, this would fail with NodeExists.
+                zk.create(&path).await.unwrap();
+                zk.delete(&path).await.unwrap();
+                assert_eq!(server.probe().total_requests() - before, 4, "nobody looks first");
+            }
+        }
+    });
+}
+
+/// The delete of a shared name is not first, but a create waits for what this framework owes.
+#[test]
+fn a_name_can_be_had_again_after_the_drop_of_its_guard() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
         for _ in 0..10 {
             drop(ephemeral(&zk).await);
-            // Had the delete not been first, this would fail with NodeExists.
             zk.create("/n").await.unwrap();
             zk.delete("/n").await.unwrap();
         }
+        // Not for ever: when the deletion does not end, the create fails as it would have.
+        let node = ephemeral(&zk).await;
+        let stuck = server.rule(|request| match request.is(OpCode::Delete) {
+            true => Verdict::Refuse(ErrorCode::OperationTimeout),
+            false => Verdict::Pass,
+        });
+        drop(node);
+        let began = Instant::now();
+        let late = zk.create("/n").deadline(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!((late.kind(), began.elapsed()), (ErrorKind::NodeExists, Duration::from_secs(1)));
+        assert_eq!(zk.create("/n").await.unwrap_err().kind(), ErrorKind::NodeExists);
+        assert_eq!(began.elapsed(), Duration::from_secs(1) + CONNECTION_TIMEOUT);
+        drop(stuck);
+        zk.create("/n").await.unwrap();
+    });
+}
+
+/// All the ways to own a node of a name that others may create, too.
+async fn shared_names(zk: &CuratorFramework) -> Vec<OwnedNode> {
+    let named = |name: &str, mode| zk.create(format!("/{name}")).mode(mode).data("ours");
+    let mut nodes = Vec::new();
+    for (n, mode) in [CreateMode::Ephemeral, CreateMode::Persistent].into_iter().enumerate() {
+        nodes.push(named(&format!("plain{n}"), mode).owned().await.unwrap());
+        nodes.push(named(&format!("data{n}"), mode).protected_by_data().owned().await.unwrap());
+    }
+    nodes.push(named("same", CreateMode::Ephemeral).idempotent().owned().await.unwrap());
+    nodes
+}
+
+/// Somebody deletes the node, and somebody else creates one of the same name and with the same data.
+async fn replace(zk: &CuratorFramework, path: &str) {
+    zk.delete(path).await.unwrap();
+    zk.create(path).data("ours").await.unwrap();
+}
+
+#[test]
+fn a_guard_never_deletes_the_node_of_somebody_else() {
+    simulated(async {
+        for dropped in [true, false] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            for node in shared_names(&zk).await {
+                let path = node.path().to_owned();
+                replace(&other, &path).await;
+                let theirs = server.probe().stat(&path);
+                if dropped {
+                    let (deletes, looks) =
+                        (server.probe().requests(OpCode::Delete), server.probe().requests(OpCode::Exists));
+                    drop(node);
+                    until(&server, |probe| probe.requests(OpCode::Exists) > looks).await;
+                    zk.sync("/").await.unwrap();
+                    assert_eq!(server.probe().requests(OpCode::Delete), deletes);
+                } else {
+                    assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
+                }
+                assert_eq!(server.probe().stat(&path), theirs, "{path}");
+            }
+        }
+    });
+}
+
+/// The look found ours, and the delete finds another one that has been written since: it is looked at again.
+#[test]
+fn a_delete_that_meets_another_version_looks_again() {
+    simulated(async {
+        for dropped in [true, false] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let ours = session_id(&zk).get();
+            for node in shared_names(&zk).await {
+                let path = node.path().to_owned();
+                let late = server.rule(move |request| {
+                    match request.is(OpCode::Delete) && request.session_id() == ours {
+                        true => Verdict::Delay(Duration::from_secs(1)),
+                        false => Verdict::Pass,
+                    }
+                });
+                let late = late.times(1);
+                let deleted = tokio::spawn(async move {
+                    if !dropped {
+                        return node.delete().await.unwrap_err().kind() == ErrorKind::NoNode;
+                    }
+                    drop(node);
+                    true
+                });
+                late.fired().await;
+                replace(&other, &path).await;
+                let theirs = other.set_data(&path, "theirs").await.unwrap();
+                assert!(deleted.await.unwrap());
+                let looks = server.probe().requests(OpCode::Exists);
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                assert!(!dropped || server.probe().requests(OpCode::Exists) > looks);
+                assert_eq!(server.probe().stat(&path), Some(theirs), "{path}");
+            }
+        }
+    });
+}
+
+/// It has been written by others since it was created, as a request to revoke a lock does.
+#[test]
+fn a_node_of_ours_that_others_have_written_is_deleted() {
+    simulated(async {
+        for dropped in [true, false] {
+            let (server, zk) = in_memory().await;
+            for node in shared_names(&zk).await {
+                let path = node.path().to_owned();
+                connected(&server).await.set_data(&path, "revoke").await.unwrap();
+                if dropped {
+                    drop(node);
+                } else {
+                    node.delete().await.unwrap();
+                }
+                until(&server, |probe| !probe.exists(&path)).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_guard_that_knows_that_it_is_lost_sends_nothing() {
+    simulated(async {
+        for dropped in [true, false] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let mut nodes = shared_names(&zk).await;
+            nodes.push(zk.create("/p").protected().owned().await.unwrap());
+            for (n, node) in nodes.into_iter().enumerate() {
+                let path = node.path().to_owned();
+                // By a watch, or by a transaction.
+                if n % 2 == 0 {
+                    let waiting = waits_for_loss(&server, node.ownership()).await;
+                    other.delete(&path).await.unwrap();
+                    waiting.await.unwrap();
+                } else {
+                    other.delete(&path).await.unwrap();
+                    let error = node.ownership().fenced().set_data("/", "").commit().await.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::OwnershipLost);
+                }
+                assert!(node.ownership().is_over());
+                other.create(&path).await.unwrap();
+                let before = server.probe().total_requests();
+                if dropped {
+                    drop(node);
+                } else {
+                    assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
+                }
+                zk.sync("/").await.unwrap();
+                assert_eq!(server.probe().total_requests() - before, 1, "{path}");
+                assert!(zk.inspect().owed.is_empty() && server.probe().exists(&path));
+            }
+        }
+    });
+}
+
+/// An abandoned create: the answer goes to the janitor, who looks before it deletes.
+#[test]
+fn an_abandoned_create_does_not_delete_the_node_of_somebody_else() {
+    simulated(async {
+        for by_data in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let ours = session_id(&zk).get();
+            let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(1)));
+            let create = zk.create("/n").mode(CreateMode::Ephemeral).data("ours");
+            let create = if by_data { create.protected_by_data() } else { create };
+            let create = tokio::spawn(create.owned().into_future());
+            late.fired().await;
+            create.abort();
+            let look =
+                server.rule(move |request| match request.is(OpCode::Sync) && request.session_id() == ours {
+                    true => Verdict::Delay(Duration::from_secs(1)),
+                    false => Verdict::Pass,
+                });
+            look.fired().await;
+            replace(&other, "/n").await;
+            let theirs = server.probe().stat("/n");
+            drop(look);
+            until(&server, |probe| probe.requests(OpCode::Exists) > 0).await;
+            zk.sync("/").await.unwrap();
+            zk.close().await.unwrap();
+            assert_eq!(server.probe().stat("/n"), theirs);
+        }
+    });
+}
+
+/// A create whose answer is lost, and that is then given up.
+#[test]
+fn a_node_that_is_found_and_replaced_is_not_deleted() {
+    simulated(async {
+        let (server, zk) = common::impatient().await;
+        let other = connected(&server).await;
+        let ours = session_id(&zk).get();
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let late =
+            server.rule(move |request| match request.is(OpCode::Delete) && request.session_id() == ours {
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
+            });
+        let late = late.times(1);
+        let create = zk.create("/n").mode(CreateMode::Ephemeral).data("ours").protected_by_data();
+        assert!(create.owned().await.unwrap_err().may_have_applied());
+        lost.fired().await;
+        late.fired().await;
+        replace(&other, "/n").await;
+        let theirs = other.set_data("/n", "theirs").await.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().stat("/n"), Some(theirs));
     });
 }
 

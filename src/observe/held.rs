@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use zk_curator_client::Signal;
 
 use super::metrics;
 use crate::owned_node::FencingToken;
@@ -48,13 +50,21 @@ pub struct HeldChore {
 }
 
 /// What is held through a framework, by ticket.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Held(Arc<Mutex<Things>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Held(Arc<Signal<Things>>);
+
+impl Default for Held {
+    fn default() -> Self {
+        Self(Arc::new(Signal::new(Things::default())))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Things {
     next: u64,
     things: BTreeMap<u64, Thing>,
+    /// How many chores there are for a path.
+    owed: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -88,33 +98,65 @@ impl Held {
 
     pub(crate) fn lists(&self) -> (Vec<HeldNode>, Vec<HeldWatch>, Vec<HeldChore>) {
         let (mut nodes, mut watches, mut chores) = (Vec::new(), Vec::new(), Vec::new());
-        for thing in self.lock().things.values() {
-            match thing {
-                Thing::Node(node) => nodes.push(node.clone()),
-                Thing::Watch(watch) => watches.push(watch.clone()),
-                Thing::Chore(chore) => chores.push(chore.clone()),
+        self.0.look(|held| {
+            for thing in held.things.values() {
+                match thing {
+                    Thing::Node(node) => nodes.push(node.clone()),
+                    Thing::Watch(watch) => watches.push(watch.clone()),
+                    Thing::Chore(chore) => chores.push(chore.clone()),
+                }
             }
-        }
+        });
         (nodes, watches, chores)
     }
 
-    fn hold(&self, thing: Thing) -> Ticket {
-        let mut things = self.lock();
-        let number = things.next;
-        things.next += 1;
-        things.things.insert(number, thing);
-        Ticket { held: self.clone(), number }
+    /// Whether the deletion of this node is owed.
+    pub(crate) fn owes(&self, path: &str) -> bool {
+        self.0.look(|held| held.owes(path))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Things> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until the deletion of this node is not owed any more.
+    pub(crate) async fn settled(&self, path: &str) {
+        self.0.until(|held| !held.owes(path)).await;
+    }
+
+    fn hold(&self, thing: Thing) -> Ticket {
+        let number = self.0.modify(|held| {
+            let number = held.next;
+            held.next += 1;
+            if let Thing::Chore(chore) = &thing {
+                *held.owed.entry(chore.path.clone()).or_default() += 1;
+            }
+            held.things.insert(number, thing);
+            number
+        });
+        Ticket { held: self.clone(), number }
+    }
+}
+
+impl Things {
+    fn owes(&self, path: &str) -> bool {
+        self.owed.contains_key(path)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Thing> {
+        let thing = self.things.remove(&number)?;
+        if let Thing::Chore(chore) = &thing
+            && let Some(owed) = self.owed.get_mut(&chore.path)
+        {
+            *owed -= 1;
+            if *owed == 0 {
+                self.owed.remove(&chore.path);
+            }
+        }
+        Some(thing)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(Thing::Chore(_)) = self.held.lock().things.remove(&self.number) {
+        let thing = self.held.0.modify(|held| held.remove(self.number));
+        if let Some(Thing::Chore(_)) = thing {
             metrics::backlog(-1.0);
         }
     }

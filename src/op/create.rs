@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::timeout;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version};
 
 use super::parents::{Parents, create_parents, missing_chroot, parent_options};
@@ -9,7 +10,7 @@ use super::protected::{Claim, Found, find, new_prefix};
 use super::set_data::Write;
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::CuratorFramework;
+use crate::framework::{Core, CuratorFramework};
 use crate::janitor::Protection;
 use crate::owned_node::OwnedNode;
 use crate::path::{join, split, validate_create};
@@ -204,7 +205,8 @@ impl<R> CreateBuilder<R> {
             prefix: if options.by_data { name.to_owned() } else { new_prefix(core) },
             data: options.by_data.then(|| data.clone()),
         });
-        let mut claim = Claim::new(core, protection, options.mode.is_ephemeral(), owned || options.protected);
+        let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);
+        let mut claim = Claim::new(core, protection, bound, owes, options.shares_name());
         let mut budget = target.budget();
         let mut unknown: Option<Error> = None;
         let mut rounds = 0..RACE_ROUNDS;
@@ -219,11 +221,13 @@ impl<R> CreateBuilder<R> {
                 mode: options.mode,
                 ttl: options.ttl,
             };
-            let create = attempt.raw.create_revocable(op);
+            let owed = options.shares_name() && core.held.owes(&server_path);
+            // The deadline ends the wait, and not the answer: it may have to be deleted.
+            let create = attempt.session.raw.create_revocable(op);
             claim.creating(&attempt.session, create);
             // Queued before anything is awaited: one flight.
             let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));
-            let error = match claim.answer().await {
+            let error = match claim.answer(budget.time_left()).await {
                 Ok(created) => {
                     let node = self.node(created, &attempt);
                     return Ok((node, self.beside(&mut budget, beside, parent, read).await?));
@@ -248,6 +252,13 @@ impl<R> CreateBuilder<R> {
                         Ok(None) => target.error(RawError::Refused(ErrorCode::NodeExists)),
                         Err(error) => return Err(unknown.unwrap_or(error)),
                     }
+                }
+                // A guard of ours was dropped, and its node was still to be deleted.
+                Err(RawError::Refused(ErrorCode::NodeExists)) if owed && rounds.next().is_some() => {
+                    settled(core, &budget, &server_path)
+                        .await
+                        .map_err(|taken| unknown.clone().unwrap_or_else(|| target.error(taken)))?;
+                    continue;
                 }
                 Err(error) => target.error(error),
             };
@@ -279,7 +290,7 @@ impl<R> CreateBuilder<R> {
     fn node(&self, created: Created, attempt: &Attempt) -> OwnedNode {
         let session = Arc::clone(&attempt.session);
         let ephemeral = self.options.mode.is_ephemeral();
-        OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.by_data)
+        OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.shares_name())
     }
 
     /// What exists already, if it will do, after its data were replaced if that was asked for; `None` if it has
@@ -403,6 +414,18 @@ impl<R> CreateBuilder<R> {
     }
 }
 
+/// Waits until a node that we owe the deletion of is deleted, or cannot be; no longer than the call may take, nor than
+/// a request waits for a connection.
+async fn settled(core: &Core, budget: &Budget<'_>, path: &str) -> Result<(), RawError> {
+    let patience = budget.time_left().unwrap_or(Duration::MAX).min(core.connection_timeout());
+    let in_vain = RawError::Refused(ErrorCode::NodeExists);
+    tokio::select! {
+        biased;
+        () = core.shutdown.cancelled() => Err(in_vain),
+        settled = timeout(patience, core.held.settled(path)) => settled.map_err(|_| in_vain),
+    }
+}
+
 impl Options {
     /// Refuses what contradicts itself.
     fn check<R>(&self, target: &Target<R>, owned: bool) -> Result<()> {
@@ -418,6 +441,11 @@ impl Options {
             return Ok(());
         };
         Err(target.error(RawError::InvalidArgument(why)))
+    }
+
+    /// Whether others may create a node of the same name: it has neither a prefix nor a number.
+    const fn shares_name(&self) -> bool {
+        self.by_data || !(self.protected || self.mode.is_sequential())
     }
 
     const fn accepts_existing(&self) -> bool {

@@ -6,7 +6,7 @@ use zk_curator_client::{Error as RawError, ErrorCode, Version};
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options};
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion, still_there};
+use crate::janitor::{Chore, Deletion, ours};
 use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
@@ -181,7 +181,7 @@ impl Guarantee<'_> {
     async fn delete(&mut self, attempt: &Attempt, again: bool) -> Result<(), RawError> {
         self.session = Some(Arc::clone(&attempt.session));
         let czxid = self.builder.czxid.filter(|_| again);
-        if !still_there(&*attempt.raw, self.path, czxid).await? {
+        if ours(&*attempt.raw, self.path, czxid).await?.is_none() {
             self.session = None;
             return Ok(());
         }

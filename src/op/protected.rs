@@ -1,7 +1,9 @@
 //! Protection of creates: a name that only we can have chosen, to find the node after a lost answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::timeout;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
 
 use crate::framework::{Core, Session};
@@ -56,6 +58,8 @@ pub(crate) struct Claim<'a> {
     bound: bool,
     /// Whether anything is owed at all: not for a plain create without protection.
     owes: bool,
+    /// Whether others create nodes of the same name.
+    shared: bool,
     state: State,
 }
 
@@ -69,8 +73,14 @@ enum State {
 }
 
 impl<'a> Claim<'a> {
-    pub(crate) const fn new(core: &'a Core, protection: Option<Protection>, bound: bool, owes: bool) -> Self {
-        Self { core, protection, bound, owes, state: State::Settled }
+    pub(crate) const fn new(
+        core: &'a Core,
+        protection: Option<Protection>,
+        bound: bool,
+        owes: bool,
+        shared: bool,
+    ) -> Self {
+        Self { core, protection, bound, owes, shared, state: State::Settled }
     }
 
     /// The prefix and the parent, for a protected create.
@@ -93,12 +103,20 @@ impl<'a> Claim<'a> {
         self.state = State::Creating(Arc::clone(session), answer);
     }
 
-    /// Waits for its answer. Settles the claim, unless the outcome is unknown.
-    pub(crate) async fn answer(&mut self) -> Result<Created, RawError> {
+    /// Waits for its answer, for as long as there is time. Settles the claim, unless the outcome is unknown.
+    pub(crate) async fn answer(&mut self, left: Option<Duration>) -> Result<Created, RawError> {
         let State::Creating(session, answer) = &mut self.state else {
             return Err(RawError::UnexpectedAnswer);
         };
-        let result = answer.as_mut().await;
+        let result = match left {
+            None => answer.as_mut().await,
+            Some(left) => match timeout(left, answer.as_mut()).await {
+                Ok(result) => result,
+                Err(_) if answer.as_mut().withdraw() => Err(RawError::DeadlineExceeded { sent: false }),
+                // The answer that comes later says what has to be deleted.
+                Err(_) => return Err(RawError::DeadlineExceeded { sent: true }),
+            },
+        };
         self.state = match &result {
             Err(error) if error.may_have_applied() => State::Unknown(Arc::clone(session)),
             _ => State::Settled,
@@ -123,7 +141,7 @@ impl Drop for Claim<'_> {
                     // What was never sent leaves nothing.
                     return;
                 }
-                Chore::AbandonedCreate { session, answer, protection, bound: self.bound }
+                Chore::AbandonedCreate { session, answer, protection, bound: self.bound, shared: self.shared }
             }
             (State::Unknown(session), Some(protection)) => {
                 Chore::FindAndDelete { session, protection, bound: self.bound }
