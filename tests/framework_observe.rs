@@ -169,6 +169,44 @@ fn spans_and_events_are_the_documented_ones() {
     });
 }
 
+/// It holds a turn without noticing, and everybody else waits.
+#[test]
+#[cfg(debug_assertions)]
+fn an_acquire_that_is_left_alone_is_warned_of() {
+    const WARNING: &str = "WARN a future was woken and left alone";
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let lock = InterProcessMutex::new(&other, "/lock");
+        // Before it is in the queue, and while it waits there; polled until then.
+        for waits in [false, true] {
+            let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+            let mut acquire = Box::pin(lock.acquire());
+            if waits {
+                assert!(tokio::time::timeout(Duration::from_secs(60), &mut acquire).await.is_err());
+            } else {
+                assert!(futures_util::poll!(&mut acquire).is_pending());
+            }
+            guard.release().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            assert_eq!(told.count(WARNING), 1 + usize::from(waits));
+            drop(acquire.await.unwrap());
+        }
+        // Those that are dropped, or polled, are none of its business.
+        let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(60), lock.acquire()).await.is_err());
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        guard.release().await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(told.count(WARNING), 2);
+    });
+}
+
 #[test]
 fn every_term_of_a_leader_has_a_line_for_its_end() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

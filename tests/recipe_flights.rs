@@ -15,7 +15,7 @@ use futures_util::future::{join, join_all};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
-use zk_curator::CuratorFramework;
+use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::leader::LeaderLatch;
@@ -208,6 +208,27 @@ fn a_contended_lease_takes_two_flights() {
         let flights = began.elapsed().as_micros() as f64 / (2 * ONE_WAY).as_micros() as f64 / TASKS as f64;
         assert_eq!(flights, 2.0, "for a grant");
         drop(leases);
+    });
+}
+
+/// A listing, and all participants at once; where numbers do not tell the order, their ages are read before.
+#[test]
+fn participants_are_read_in_two_flights() {
+    simulated(async {
+        for (sequence, expected) in [(0, 2), (i32::MAX - 5, 3)] {
+            let server = TestServer::in_memory().await;
+            let zk = distant(&server).await;
+            zk.create_containers("/lock").await.unwrap();
+            server.set_sequence("/lock", sequence).unwrap();
+            for _ in 0..20 {
+                zk.create("/lock/lock-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
+            }
+            let lock = InterProcessMutex::new(&zk, "/lock");
+            let (count, participants) = flights(lock.participants()).await;
+            let participants = participants.unwrap();
+            assert_eq!((count, participants.len()), (expected, 20));
+            assert!(participants.is_sorted_by_key(|participant| participant.fencing_token));
+        }
     });
 }
 

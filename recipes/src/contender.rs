@@ -1,5 +1,7 @@
 //! The engine under locks and elections: a protected ephemeral sequential node that waits for its turn.
 
+use std::future::IntoFuture;
+
 use bytes::Bytes;
 use futures_util::future::{select_all, try_join_all};
 use tracing::debug;
@@ -7,6 +9,7 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, WatchEnded};
 
+use crate::attention::attended;
 use crate::order::{self, Order, Rule, Verdict};
 use crate::participant::by_creation;
 
@@ -169,7 +172,7 @@ impl<'a> Contender<'a> {
         let gone = tokio::select! {
             biased;
             () = session_lost.cancelled() => return Ok(Gone::Session),
-            gone = self.watches.gone(self.zk, self.parent, &names) => gone?,
+            gone = attended(self.zk, self.node.path(), self.watches.gone(self.zk, self.parent, &names)) => gone?,
         };
         Ok(match gone {
             None => Gone::Session,
@@ -255,13 +258,14 @@ async fn create(
     rule: &Rule,
     data: &Bytes,
 ) -> Result<(OwnedNode, Vec<String>), Error> {
-    zk.create(child(parent, &rule.tag))
+    let create = zk
+        .create(child(parent, &rule.tag))
         .mode(CreateMode::EphemeralSequential)
         .creating_parents_as_containers()
         .protected()
         .data(data.clone())
-        .owned_with_siblings()
-        .await
+        .owned_with_siblings();
+    attended(zk, parent.as_str(), create.into_future()).await
 }
 
 /// The path of a child.

@@ -34,6 +34,7 @@
 //! Every guard carries a [`FencingToken`](zk_curator::FencingToken), says when it is lost, and cleans up when
 //! it is dropped, also when the future that was to return it is dropped at any point.
 
+mod attention;
 pub mod barrier;
 pub mod config;
 mod contender;

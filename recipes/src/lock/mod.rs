@@ -8,6 +8,11 @@
 //! * [`InterProcessMultiLock`]: several locks as one.
 //! * [`ReentrantMutex`]: a mutex that its owner can acquire again.
 //!
+//! A future of an acquire is in the queue from its first poll on. If it is then neither polled nor dropped, for example in a
+//! `select!` loop whose other branch takes long, it may be granted the lock without noticing, and everybody else in the
+//! cluster waits: spawn it, or drop it. Debug builds log an event at WARN when a future that waits, for a lock, a
+//! semaphore's turn or a leadership, was woken and left alone for ten seconds.
+//!
 //! No lock that is granted over a network excludes on its own: a holder may be paused for longer than its
 //! session and wake up believing that it holds the lock. Write through [`fenced`](Guard::fenced) transactions, or
 //! give the [`fencing token`](Guard::fencing_token) to the resource that you protect.

@@ -46,6 +46,10 @@ const CREATES_AT_ONCE: usize = 64;
 /// * First come, first served: one that wants many leases is not overtaken by those that want few.
 ///
 /// # Assumptions
+/// Where Java shares the semaphore, nobody should ask for several leases at a time without a time limit: Curator acquires
+/// them one by one, with a turn at the mutex for each, so it may keep some and wait for its next turn behind a
+/// [`acquire_many`](Self::acquire_many), which waits for those leases. A time limit on either side ends that.
+///
 /// All that share the semaphore have the same limit. The holder stops when [`lost`](Guard::lost) resolves, or fences
 /// its writes.
 ///

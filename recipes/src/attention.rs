@@ -1,0 +1,102 @@
+//! Debug builds warn of futures that are left alone when it is their turn.
+
+use std::future::Future;
+
+use zk_curator::CuratorFramework;
+
+/// Awaits `wait`. In debug builds an event at WARN tells when it was woken and has not been polled for ten seconds since: the node
+/// at the path may then have a turn that nobody uses, while others wait for it.
+#[cfg(not(debug_assertions))]
+pub(crate) async fn attended<F: Future>(_zk: &CuratorFramework, _path: &str, wait: F) -> F::Output {
+    wait.await
+}
+
+#[cfg(debug_assertions)]
+pub(crate) use debug::attended;
+
+#[cfg(debug_assertions)]
+mod debug {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::task::{Context, Wake, Waker};
+    use std::time::Duration;
+
+    use tokio::runtime::Handle;
+    use tokio::time::sleep;
+    use tracing::warn;
+
+    use super::{CuratorFramework, Future};
+
+    /// How long a future may be left alone after it was woken.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// As of a release build, with a warning.
+    pub(crate) async fn attended<F: Future>(zk: &CuratorFramework, path: &str, wait: F) -> F::Output {
+        let attention = Arc::new(Attention {
+            zk: zk.clone(),
+            path: path.to_owned(),
+            waker: Mutex::new(Waker::noop().clone()),
+            polls: AtomicU64::new(0),
+            is_timed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        });
+        let _over = Over(&attention);
+        let waker = Waker::from(Arc::clone(&attention));
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            *attention.waker.lock().unwrap_or_else(PoisonError::into_inner) = cx.waker().clone();
+            attention.polls.fetch_add(1, Ordering::Relaxed);
+            wait.as_mut().poll(&mut Context::from_waker(&waker))
+        })
+        .await
+    }
+
+    /// The waker of a wait.
+    struct Attention {
+        zk: CuratorFramework,
+        path: String,
+        /// That of the task.
+        waker: Mutex<Waker>,
+        polls: AtomicU64,
+        /// Whether a timer runs.
+        is_timed: AtomicBool,
+        /// The wait has ended, or was dropped.
+        is_over: AtomicBool,
+    }
+
+    impl Wake for Attention {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            let polls = self.polls.load(Ordering::Relaxed);
+            // No timer without a runtime: then there is no warning.
+            if Handle::try_current().is_ok() && !self.is_timed.swap(true, Ordering::Relaxed) {
+                let this = Arc::clone(self);
+                self.zk.spawn(async move {
+                    sleep(PATIENCE).await;
+                    this.is_timed.store(false, Ordering::Relaxed);
+                    if !this.is_over.load(Ordering::Relaxed) && this.polls.load(Ordering::Relaxed) == polls {
+                        warn!(
+                            path = this.path,
+                            "a future was woken and left alone: it may hold a turn that others wait for"
+                        );
+                    }
+                });
+            }
+            let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            waker.wake();
+        }
+    }
+
+    struct Over<'a>(&'a Attention);
+
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+}
