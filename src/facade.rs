@@ -99,7 +99,7 @@ impl CuratorFramework {
     #[doc(alias = "compressionEnabled")]
     #[must_use]
     pub fn is_compressing(&self) -> bool {
-        self.compresses(None).unwrap_or(self.core().compression().enabled)
+        self.compresses(None).unwrap_or_else(|| self.core().compression().enabled)
     }
 
     /// The same framework, whose operations compress as the framework does.

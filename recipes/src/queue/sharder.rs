@@ -142,6 +142,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
 
     /// A random queue of those that are not full, or of all if all are: for one put, as another one may be the better choice
     /// for the next.
+    ///
+    /// # Panics
+    /// Never: one queue is known from the start on.
     #[must_use]
     pub fn queue(&self) -> Q {
         let chance = fraction(&self.zk);
