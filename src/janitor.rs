@@ -254,6 +254,7 @@ impl<'a> Debt<'a> {
             self.await_next_session().await;
             return true;
         }
+        // What each code means here: docs/decisions/unknown-outcomes.md.
         let passing = matches!(
             error.code(),
             Some(
@@ -262,6 +263,7 @@ impl<'a> Debt<'a> {
                     | ErrorCode::RequestTimeout
                     | ErrorCode::SessionMoved
                     | ErrorCode::Throttled
+                    | ErrorCode::NotReadOnly
             )
         ) || matches!(error, RawError::QueueFull { .. });
         if !passing {

@@ -54,6 +54,30 @@ fn curator_42_a_guaranteed_delete_that_is_refused_ends() {
     });
 }
 
+/// A server without a quorum refuses every write until it has one again.
+#[test]
+fn the_janitor_waits_for_a_server_that_writes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        let node = zk.create("/n").owned().await.unwrap();
+        let mut errors = zk.background_errors();
+        server.stop().await;
+        drop(node);
+        until_state(&zk, ConnectionState::Lost).await;
+        server.set_read_only(true);
+        server.restart().await.unwrap();
+        until_state(&zk, ConnectionState::ReadOnly).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(server.probe().exists("/n") && zk.inspect().owed.len() == 1);
+        server.set_read_only(false);
+        until(&server, |probe| probe.paths().is_empty()).await;
+        zk.close().await.unwrap();
+        assert!(errors.next().await.is_none());
+    });
+}
+
 #[test]
 fn a_guaranteed_delete_honours_its_version_in_the_background() {
     simulated(async {
