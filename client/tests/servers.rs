@@ -4,10 +4,12 @@ mod common;
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
     ConnectStringError, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, ExpiredBy,
@@ -445,26 +447,24 @@ fn a_blackholed_host_of_three_delays_start_and_fail_over_by_less_than_two_second
 }
 
 /// The kernel completes connections only while there is room in the queue of the listener, and drops what asks for more.
-async fn blackhole() -> (tokio::net::TcpListener, Vec<tokio::net::TcpStream>, String) {
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let listener = socket.listen(0).unwrap();
-    let address = listener.local_addr().unwrap();
+async fn blackhole() -> io::Result<(TcpListener, Vec<TcpStream>, String)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let listener = socket.listen(0)?;
+    let address = listener.local_addr()?;
     let mut kept = Vec::new();
-    while let Ok(connected) =
-        timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await
-    {
-        kept.push(connected.unwrap());
+    while let Ok(connected) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        kept.push(connected?);
         assert!(kept.len() < 100, "the listener takes whatever comes");
     }
-    (listener, kept, address.to_string())
+    Ok((listener, kept, address.to_string()))
 }
 
 /// An attempt may take so long here that the test would hang if one had to end before the next begins.
 #[test]
 fn a_blackholed_address_does_not_hold_up_the_others() {
     common::real_time(async {
-        let (_listener, _kept, hole) = blackhole().await;
+        let (_listener, _kept, hole) = blackhole().await.unwrap();
         let server = TestServer::start().await;
         for seed in 0..12 {
             let hour = Duration::from_secs(3600);

@@ -100,15 +100,10 @@ impl Machine {
     ///
     /// Only the answer to a request may be that long, not what answers the client itself, and no event: one that is lost
     /// would leave a watch waiting.
-    fn on_long_answer(
-        &mut self,
-        length: usize,
-        buf: &mut BytesMut,
-        now: Instant,
-    ) -> Result<bool, DecodeError> {
+    fn on_long_answer(&mut self, length: usize, buf: &BytesMut, now: Instant) -> Result<bool, DecodeError> {
         let Some(head) = buf.first_chunk::<ANSWER_HEAD>() else { return Ok(false) };
         let header = ReplyHeader::decode(&mut Decoder::new(Bytes::copy_from_slice(&head[4..])), "header")?;
-        if !self.in_flight.front().is_some_and(|request| request.xid == header.xid) {
+        if self.in_flight.front().is_none_or(|request| request.xid != header.xid) {
             return Err(DecodeError::FrameTooLong { length, limit: self.max_answer });
         }
         self.skipping = length + 4;

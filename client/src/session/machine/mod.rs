@@ -231,7 +231,7 @@ impl Machine {
             max_request: config.max_frame,
             max_answer: config
                 .max_answer
-                .map_or(config.max_frame.saturating_mul(4), |limit| limit.max(config.max_frame)),
+                .map_or_else(|| config.max_frame.saturating_mul(4), |limit| limit.max(config.max_frame)),
             skipping: 0,
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
