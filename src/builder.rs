@@ -62,6 +62,7 @@ pub(crate) struct Settings {
     /// The ACL of the chroot, if it is to be created.
     pub(crate) create_chroot: Option<Vec<Acl>>,
     pub(crate) name: Option<String>,
+    pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) seed: Option<u64>,
 }
@@ -94,6 +95,7 @@ impl Default for CuratorFrameworkBuilder {
             ensemble_addresses: None,
             create_chroot: None,
             name: None,
+            circuit_breaker: None,
             spawner: None,
             seed: None,
         };
@@ -196,6 +198,19 @@ impl CuratorFrameworkBuilder {
     /// [`Standard`](ConnectionStateErrorPolicy::Standard), as Curator's.
     pub const fn connection_state_error_policy(mut self, policy: ConnectionStateErrorPolicy) -> Self {
         self.settings.error_policy = policy;
+        self
+    }
+
+    /// Spares everybody who follows the state of the connection, recipes included, the flapping of a bad network: see
+    /// [`CircuitBreaker`](crate::state::CircuitBreaker). `policy` says how long it lasts. Default: every change is told. Curator:
+    /// `ConnectionStateListenerManagerFactory.circuitBreaking`.
+    ///
+    /// SUSPENDED and LOST are told at once, so that nobody leads or holds on for longer. That the connection is back is told
+    /// when the circuit closes: until then no leader begins a term, [`status`](CuratorFramework::status) stays as it was told,
+    /// and [`wait_connected`](CuratorFramework::wait_connected) waits. Operations are sent all the same, and guards are lost
+    /// with their session.
+    pub fn circuit_breaker(mut self, policy: impl RetryPolicy) -> Self {
+        self.settings.circuit_breaker = Some(Arc::new(policy));
         self
     }
 

@@ -596,7 +596,7 @@ impl Core {
                 && status.state != ConnectionState::ReadOnly
         };
         let connected = self.status.find(|published| {
-            Some(&published.latest).filter(|status| writable(status)).map(|status| status.session_epoch)
+            Some(&published.actual).filter(|status| writable(status)).map(|status| status.session_epoch)
         });
         let connected = connected.await;
         self.session_after(connected - 1).await
@@ -633,11 +633,23 @@ impl Core {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.status.look(|published| published.latest.state.is_connected())
+        self.status.look(|published| published.actual.state.is_connected())
+    }
+
+    /// Notes a status before it is told, or held back.
+    pub(crate) fn note(&self, status: &ConnectionStatus) {
+        self.status.modify(|published| published.actual = status.clone());
+    }
+
+    /// The policy of the circuit breaker, if there is one.
+    pub(crate) fn circuit_policy(&self) -> Option<Box<dyn RetryPolicy>> {
+        self.settings.circuit_breaker.clone().map(|policy| Box::new(policy) as Box<dyn RetryPolicy>)
     }
 
     pub(crate) fn status(&self) -> ConnectionStatus {
-        self.status.look(|published| published.latest.clone())
+        // Who compares epochs, to know that the connection is the one from before, hears of every change.
+        self.status
+            .look(|published| ConnectionStatus { epoch: published.actual.epoch, ..published.latest.clone() })
     }
 
     /// The name that the framework was given.
@@ -654,7 +666,7 @@ impl Core {
     }
 
     pub(crate) fn publish(&self, status: ConnectionStatus) {
-        let before = self.status();
+        let before = self.status.look(|published| published.latest.clone());
         if before.epoch != status.epoch {
             metrics::state_changed(status.state);
             // What is lost is named, too.
@@ -673,6 +685,7 @@ impl Core {
     fn never_started(&self) {
         let mut machine = StateMachine::new();
         machine.step(Input::Closed);
+        self.note(&machine.status());
         self.publish(machine.status());
         self.stopped(Ok(()));
     }

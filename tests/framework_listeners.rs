@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use zk_curator::retry::{RetryForever, RetryNTimes};
 use zk_curator::{ConnectionState, ConnectionStateErrorPolicy, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_testing::{TestServer, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -417,5 +418,47 @@ fn gh_1277_a_closed_framework_leaves_no_task() {
             }
         };
         assert!(timeout(SECOND, settled).await.is_ok(), "{} tasks of {before}", tasks());
+    });
+}
+
+/// A recipe under a circuit breaker ends its term at the first sign, and begins the next one when the network is calm.
+#[test]
+fn a_leader_under_a_circuit_breaker_does_not_flap() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).circuit_breaker(RetryForever::new(10 * SECOND)).build().unwrap();
+        zk.start().await.unwrap();
+        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        let first = candidate.await_leadership().await.unwrap();
+        let mut told = zk.states();
+        assert_eq!(told.next().await.unwrap().state, ConnectionState::Connected);
+        let began = Instant::now();
+        let mut epoch = zk.status().epoch;
+        for _ in 0..5 {
+            server.disconnect_all();
+            first.lost().await;
+            // Operations go on, and wait for the connection.
+            zk.create("/a").idempotent().await.unwrap();
+            assert!(!candidate.has_leadership());
+            assert_eq!(zk.state(), ConnectionState::Suspended);
+            assert_eq!(zk.status().epoch, epoch + 2, "cut, and connected again");
+            epoch += 2;
+        }
+        assert!(began.elapsed() < 10 * SECOND, "{:?}", began.elapsed());
+        assert_eq!(told.next().await.unwrap().state, ConnectionState::Suspended);
+        assert_eq!(told.next().await.unwrap().state, ConnectionState::Reconnected { same_session: true });
+        assert!(began.elapsed() >= 10 * SECOND);
+        let second = candidate.await_leadership().await.unwrap();
+        assert_eq!(second.fencing_token(), first.fencing_token());
+        // The loss of a session is told while the circuit is open.
+        server.disconnect_all();
+        until_state(&zk, ConnectionState::Suspended).await;
+        assert!(server.expire(session_id(&zk).get()).await);
+        until_state(&zk, ConnectionState::Lost).await;
+        zk.create("/b").await.unwrap();
+        assert_eq!(zk.state(), ConnectionState::Lost);
+        let third = candidate.await_leadership().await.unwrap();
+        assert!(third.fencing_token() > second.fencing_token());
+        zk.close().await.unwrap();
     });
 }

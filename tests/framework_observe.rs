@@ -145,6 +145,7 @@ fn spans_and_events_are_the_documented_ones() {
     simulated(async {
         let (server, zk) = in_memory().await;
         told.assert("INFO connection state", "state=Connected");
+        told.assert("INFO connection state", " server=\"");
         drop(once(&server, OpCode::GetData, Verdict::Pass));
         let lost = once(&server, OpCode::GetData, Verdict::LoseReply);
         assert!(zk.get_data("/none").await.is_err());

@@ -198,6 +198,26 @@ fn curator_75_the_limit_may_be_a_shared_count_that_changes() {
 }
 
 #[test]
+fn clients_with_unlike_limits_each_keep_to_their_own() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (high, low) = (semaphore(&zk, 3), semaphore(&zk, 1));
+        let held = high.acquire_many(2).await.unwrap();
+        assert!(low.try_acquire().await.unwrap().is_none());
+        let waiting = tokio::spawn(async move { low.acquire().await });
+        let leases = format!("{SEMAPHORE}/leases");
+        until(&server, |probe| probe.children(&leases).len() == 3 && !probe.watches().is_empty()).await;
+        assert!(high.try_acquire().await.unwrap().is_none(), "one with a low limit waits in front");
+        for lease in held {
+            lease.release().await.unwrap();
+        }
+        let lease = waiting.await.unwrap().unwrap();
+        assert_eq!(high.acquire_many(2).await.unwrap().len(), 2, "the low limit is not that of others");
+        lease.release().await.unwrap();
+    });
+}
+
+#[test]
 fn limits_that_cannot_be_met_are_typed_errors_and_leave_nothing() {
     simulated(async {
         let (server, zk) = in_memory().await;

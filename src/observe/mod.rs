@@ -16,6 +16,7 @@
 //! | event | level | fields | says |
 //! |---|---|---|---|
 //! | `connection state` | info; LOST warn | `state` | the [`ConnectionState`](crate::ConnectionState) has changed; of what is lost it names session and server |
+//! | `held back by the circuit breaker` | debug | `state` | a change that the framework's [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) does not tell |
 //! | `session over` | info | `state` | a session has ended, and how |
 //! | `retrying` | debug | `error`, `delay` | an operation failed and is tried again after the delay; in its span |
 //! | `operation failed` | debug | `error` | an operation has failed for good; in its span |

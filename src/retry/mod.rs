@@ -13,6 +13,7 @@ mod scope;
 mod session_failed;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "backoff")]
@@ -52,5 +53,19 @@ pub trait RetryPolicy: Debug + Send + Sync + 'static {
     fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
         let _ = seed;
         self.begin()
+    }
+}
+
+impl RetryPolicy for Arc<dyn RetryPolicy> {
+    fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
+        (**self).next_delay(retries, elapsed, error)
+    }
+
+    fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
+        (**self).begin()
+    }
+
+    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+        (**self).begin_seeded(seed)
     }
 }

@@ -8,7 +8,8 @@ use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
 
 /// A [`StateWatch`] for those who must not flap with a bad network
-/// (`org.apache.curator.framework.state.CircuitBreakingConnectionStateListener`).
+/// (`org.apache.curator.framework.state.CircuitBreakingConnectionStateListener`). For a whole framework, recipes included:
+/// [`CuratorFrameworkBuilder::circuit_breaker`](crate::CuratorFrameworkBuilder::circuit_breaker).
 ///
 /// The first SUSPENDED or LOST is told, and opens the circuit. While it is open, nothing is told but a
 /// LOST after a SUSPENDED, and the end. After each pause of the policy it looks again: once the connection is back, or
@@ -16,8 +17,14 @@ use crate::retry::RetryPolicy;
 #[derive(Debug)]
 pub struct CircuitBreaker {
     states: StateWatch,
+    circuit: Circuit,
+}
+
+/// Decides which states are told.
+#[derive(Debug)]
+pub(super) struct Circuit {
     policy: Box<dyn RetryPolicy>,
-    circuit: Option<Open>,
+    open: Option<Open>,
 }
 
 /// The circuit is open.
@@ -32,7 +39,7 @@ struct Open {
 
 impl CircuitBreaker {
     pub(super) fn new(states: StateWatch, policy: impl RetryPolicy) -> Self {
-        Self { states, policy: Box::new(policy), circuit: None }
+        Self { states, circuit: Circuit::new(Box::new(policy)) }
     }
 
     /// The next status that is told; `None` after the end.
@@ -41,14 +48,10 @@ impl CircuitBreaker {
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<ConnectionStatus> {
         loop {
-            let look_at = self.circuit.as_ref().map(|open| open.look_at);
             let told = tokio::select! {
                 biased;
-                status = self.states.next() => self.take(status?),
-                () = async { match look_at {
-                    Some(at) => sleep_until(at).await,
-                    None => pending().await,
-                } } => self.look(),
+                status = self.states.next() => self.circuit.take(status?),
+                () = self.circuit.until_look() => self.circuit.look(),
             };
             if told.is_some() {
                 return told;
@@ -64,22 +67,39 @@ impl CircuitBreaker {
     /// Whether states are held back.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        self.circuit.is_some()
+        self.circuit.open.is_some()
+    }
+}
+
+impl Circuit {
+    pub(super) const fn new(policy: Box<dyn RetryPolicy>) -> Self {
+        Self { policy, open: None }
+    }
+
+    /// Waits until it is time to [look](Self::look): for ever while the circuit is closed.
+    pub(super) fn until_look(&self) -> impl Future<Output = ()> + use<> {
+        let look_at = self.open.as_ref().map(|open| open.look_at);
+        async move {
+            match look_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        }
     }
 
     /// A status has come; what of it is told.
-    fn take(&mut self, status: ConnectionStatus) -> Option<ConnectionStatus> {
+    pub(super) fn take(&mut self, status: ConnectionStatus) -> Option<ConnectionStatus> {
         use ConnectionState as S;
         if status.state == S::Closed {
-            self.circuit = None;
+            self.open = None;
             return Some(status);
         }
-        let Some(open) = &mut self.circuit else {
+        let Some(open) = &mut self.open else {
             if matches!(status.state, S::Suspended | S::Lost) {
                 let since = Instant::now();
                 let look_at = self.next_look(since, 0);
                 let (told, latest) = (status.clone(), status.clone());
-                self.circuit = look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
+                self.open = look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
             }
             return Some(status);
         };
@@ -92,12 +112,12 @@ impl CircuitBreaker {
     }
 
     /// It is time to look again.
-    fn look(&mut self) -> Option<ConnectionStatus> {
-        let open = self.circuit.take()?;
+    pub(super) fn look(&mut self) -> Option<ConnectionStatus> {
+        let open = self.open.take()?;
         let next = self.next_look(open.since, open.retries);
         match next {
             Some(look_at) if !open.latest.state.is_connected() => {
-                self.circuit = Some(Open { retries: open.retries.saturating_add(1), look_at, ..open });
+                self.open = Some(Open { retries: open.retries.saturating_add(1), look_at, ..open });
                 None
             }
             _ => (open.latest.state != open.told.state).then_some(open.latest),

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
 use zk_curator_client::{Error as RawError, SessionState};
 
+use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
-use super::{Input, StateMachine};
+use super::{ConnectionStatus, Input, StateMachine};
 use crate::ensemble;
 use crate::error::Error;
 use crate::framework::{Core, Session};
@@ -34,6 +36,7 @@ async fn run(mut end: End) {
     let mut drained = pin!(drained(&core));
     let mut pause = false;
     let mut farewells = FuturesUnordered::new();
+    let mut circuit = core.circuit_policy().map(Circuit::new);
     for epoch in 1.. {
         let session = tokio::select! {
             biased;
@@ -45,7 +48,7 @@ async fn run(mut end: End) {
         let over = tokio::select! {
             biased;
             () = &mut drained => break,
-            over = follow(&core, &mut end.machine, session) => over,
+            over = follow(&core, &mut end.machine, &mut circuit, session) => over,
             never = all(&mut farewells) => match never {},
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
@@ -56,7 +59,7 @@ async fn run(mut end: End) {
         if let (true, Some(why)) = (pause, over.end()) {
             core.report(Error::raw("session", "", why));
         }
-        core.publish(end.machine.status());
+        tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
     }
 
@@ -92,10 +95,25 @@ async fn all(farewells: &mut FuturesUnordered<impl Future<Output = ()>>) -> Infa
 }
 
 /// Publishes the states of a session until it is over, and answers its last one.
-async fn follow(core: &Core, machine: &mut StateMachine, session: &Session) -> SessionState {
+async fn follow(
+    core: &Core,
+    machine: &mut StateMachine,
+    circuit: &mut Option<Circuit>,
+    session: &Session,
+) -> SessionState {
     let mut states = session.raw.states();
     loop {
-        let state = poll_fn(|cx| states.as_mut().poll_next(cx)).await.unwrap_or(SessionState::Closed);
+        let look = OptionFuture::from(circuit.as_ref().map(Circuit::until_look));
+        let state = tokio::select! {
+            biased;
+            state = poll_fn(|cx| states.as_mut().poll_next(cx)) => state.unwrap_or(SessionState::Closed),
+            Some(()) = look => {
+                if let Some(status) = circuit.as_mut().and_then(Circuit::look) {
+                    core.publish(status);
+                }
+                continue;
+            }
+        };
         let before = machine.status();
         let changed = machine.step(Input::Raw(state));
         if state.end().is_some() {
@@ -104,8 +122,21 @@ async fn follow(core: &Core, machine: &mut StateMachine, session: &Session) -> S
         }
         machine.served_by(session.raw.server());
         if changed || machine.status().server != before.server {
-            core.publish(machine.status());
+            tell_of(core, circuit, machine.status());
         }
+    }
+}
+
+/// Publishes a status, unless the circuit breaker of the framework holds it back.
+fn tell_of(core: &Core, circuit: &mut Option<Circuit>, status: ConnectionStatus) {
+    core.note(&status);
+    let told = match circuit {
+        Some(circuit) => circuit.take(status.clone()),
+        None => Some(status.clone()),
+    };
+    match told {
+        Some(status) => core.publish(status),
+        None => tell!(debug, core, status, state = ?status.state, "held back by the circuit breaker"),
     }
 }
 
@@ -138,6 +169,7 @@ impl Drop for End {
             session.lost.cancel();
         }
         self.machine.step(Input::Closed);
+        self.core.note(&self.machine.status());
         self.core.publish(self.machine.status());
         self.core.stopped(self.result.clone());
     }

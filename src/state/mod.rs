@@ -57,7 +57,10 @@ impl ConnectionState {
 pub struct ConnectionStatus {
     /// The state.
     pub state: ConnectionState,
-    /// Counts the transitions: a reader that sees it grow by more than one has missed some.
+    /// Counts the transitions: a reader that sees it grow by more than one has missed some, or a
+    /// [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) has held them back.
+    /// [`CuratorFramework::status`](crate::CuratorFramework::status) counts those at once: while this is the same, so is the
+    /// connection.
     pub epoch: u64,
     /// Counts the sessions, from one; zero before the start.
     pub session_epoch: u64,
@@ -96,12 +99,14 @@ impl ConnectionStateErrorPolicy {
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) latest: ConnectionStatus,
+    /// The status as it is, whatever a circuit breaker holds back.
+    pub(crate) actual: ConnectionStatus,
     last_lost: Option<ConnectionStatus>,
 }
 
 impl Published {
-    pub(crate) const fn new(latest: ConnectionStatus) -> Self {
-        Self { latest, last_lost: None }
+    pub(crate) fn new(latest: ConnectionStatus) -> Self {
+        Self { actual: latest.clone(), latest, last_lost: None }
     }
 
     pub(crate) fn push(&mut self, status: ConnectionStatus) {

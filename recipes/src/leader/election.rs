@@ -76,6 +76,10 @@ impl Election {
 
     /// Waits until we lead, with `value`, however long it takes. Compose with `tokio::time::timeout`.
     ///
+    /// Every campaign is a candidate of its own: a second one, through the same framework as well, waits until the first has
+    /// resigned. A leader publishes another value with [`Elected::proclaim`]. (etcd's second campaign of one session
+    /// proclaims instead; here two parts of a process that share a session do not lead at the same time.)
+    ///
     /// # Errors
     /// [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy allows.
     /// Nothing stays behind.

@@ -50,7 +50,10 @@ const CREATES_AT_ONCE: usize = 64;
 /// them one by one, with a turn at the mutex for each, so it may keep some and wait for its next turn behind a
 /// [`acquire_many`](Self::acquire_many), which waits for those leases. A time limit on either side ends that.
 ///
-/// All that share the semaphore have the same limit. The holder stops when [`lost`](Guard::lost) resolves, or fences
+/// All that share the semaphore have the same limit. Where they do not, each keeps to its own, over the leases of all: one
+/// with a low limit waits until so few leases are left, and all that come after it wait behind it; one with a high limit
+/// takes leases beyond the limits of others. A limit that has to change belongs in a
+/// [shared count](Self::with_shared_count). The holder stops when [`lost`](Guard::lost) resolves, or fences
 /// its writes.
 ///
 /// # Connection loss
