@@ -672,7 +672,7 @@ impl Core {
             // What is lost is named, too.
             let (session, server) =
                 (status.session.or(before.session), status.server.clone().or(before.server));
-            let about = ConnectionStatus { session, server, ..status.clone() };
+            let about = ConnectionStatus { session, server, ..status };
             match status.state {
                 state @ ConnectionState::Lost => tell!(warn, self, about, ?state, "connection state"),
                 state => tell!(info, self, about, ?state, "connection state"),

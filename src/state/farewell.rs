@@ -53,7 +53,7 @@ async fn end_through_next(core: &Core, epoch: u64, credentials: &SessionCredenti
                 return tell!(debug, core, core.status(), %error, "the lost session ends at its timeout");
             }
             Err(error) => {
-                tell!(debug, core, core.status(), %error, "the server was not told of a lost session")
+                tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
             }
         }
         tokio::time::sleep(pause).await;
