@@ -35,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) enforce_quotas: bool,
     pub(crate) read_only: bool,
     pub(crate) reconfig_enabled: bool,
+    pub(crate) keep_writes: bool,
     pub(crate) max_client_connections: Option<usize>,
 }
 
@@ -60,6 +61,7 @@ impl Config {
         enforce_quotas: false,
         read_only: false,
         reconfig_enabled: false,
+        keep_writes: false,
         max_client_connections: None,
     };
 
@@ -210,6 +212,12 @@ impl TestServerBuilder {
     /// as there.
     pub const fn reconfig_enabled(mut self, enabled: bool) -> Self {
         self.config.reconfig_enabled = enabled;
+        self
+    }
+
+    /// Whether [`TestServer::writes`] remembers what was done to which nodes, which takes memory. Default: no.
+    pub const fn keep_writes(mut self, keep: bool) -> Self {
+        self.config.keep_writes = keep;
         self
     }
 

@@ -63,6 +63,11 @@ pub enum Fault {
     ChangeLeader,
     /// [`TestServer::advance`](crate::TestServer::advance).
     Advance(Duration),
+    /// [`TestServer::remove`](crate::TestServer::remove).
+    Remove {
+        /// The node.
+        path: String,
+    },
     /// [`TestServer::set_sequence`](crate::TestServer::set_sequence).
     SetSequence {
         /// The parent.
@@ -99,6 +104,7 @@ impl fmt::Display for Fault {
             Self::LagEnd => f.write_str("lags no longer"),
             Self::ChangeLeader => f.write_str("made the leader"),
             Self::Advance(by) => write!(f, "advanced by {by:?}"),
+            Self::Remove { path } => write!(f, "{path} was removed"),
             Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),
         }
     }

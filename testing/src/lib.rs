@@ -86,6 +86,7 @@ mod tls;
 mod tree;
 mod version;
 mod watch;
+mod writes;
 
 pub use access::digest;
 pub use builder::TestServerBuilder;
@@ -101,6 +102,7 @@ pub use snapshot::{Snapshot, SnapshotError};
 pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;
+pub use writes::{NodeWrite, WriteKind};
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

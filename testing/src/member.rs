@@ -150,6 +150,8 @@ pub(crate) struct Member {
     pub(super) port: Option<u16>,
     /// The TCP port with TLS, if there is one.
     pub(super) tls_port: Option<u16>,
+    /// What the last transaction has done, where that is kept.
+    pub(super) changes: Vec<Change>,
     next_connection: ConnectionId,
 }
 
@@ -174,6 +176,7 @@ impl Member {
             read_only: alone && config.read_only,
             port: None,
             tls_port: None,
+            changes: Vec::new(),
             next_connection: 1,
             config: Arc::clone(config),
             clock: Arc::clone(clock),
@@ -238,7 +241,7 @@ impl Member {
         match action {
             Action::Write(op) => {
                 let (result, changes) = self.tree.apply(op, txn)?;
-                self.publish(&changes);
+                self.publish(changes);
                 Ok(match result {
                     MultiResult::Create(path) => Response::Path(path),
                     MultiResult::Create2(body) => Response::Created(body),
@@ -248,19 +251,19 @@ impl Member {
             }
             Action::Multi(ops) => {
                 let (results, changes) = self.tree.apply_multi(ops, txn)?;
-                self.publish(&changes);
+                self.publish(changes);
                 Ok(Response::Multi(results))
             }
             Action::SetAcl(body) => self.tree.set_acl(body, txn).map(Response::Stat),
             Action::Fail(code) => Err(code),
             Action::CloseSession => {
                 let changes = self.tree.close_session(session, zxid);
-                self.publish(&changes);
+                self.publish(changes);
                 Ok(Response::Empty)
             }
             Action::Reap(path) => {
                 let changes = self.tree.reap(&path, zxid)?;
-                self.publish(&changes);
+                self.publish(changes);
                 Ok(Response::Empty)
             }
             Action::SetSequence { path, next } => {
@@ -403,18 +406,21 @@ impl Member {
     }
 
     /// Sends the watch events of changes.
-    fn publish(&mut self, changes: &[Change]) {
+    fn publish(&mut self, changes: Vec<Change>) {
         let zxid = match self.config.version {
             ZooKeeperVersion::V3_8 => -1,
             ZooKeeperVersion::V3_9 => self.zxid,
         };
-        for change in changes {
+        for change in &changes {
             for notification in self.watches.trigger(change) {
                 let Some(connection) = self.connections.get(&notification.watcher) else { continue };
                 if access::check(&notification.acl, Permissions::READ, &connection.identities).is_ok() {
                     self.notify(notification.watcher, notification.event, &notification.path, zxid);
                 }
             }
+        }
+        if self.config.keep_writes {
+            self.changes = changes;
         }
     }
 

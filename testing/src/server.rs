@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use zk_curator_proto::ErrorCode;
 
-use crate::SequenceOverflow;
 use crate::builder::{Config, TestServerBuilder};
 use crate::door::{Door, OpenDoor};
 use crate::journal::{Fault, Journal};
@@ -18,6 +17,7 @@ use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
 use crate::shared::{Ensemble, Shared};
 use crate::snapshot::Snapshot;
 use crate::state::State;
+use crate::{NodeWrite, SequenceOverflow};
 
 /// A ZooKeeper server inside this process.
 ///
@@ -292,6 +292,23 @@ impl TestServer {
     pub fn advance(&self, by: Duration) {
         self.shared().update(|state| state.advance(by));
         self.shared().deadlines_changed();
+    }
+
+    /// Deletes a node and everything below it, as an administrator does who may do everything: at once, and in one
+    /// transaction for each node. Returns the transactions that had created them, the first one that of the node itself.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoNode`] when there is no such node, or it is the root; [`ErrorCode::NotReadOnly`] while nobody may
+    /// write.
+    pub fn remove(&self, path: &str) -> Result<Vec<i64>, ErrorCode> {
+        self.shared().update(|state| state.remove(path))
+    }
+
+    /// What transactions have done to which nodes, in order, since the start; nothing unless the server was told to
+    /// [keep it](TestServerBuilder::keep_writes).
+    #[must_use]
+    pub fn writes(&self) -> Vec<NodeWrite> {
+        self.shared().look(|state| state.writes.list().to_vec())
     }
 
     /// Removes containers whose last child is gone and nodes whose time to live has passed, as the server

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use zk_curator_proto::records::{ConnectRequest, ConnectResponse, PASSWORD_LEN};
+use zk_curator_proto::records::{ConnectRequest, ConnectResponse, DeleteRequest, MultiOp, PASSWORD_LEN};
 use zk_curator_proto::{ErrorCode, Request, Response};
 
 use crate::SequenceOverflow;
@@ -23,6 +23,7 @@ use crate::rule::{RuleRequest, Verdict};
 use crate::session::{Place, Sessions};
 use crate::snapshot::Snapshot;
 use crate::watch::ConnectionId;
+use crate::writes::Writes;
 
 /// Everything a server knows, or the servers of an ensemble.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(super) journal: Journal,
     pub(super) members: Vec<Member>,
     pub(super) log: Log,
+    /// What was written, where that is kept.
+    pub(crate) writes: Writes,
     pub(super) quorum: Quorum,
     /// The last transaction that was committed.
     pub(super) zxid: i64,
@@ -71,6 +74,7 @@ impl State {
             journal: Journal::default(),
             members: (0..members).map(|_| Member::new(&config, &clock, members == 1)).collect(),
             log: Log::default(),
+            writes: Writes::default(),
             quorum: Quorum::default(),
             zxid: 0,
             has_new_deadline: false,
@@ -294,7 +298,10 @@ impl State {
                 }
             }
         }
+        let (zxid, session) = (entry.zxid, entry.session);
         let response = self.members[at].apply(entry);
+        let changes = std::mem::take(&mut self.members[at].changes);
+        self.writes.add(zxid, session, closes, changes);
         let Some(origin) = origin else {
             return;
         };
@@ -328,6 +335,23 @@ impl State {
         let never_used = self.config.max_never_used_interval.map_or(0, |time| millis(time).cast_signed());
         let writer = self.writer().filter(|at| !self.members[*at].read_only);
         writer.map_or_else(Vec::new, |at| self.members[at].tree.reapable(self.clock.time(), never_used))
+    }
+
+    /// Deletes a node and what is below it, whatever their ACLs and versions; returns the transactions that had created
+    /// them.
+    pub(crate) fn remove(&mut self, path: &str) -> Result<Vec<i64>, ErrorCode> {
+        let writer = self.writer().filter(|at| !self.members[*at].read_only).ok_or(ErrorCode::NotReadOnly)?;
+        let tree = &self.members[writer].tree;
+        let node = tree.get(path).filter(|_| path != "/").ok_or(ErrorCode::NoNode)?;
+        let below: Vec<_> = node.walk(path).map(|(path, node)| (path, node.stat().czxid)).collect();
+        let superuser = Identity { scheme: "super".to_owned(), id: String::new() };
+        // A node comes before those below it.
+        for (path, _) in below.iter().rev() {
+            let delete = MultiOp::Delete(DeleteRequest { path: path.clone(), version: -1 });
+            self.commit(0, [superuser.clone()].into(), Action::Write(delete), None);
+        }
+        self.record(None, Fault::Remove { path: path.to_owned() });
+        Ok(below.into_iter().map(|(_, czxid)| czxid).collect())
     }
 
     /// Makes `next` the number of the next sequential child of `path`.

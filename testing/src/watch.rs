@@ -390,7 +390,14 @@ mod tests {
     }
 
     fn change(kind: ChangeKind, path: &str) -> Change {
-        Change { kind, path: path.into(), acl: [].into(), parent_acl: Some([].into()) }
+        Change {
+            kind,
+            path: path.into(),
+            czxid: 0,
+            is_ephemeral: false,
+            acl: [].into(),
+            parent_acl: Some([].into()),
+        }
     }
 
     fn table() -> WatchTable {

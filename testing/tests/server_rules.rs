@@ -8,7 +8,7 @@ use common::{LONG, Message, RawClient, create, create_body, set_data};
 use tokio::time::Instant;
 use zk_curator_proto::records::{CreateMode, EventType, MultiOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
-use zk_curator_testing::{RuleRequest, TestServer, Verdict};
+use zk_curator_testing::{RuleRequest, TestServer, Verdict, WriteKind};
 
 fn on_create(verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static {
     move |request| if request.is_create() { verdict } else { Verdict::Pass }
@@ -284,4 +284,35 @@ async fn the_journal_tells_what_was_injected() {
 ";
     assert_eq!(journal, expected);
     assert_eq!(run().await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_administrator_deletes_nodes_and_all_below_them() {
+    let server = TestServer::builder().tcp(false).keep_writes(true).start().await.unwrap();
+    let mut zk = RawClient::new(&server).await;
+    for path in ["/a", "/a/b", "/a/b/c", "/other"] {
+        zk.create(path, CreateMode::Persistent).await.unwrap();
+    }
+    zk.create("/a/e", CreateMode::Ephemeral).await.unwrap();
+    let czxid = |path: &str| server.probe().stat(path).unwrap().czxid;
+    let (first, mut below) = (czxid("/a"), vec![czxid("/a/b"), czxid("/a/b/c"), czxid("/a/e")]);
+    let mut removed = server.remove("/a").unwrap();
+    assert_eq!(removed.remove(0), first);
+    removed.sort_unstable();
+    below.sort_unstable();
+    assert_eq!(removed, below);
+    assert!(!server.probe().exists("/a") && server.probe().exists("/other"));
+    assert_eq!(server.remove("/a"), Err(ErrorCode::NoNode));
+    assert_eq!(server.remove("/"), Err(ErrorCode::NoNode));
+
+    zk.delete("/other").await.unwrap();
+    let deleted: Vec<_> =
+        server.writes().into_iter().filter(|write| write.kind == WriteKind::Deleted).collect();
+    assert_eq!(deleted.len(), 5);
+    assert!(deleted[..4].iter().all(|write| write.session == 0), "{deleted:?}");
+    assert!(deleted.iter().all(|write| write.is_ephemeral == (write.path == "/a/e")), "{deleted:?}");
+    assert_eq!((deleted[4].path.as_str(), deleted[4].session), ("/other", zk.id()));
+    let silent = TestServer::in_memory().await;
+    RawClient::new(&silent).await.create("/a", CreateMode::Persistent).await.unwrap();
+    assert_eq!(silent.writes(), []);
 }

@@ -21,7 +21,7 @@ fn fault(at: u64, lasts: u64, what: What) -> Fault {
 }
 
 fn one_client(faults: impl IntoIterator<Item = Fault>) -> Sim {
-    Sim::seed(1).clients(1).rounds(1).faults(Faults::list(faults))
+    Sim::seed(1).clients(1).rounds(1).settings(false).faults(Faults::list(faults))
 }
 
 /// When somebody wrote this, in milliseconds.
@@ -279,6 +279,113 @@ fn every_kind_of_fault_happens_and_can_be_chosen() {
     }
 }
 
+#[test]
+fn a_client_closes_in_the_middle_and_begins_anew() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        let path = format!("/{}", client.who());
+        let node = zk.create(path).mode(CreateMode::Ephemeral).owned().await?;
+        let ticking = client.spawn(tick(client.clone()));
+        sleep(secs(1)).await;
+        client.note(format!("closed before: {}", client.has_closed(0)));
+        client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
+        drop(ticking.await);
+        Ok(node.delete().await?)
+    };
+    for late in [false, true] {
+        let close = fault(500, 0, What::Close { client: 0, late });
+        let outcome = one_client([close]).workload(workload).run();
+        let history = outcome.history.to_string();
+        assert_eq!(violation(&outcome), "none", "{history}");
+        assert!(history.contains("c0.1   sees the old one: false"), "{history}");
+        assert!(history.contains("c0.1   closed before: true"), "{history}");
+        // What the first life has spawned ends with it.
+        let ticks = outcome.history.records().iter().filter(|record| record.who == Who::client(0));
+        assert!(ticks.clone().all(|record| record.at <= Duration::from_millis(600)), "{history}");
+        assert_eq!(times_of(&outcome.history, "tick").len(), 20 + 5, "{history}");
+    }
+}
+
+#[test]
+fn an_operator_deletes_what_it_may_and_it_is_written_down() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        zk.create("/kept").mode(CreateMode::Ephemeral).await?;
+        let node = zk.create("/lock").mode(CreateMode::Ephemeral).owned().await?;
+        node.ownership().lost().await;
+        client.note(format!("lost {}", node.ownership().fencing_token().get()));
+        client.note(format!("keeps the other one: {}", zk.exists("/kept").await?.is_some()));
+        Ok(())
+    };
+    let operate = fault(500, 0, What::Operate { place: 0 });
+    let outcome = one_client([operate]).workload(workload).operator(["/lock"]).run();
+    let history = outcome.history.to_string();
+    assert_eq!(violation(&outcome), "none", "{history}");
+    let removed = outcome.history.records().iter().find_map(|record| match &record.event {
+        Event::Removed { path, tokens } => Some((path.to_string(), tokens.clone())),
+        _ => None,
+    });
+    let (path, tokens) = removed.unwrap();
+    assert_eq!((path.as_str(), tokens.len()), ("/lock", 1));
+    assert_eq!(times_of(&outcome.history, &format!("lost {}", tokens[0])).len(), 1, "{history}");
+    assert_eq!(times_of(&outcome.history, "keeps the other one: true").len(), 1, "{history}");
+}
+
+/// The second client deletes the node of the first.
+async fn meddle(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    if client.number() == 0 {
+        zk.create("/theirs").mode(CreateMode::Ephemeral).await?;
+    }
+    sleep(secs(1)).await;
+    if client.number() == 1 {
+        zk.delete("/theirs").await?;
+    }
+    sleep(secs(1)).await;
+    Ok(())
+}
+
+#[test]
+fn who_deletes_what_another_has_created_is_found() {
+    for settings in [false, true] {
+        for seed in 0..10 {
+            let sim = Sim::seed(seed).clients(2).settings(settings).faults(Faults::none()).workload(meddle);
+            let outcome = sim.clone().run();
+            let Some(found) = outcome.violation else { panic!("{}", outcome.history) };
+            assert_eq!(found.checker, "ownership");
+            assert!(found.broken.starts_with("c1 has deleted /"), "{found}");
+            assert_eq!(violation(&sim.common(["/theirs"]).run()), "none");
+        }
+    }
+}
+
+#[test]
+fn clients_of_different_settings_share_their_nodes() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        let path = format!("/shared/{}", client.number());
+        zk.create(path).data("data").creating_parents_as_containers().idempotent().await?;
+        while zk.children("/shared").await?.len() < 5 {
+            sleep(Duration::from_millis(50)).await;
+        }
+        for name in zk.children("/shared").await? {
+            assert_eq!(zk.get_data(format!("/shared/{name}")).await?, "data");
+        }
+        Ok(())
+    };
+    let mut all = BTreeSet::new();
+    for seed in 0..60 {
+        let sim = Sim::seed(seed).faults(Faults::none()).workload(workload).leaves(["/shared", "/shared/*"]);
+        let outcome = sim.run();
+        assert_eq!(violation(&outcome), "none", "{seed}: {:?}\n{}", outcome.settings, outcome.history);
+        all.extend(outcome.settings.iter().map(|(_, setting)| {
+            let text = format!("{setting:?}");
+            text.split([' ', '(']).next().map(str::to_owned)
+        }));
+    }
+    assert_eq!(all.len(), 7, "{all:?}");
+}
+
 /// The fourth client fails in its third round, whatever happens around it.
 async fn fail_at_last(client: Client) -> Result<(), Failure> {
     let mut rounds = 0;
@@ -295,11 +402,13 @@ async fn fail_at_last(client: Client) -> Result<(), Failure> {
 #[test]
 fn what_has_nothing_to_do_with_a_violation_is_left_out() {
     let kinds = [FaultKind::Disconnect, FaultKind::ChangeLeader, FaultKind::Lag];
-    let sim = Sim::seed(1).clients(5).rounds(20).faults(Faults::of(kinds)).workload(fail_at_last);
+    let of = |seed| Sim::seed(seed).clients(5).rounds(20).faults(Faults::of(kinds)).workload(fail_at_last);
+    let seed = (0..20).find(|seed| of(*seed).run().settings.len() > 1).unwrap();
+    let sim = of(seed);
     let shrunk = sim.shrink().unwrap();
     assert_eq!(shrunk.outcome.faults.len(), 0);
-    let arguments = "--seed 1 --keep-faults none --clients 5 --keep-clients 3 --rounds 3";
-    assert_eq!(shrunk.sim.arguments(), arguments);
+    let arguments = "--keep-faults none --keep-settings none --clients 5 --keep-clients 3 --rounds 3";
+    assert_eq!(shrunk.sim.arguments(), format!("--seed {seed} {arguments}"));
 }
 
 #[test]
@@ -337,6 +446,7 @@ fn wrong_options_are_told() {
     };
     for (args, what) in [
         (&["--recipe", "no-such"][..], "there is no recipe \"no-such\""),
+        (&["--settings", "some"], "\"some\" is neither"),
         (&["--faults", "lag,rain"], "there is no fault \"rain\""),
         (&["--seeds", "5"], "\"5\" is no range"),
         (&["--clients", "0"], "0 is not between 1 and 1000"),

@@ -17,7 +17,7 @@ use super::Subject;
 use super::wire::{Clock, Heard, Told, tell};
 use crate::sim::client::{Answered, Remote};
 use crate::sim::history::{Mode, Name, Who};
-use crate::sim::{Client, ClientParts, Event, Rounds, Run, Workload, seed};
+use crate::sim::{Client, ClientParts, Event, Manner, Rounds, Run, Workload, seed};
 
 /// The first argument of a process that is a client.
 const FLAG: &str = "--client-of-chaos";
@@ -123,6 +123,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
         clients: life.clients,
         rounds: ROUNDS,
         begun,
+        manner: Manner::default(),
         seed: life.seed,
         connect_string: life.connect_string,
         connector: None,

@@ -14,6 +14,7 @@ pub use builder::TestClusterBuilder;
 pub use lag::LagGuard;
 pub use probe::{ClusterProbe, MemberProbe, MemberRole};
 
+use crate::NodeWrite;
 use crate::journal::{Fault, Journal};
 use crate::network::MemoryConnector;
 use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
@@ -262,6 +263,20 @@ impl TestCluster {
     /// [`ErrorCode::NoNode`] when there is no such node, [`ErrorCode::NotReadOnly`] while there is no leader.
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.update(|state| state.set_sequence(path, next))
+    }
+
+    /// As [`TestServer::remove`], for all members.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn remove(&self, path: &str) -> Result<Vec<i64>, ErrorCode> {
+        self.update(|state| state.remove(path))
+    }
+
+    /// As [`TestServer::writes`]: what was agreed on.
+    #[must_use]
+    pub fn writes(&self) -> Vec<NodeWrite> {
+        self.ensemble.look(|state| state.writes.list().to_vec())
     }
 
     /// As [`TestServer::reap_containers`], for all members: the leader decides. Nothing happens without one.

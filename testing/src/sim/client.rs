@@ -1,11 +1,11 @@
 //! What a workload is given: a [`Client`], the same in simulated and in real time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
-use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, ErrorKind, FencingToken};
+use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, ErrorKind, FencingToken};
 use zk_curator_client::{Connector, Spawn};
 
 use super::checkers::Violation;
 use super::history::{Event, History, Mode, Name, Who};
+use super::options::Manner;
 use super::{FencedResource, seed};
 
 /// Why a workload cannot go on: a bug, of the code under test or of the workload.
@@ -203,16 +204,49 @@ impl fmt::Debug for Run {
     }
 }
 
-/// How many rounds of its work a client has begun: kept on its disk, so to say, from one life to the next.
+/// How many rounds of its work a client has begun, and which of its lives have closed all that they had connected: kept on
+/// its disk, so to say, from one life to the next.
 #[derive(Debug, Clone, Default)]
-pub struct Rounds(Arc<AtomicU32>);
+pub struct Rounds {
+    begun: Arc<AtomicU32>,
+    closed: Arc<Mutex<BTreeSet<u32>>>,
+}
 
 impl Rounds {
     /// The next round is this one.
     #[cfg(unix)]
     pub(crate) fn skip_to(&self, round: u32) {
-        self.0.store(round, Ordering::Relaxed);
+        self.begun.store(round, Ordering::Relaxed);
     }
+}
+
+/// How a life is ended before its work is done.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    /// Whether what it has acquired is dropped only after the frameworks are closed.
+    late: AtomicBool,
+    asked: CancellationToken,
+    /// Its tasks are not run any more.
+    frozen: CancellationToken,
+    /// Its tasks are dropped.
+    over: CancellationToken,
+}
+
+impl Ending {
+    /// Lets it close what it has connected, now.
+    pub(crate) fn ask(&self, late: bool) {
+        self.late.store(late, Ordering::Relaxed);
+        self.asked.cancel();
+    }
+}
+
+/// How a life has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lived {
+    /// Its work is done, or there is a violation.
+    ToTheEnd,
+    /// It was asked to close what it had connected: another one begins.
+    Closed,
 }
 
 /// What a [`Client`] is made of: by [`Sim`](super::Sim), or by whoever runs workloads elsewhere.
@@ -227,6 +261,8 @@ pub struct ClientParts {
     pub rounds: u32,
     /// How many it has begun in earlier lives.
     pub begun: Rounds,
+    /// How it is set up, beside the defaults.
+    pub manner: Manner,
     /// Of this life.
     pub seed: u64,
     /// The servers.
@@ -251,6 +287,7 @@ pub struct Client {
     parts: Arc<ClientParts>,
     rng: Arc<Mutex<Rng>>,
     connected: Arc<Mutex<Vec<CuratorFramework>>>,
+    ending: Arc<Ending>,
 }
 
 impl fmt::Debug for Client {
@@ -264,7 +301,7 @@ impl Client {
     #[must_use]
     pub fn new(parts: ClientParts) -> Self {
         let rng = Arc::new(Mutex::new(seed::rng(parts.seed, "workload", 0)));
-        Self { parts: Arc::new(parts), rng, connected: Arc::default() }
+        Self { parts: Arc::new(parts), rng, connected: Arc::default(), ending: Arc::default() }
     }
 
     /// Does the work of one life: the workload, and then [closes](CuratorFramework::close) what it has
@@ -274,19 +311,70 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future drops the workload.
     pub async fn live(&self, workload: &Workload) {
+        self.live_until_asked(workload).await;
+    }
+
+    /// The same, or until it is asked to close what it has connected.
+    pub(crate) async fn live_until_asked(&self, workload: &Workload) -> Lived {
         self.record(Event::Started);
-        if let Err(error) = (workload.0)(self.clone()).await {
+        let mut work = (workload.0)(self.clone());
+        let done = tokio::select! {
+            biased;
+            done = &mut work => done,
+            () = self.ending.asked.cancelled() => {
+                self.close_in_the_middle(work).await;
+                return Lived::Closed;
+            }
+        };
+        if let Err(error) = done {
             let broken = format!("{} cannot go on: {}", self.who(), in_one_line(&*error));
             self.run().fail(Violation::new("workload", broken, Vec::new()));
-            return;
+            return Lived::ToTheEnd;
         }
+        drop(work);
+        self.close().await;
+        self.record(Event::Finished);
+        Lived::ToTheEnd
+    }
+
+    async fn close_in_the_middle(&self, work: Running) {
+        self.ending.frozen.cancel();
+        self.record(Event::Killed);
+        if self.ending.late.load(Ordering::Relaxed) {
+            self.close().await;
+            self.ending.over.cancel();
+            drop(work);
+        } else {
+            self.ending.over.cancel();
+            drop(work);
+            self.close().await;
+        }
+    }
+
+    /// Closes all that was connected. Whether all of it said that nothing is left is kept.
+    async fn close(&self) {
         let connected = std::mem::take(&mut *lock(&self.connected));
+        let mut all = true;
         for zk in connected {
             if let Err(error) = zk.close().await {
                 self.note(format!("closed without an answer: {error}"));
+                all = false;
             }
         }
-        self.record(Event::Finished);
+        if let (true, Who::Client { incarnation, .. }) = (all, self.who()) {
+            lock(&self.parts.begun.closed).insert(incarnation);
+        }
+    }
+
+    /// How to end this life before its work is done.
+    pub(crate) fn ending(&self) -> &Arc<Ending> {
+        &self.ending
+    }
+
+    /// Whether an earlier life of this client has closed all that it had connected, and was told that nothing of it is left.
+    #[must_use]
+    pub fn has_closed(&self, incarnation: u32) -> bool {
+        lock(&self.parts.begun.closed).contains(&incarnation)
     }
 
     /// Who it is.
@@ -315,7 +403,7 @@ impl Client {
     #[must_use]
     pub fn next_round(&self) -> Option<u32> {
         let next = |begun| (begun < self.parts.rounds).then_some(begun + 1);
-        self.parts.begun.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+        self.parts.begun.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
     /// How many rounds there are.
@@ -376,8 +464,9 @@ impl Client {
     /// else the service under test sets.
     pub fn framework(&self) -> CuratorFrameworkBuilder {
         let parts = &*self.parts;
-        let mut builder = CuratorFramework::builder()
-            .connect_string(&parts.connect_string)
+        let mut builder = parts
+            .manner
+            .apply(CuratorFramework::builder(), &parts.connect_string)
             .session_timeout(parts.session_timeout)
             .connection_timeout(parts.session_timeout * 2)
             .retry(BoundedExponentialBackoffRetry::new(
@@ -435,9 +524,15 @@ impl Client {
     /// Starts a task of this process. It ends with the process, if not before; a panic in it fails the run.
     pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Task<T> {
         let (done, result) = oneshot::channel();
+        let ending = Arc::clone(&self.ending);
         let task = Box::pin(async move {
-            // Nobody may wait for it.
-            drop(done.send(task.await));
+            let mut task = Box::pin(task);
+            tokio::select! {
+                biased;
+                () = ending.frozen.cancelled() => ending.over.cancelled().await,
+                // Nobody may wait for it.
+                output = &mut task => drop(done.send(output)),
+            }
         });
         match &self.parts.spawner {
             Some(spawner) => spawner.spawn(task),
@@ -469,12 +564,18 @@ impl Client {
         output
     }
 
-    /// Completes when there will be no more faults: from then on everything has to succeed in its time.
+    /// Completes when there will be no more faults, and no framework is connected to a server that is read-only: from then on
+    /// everything has to succeed in its time.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn faults_are_over(&self) {
         self.run().shared.faults_over.cancelled().await;
+        let connected = lock(&self.connected).clone();
+        for zk in connected {
+            let mut states = zk.states();
+            while zk.state() == ConnectionState::ReadOnly && states.next().await.is_some() {}
+        }
     }
 
     /// Whether there will be no more faults.

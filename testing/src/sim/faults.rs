@@ -132,6 +132,19 @@ pub enum What {
         /// By how much at most.
         most: Duration,
     },
+    /// A node of those that [an operator may delete](super::Sim::operator) is deleted, and what is below it: the first of
+    /// those that come at or after this place of all, in the order of their paths.
+    Operate {
+        /// Which one: of 65,536.
+        place: u16,
+    },
+    /// A client closes its frameworks in the middle of its work, and begins anew with others.
+    Close {
+        /// Which one.
+        client: u32,
+        /// What it has acquired is dropped only when they are closed, and not before.
+        late: bool,
+    },
     /// Futures are dropped before they are ready, one in so many of those that the workload lets be cancelled.
     Cancel {
         /// One in so many.
@@ -181,6 +194,10 @@ pub enum FaultKind {
     KillClient,
     /// [`What::Busy`].
     Busy,
+    /// [`What::Operate`].
+    Operator,
+    /// [`What::Close`].
+    Close,
     /// [`What::Cancel`].
     Cancel,
 }
@@ -208,6 +225,8 @@ impl FaultKind {
         Self::KillClient,
         Self::Busy,
         Self::Cancel,
+        Self::Operator,
+        Self::Close,
     ];
 
     /// Its name, as on the command line of `zk-sim`.
@@ -234,6 +253,8 @@ impl FaultKind {
             Self::KillClient => "kill-client",
             Self::Busy => "busy",
             Self::Cancel => "cancel",
+            Self::Operator => "operator",
+            Self::Close => "close",
         }
     }
 
@@ -271,6 +292,8 @@ impl FaultKind {
             Self::KillClient => What::KillClient { client, silently: rng.bool() },
             Self::Busy => What::Busy { client, most },
             Self::Cancel => What::Cancel { one_in: one_in.min(6) },
+            Self::Operator => What::Operate { place: rng.u16(..) },
+            Self::Close => What::Close { client, late: rng.bool() },
         };
         let at = Duration::from_millis(rng.u64(0..=millis(scale.horizon)));
         // Half of them are over before anybody is missed, some outlast a session.
@@ -282,7 +305,13 @@ impl FaultKind {
     const fn is_at_once(self) -> bool {
         matches!(
             self,
-            Self::Disconnect | Self::ChangeLeader | Self::Expire | Self::ReapContainers | Self::Jump
+            Self::Disconnect
+                | Self::ChangeLeader
+                | Self::Expire
+                | Self::ReapContainers
+                | Self::Jump
+                | Self::Operator
+                | Self::Close
         )
     }
 }
@@ -318,6 +347,8 @@ impl What {
             Self::KillClient { .. } => FaultKind::KillClient,
             Self::Busy { .. } => FaultKind::Busy,
             Self::Cancel { .. } => FaultKind::Cancel,
+            Self::Operate { .. } => FaultKind::Operator,
+            Self::Close { .. } => FaultKind::Close,
         }
     }
 
@@ -365,6 +396,11 @@ impl fmt::Display for What {
             Self::KillClient { client, silently: false } => write!(f, "c{client} is killed"),
             Self::KillClient { client, silently: true } => write!(f, "the machine of c{client} is gone"),
             Self::Busy { client, most } => write!(f, "the tasks of c{client} run up to {most:?} late"),
+            Self::Operate { place } => write!(f, "an operator deletes a node, that at {place:#06x}"),
+            Self::Close { client, late: false } => write!(f, "c{client} closes what it has connected"),
+            Self::Close { client, late: true } => {
+                write!(f, "c{client} closes what it has connected while it works")
+            }
             Self::Cancel { one_in } => write!(f, "one future in {one_in} is cancelled"),
         }
     }

@@ -460,6 +460,15 @@ pub enum Event {
         lag: Duration,
     },
 
+    /// An operator has deleted a node, and what was below it. What was held by them may be gone from then on, and those who
+    /// hold it hear of it later.
+    Removed {
+        /// The node.
+        path: Name,
+        /// The transactions that had created them: fencing tokens of those who held something by them.
+        tokens: Vec<i64>,
+    },
+
     /// Calls a shared object.
     Call {
         /// The number of this call.
@@ -552,6 +561,10 @@ impl fmt::Display for Event {
             Self::Parted { group, member } => write!(f, "has left {group}, as {member}"),
             Self::Viewed { group, members, lag } => {
                 write!(f, "sees in {group}, within {lag:?}: {}", members.join(", "))
+            }
+            Self::Removed { path, tokens } => {
+                write!(f, "AN OPERATOR DELETES {path}, of")?;
+                tokens.iter().try_for_each(|token| write!(f, " {token:#x}"))
             }
             Self::Call { id, object, operation } => write!(f, "calls {object}: {operation}, @{id}"),
             Self::Return { id, answer } => write!(f, "is answered: {answer}, @{id}"),

@@ -46,6 +46,7 @@ pub mod checkers;
 pub(crate) mod client;
 mod faults;
 pub mod history;
+mod options;
 mod outcome;
 mod process;
 pub mod recipes;
@@ -64,6 +65,7 @@ pub use checkers::Violation;
 pub use client::{Client, ClientParts, Failure, Rounds, Run, Running, Task, Workload};
 pub use faults::{Fault, FaultKind, Faults, What};
 pub use history::{Event, History, Record};
+pub use options::{Manner, Setting};
 pub use outcome::{Figures, Outcome};
 pub use recipes::Recipe;
 pub use resource::FencedResource;
@@ -90,6 +92,14 @@ pub struct Sim {
     faults: Faults,
     /// Those that happen, of the faults.
     kept_faults: Option<Vec<usize>>,
+    /// Whether clients and servers may be set up in other ways than by default.
+    has_settings: bool,
+    /// Those that are in force, of the settings.
+    kept_settings: Option<Vec<usize>>,
+    /// What an operator may delete.
+    operated: Vec<String>,
+    /// What anybody may delete of what another has created.
+    common: Vec<String>,
     pub(crate) checkers: Vec<Arc<dyn Checker>>,
     pub(crate) nodes: Vec<String>,
     pub(crate) leaves: Vec<String>,
@@ -111,6 +121,10 @@ impl Sim {
             workload: Workload::new(|_| async { Ok(()) }),
             faults: Faults::random(),
             kept_faults: None,
+            has_settings: true,
+            kept_settings: None,
+            operated: Vec::new(),
+            common: Vec::new(),
             checkers: Vec::new(),
             nodes: Vec::new(),
             leaves: Vec::new(),
@@ -177,6 +191,33 @@ impl Sim {
         self
     }
 
+    /// Whether clients and servers are [set up](Setting) in the ways that the seed wants. Default: yes.
+    pub const fn settings(mut self, drawn: bool) -> Self {
+        self.has_settings = drawn;
+        self
+    }
+
+    /// Lets only these of the settings be in force, by their numbers: [`Outcome::settings`]. Default: all.
+    pub fn keep_settings(mut self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        self.kept_settings = Some(numbers.into_iter().collect());
+        self
+    }
+
+    /// Lets an [operator](FaultKind::Operator) delete nodes that a pattern describes, see
+    /// [`RuleRequest::matches`](crate::RuleRequest::matches), and what is below them. What was held by such a node may be
+    /// gone from then on. Default: none.
+    pub fn operator<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
+        self.operated.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets clients delete ephemeral nodes of each other that a pattern describes. Other ones are only deleted by the
+    /// client that has created them; else it is a violation. Default: none.
+    pub fn common<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
+        self.common.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
     /// Judges the history by this, too. Default: by nothing but what is wrong with every run.
     pub fn checker(mut self, checker: impl Checker + 'static) -> Self {
         self.checkers.push(Arc::new(checker));
@@ -232,13 +273,13 @@ impl Sim {
         let before = fastrand::get_seed();
         // Whoever draws without asking for a seed: the servers their passwords, for one.
         fastrand::seed(seed::of(self.seed, "others", 0));
-        let faults = self.schedule();
+        let (faults, settings) = (self.schedule(), self.chosen_settings());
         let runtime = match Builder::new_current_thread().enable_time().start_paused(true).build() {
             Ok(runtime) => runtime,
             Err(error) => panic!("cannot start a runtime: {error}"),
         };
         let outcome = runtime.block_on(async {
-            let world = match World::new(self, &faults).await {
+            let world = match World::new(self, &faults, &settings).await {
                 Ok(world) => world,
                 Err(error) => panic!("cannot start {} servers: {error}", self.servers),
             };
@@ -259,7 +300,7 @@ impl Sim {
         figures.count(&history);
         let judged = || self.checkers.iter().find_map(|checker| checker.check(&history).err());
         let violation = outcome.run.violation().or_else(judged);
-        Outcome { violation, history, faults, figures }
+        Outcome { violation, history, faults, settings, figures }
     }
 
     /// The faults that happen, with their numbers.
@@ -274,6 +315,18 @@ impl Sim {
         match &self.kept_faults {
             Some(kept) => faults.filter(|(number, _)| kept.contains(number)).collect(),
             None => faults.collect(),
+        }
+    }
+
+    /// The settings that are in force, with their numbers.
+    fn chosen_settings(&self) -> Vec<(usize, Setting)> {
+        if !self.has_settings {
+            return Vec::new();
+        }
+        let settings = options::draw(self.seed, self.clients).into_iter().enumerate();
+        match &self.kept_settings {
+            Some(kept) => settings.filter(|(number, _)| kept.contains(number)).collect(),
+            None => settings.collect(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::checkers::Violation;
 use super::faults::{Fault, FaultKind};
 use super::history::{Event, History, Use};
+use super::options::Setting;
 
 /// What came of a run.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The faults it was to have, each with its number; of a run that was over before, the last ones have not come.
     pub faults: Vec<(usize, Fault)>,
+    /// How its clients and servers were set up where that was not by default, each with its number.
+    pub settings: Vec<(usize, Setting)>,
     /// What it took.
     pub figures: Figures,
 }

@@ -30,6 +30,7 @@ impl Sim {
         loop {
             let size = search.size();
             search.faults();
+            search.settings();
             search.clients();
             search.rounds();
             if search.size() == size || search.best.runs >= MOST_RUNS {
@@ -46,6 +47,12 @@ impl Sim {
         let mut arguments = format!("--seed {}", self.seed);
         if let Some(kept) = &self.kept_faults {
             arguments += &format!(" --keep-faults {}", list(kept.iter().map(ToString::to_string).collect()));
+        }
+        if !self.has_settings {
+            arguments += " --settings none";
+        } else if let Some(kept) = &self.kept_settings {
+            arguments +=
+                &format!(" --keep-settings {}", list(kept.iter().map(ToString::to_string).collect()));
         }
         arguments += &format!(" --clients {}", self.clients);
         if let Some(kept) = &self.kept_clients {
@@ -75,9 +82,19 @@ impl Search {
         fails
     }
 
-    fn size(&self) -> (usize, usize, u32) {
-        let sim = &self.best.sim;
-        (self.best.outcome.faults.len(), sim.numbers().count(), sim.rounds)
+    fn size(&self) -> (usize, usize, usize, u32) {
+        let Shrunk { sim, outcome, .. } = &self.best;
+        (outcome.faults.len(), outcome.settings.len(), sim.numbers().count(), sim.rounds)
+    }
+
+    /// Leaves out settings, one by one: there are few.
+    fn settings(&mut self) {
+        for (number, _) in self.best.outcome.settings.clone() {
+            let others = self.best.outcome.settings.iter().map(|(other, _)| *other);
+            let kept: Vec<_> = others.filter(|other| *other != number).collect();
+            let sim = self.best.sim.clone().keep_settings(kept);
+            self.accepts(sim);
+        }
     }
 
     /// Leaves out faults: larger and larger parts of them are tried one by one (Zeller's ddmin).

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -12,12 +12,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_client::{CreateMode, Spawn, ZooKeeper};
 
 use super::checkers::Violation;
-use super::client::{Client, ClientParts, Failure, Rounds, Run};
+use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
 use super::faults::{Fault, FaultKind, What};
-use super::history::{Event, Who};
+use super::history::{Event, Name, Who};
+use super::options::{self, Manner, Setting};
 use super::process::{Load, Process, Supervisor};
 use super::{Sim, seed};
-use crate::{LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict, Way};
+use crate::{
+    LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict, Way, WriteKind,
+};
 
 /// The servers' clocks show this at the start of every run.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -34,6 +37,7 @@ const PATIENCE: u32 = 500;
 pub(super) struct World<'a> {
     sim: &'a Sim,
     schedule: &'a [(usize, Fault)],
+    settings: &'a [(usize, Setting)],
     run: Run,
     cluster: TestCluster,
     watch: Arc<Watch>,
@@ -51,13 +55,17 @@ pub(super) struct World<'a> {
 /// Where a client sits: from life to life.
 struct Seat {
     number: u32,
-    incarnation: u32,
+    incarnation: Arc<AtomicU32>,
     begun: Rounds,
+    /// How to end the present life before its work is done.
+    ending: Arc<Mutex<Arc<Ending>>>,
     process: Option<Process>,
     /// Those that were killed, or have finished.
     former: Vec<Process>,
     /// Its machine.
     host: Arc<Mutex<MemoryConnector>>,
+    /// Those that it had before.
+    former_hosts: Vec<MemoryConnector>,
     /// Of its network.
     latency: Option<RangeInclusive<Duration>>,
     finished: bool,
@@ -66,7 +74,7 @@ struct Seat {
 
 impl Seat {
     fn who(&self) -> Who {
-        Who::Client { number: self.number, incarnation: self.incarnation }
+        Who::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
     }
 
     fn host(&self) -> MemoryConnector {
@@ -116,14 +124,21 @@ pub(super) struct End {
 
 impl<'a> World<'a> {
     /// Servers that run, and processes that have not started.
-    pub(super) async fn new(sim: &'a Sim, schedule: &'a [(usize, Fault)]) -> io::Result<Self> {
+    pub(super) async fn new(
+        sim: &'a Sim,
+        schedule: &'a [(usize, Fault)],
+        settings: &'a [(usize, Setting)],
+    ) -> io::Result<Self> {
         let wraps = seed::rng(sim.seed, "overflow", 0).bool();
-        let settings = TestServer::builder()
+        let read_only = settings.iter().any(|(_, setting)| *setting == Setting::ReadOnlyServers);
+        let servers = TestServer::builder()
+            .read_only(read_only)
+            .keep_writes(true)
             .sequence_overflow(if wraps { SequenceOverflow::WrapsAround } else { SequenceOverflow::Sticks })
             .tick_time(TICK)
             .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
             .container_check_interval(REAPING);
-        let cluster = TestCluster::builder(sim.servers).settings(settings).tcp(false).start().await?;
+        let cluster = TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
         let run = Run::new();
         let watch = Arc::new(Watch {
             run: run.clone(),
@@ -134,11 +149,13 @@ impl<'a> World<'a> {
         });
         let seat = |number| Seat {
             number,
-            incarnation: 0,
+            incarnation: Arc::default(),
             begun: Rounds::default(),
+            ending: Arc::default(),
             process: None,
             former: Vec::new(),
             host: Arc::new(Mutex::new(cluster.connector())),
+            former_hosts: Vec::new(),
             latency: None,
             finished: false,
             paused: false,
@@ -147,6 +164,7 @@ impl<'a> World<'a> {
         Ok(Self {
             sim,
             schedule,
+            settings,
             run,
             cluster,
             watch,
@@ -186,14 +204,15 @@ impl<'a> World<'a> {
 
     /// Creates the nodes that are to be there from the start.
     async fn prepare(&self) -> Result<(), Failure> {
-        if self.sim.nodes.is_empty() {
+        let nodes = self.initial_nodes();
+        if nodes.is_empty() {
             return Ok(());
         }
         let zk = ZooKeeper::builder(self.cluster.connect_string())
             .connector(Arc::new(self.cluster.connector()))
             .seed(seed::of(self.sim.seed, "prepare", 0))
             .connect()?;
-        for path in &self.sim.nodes {
+        for path in &nodes {
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
                 zk.create(&path[..end], b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Persistent)
@@ -207,10 +226,23 @@ impl<'a> World<'a> {
         }
         zk.close().await?;
         for (number, path) in (0..).zip(&self.sim.worn) {
+            let path = &self.on_server(path);
             let left = seed::rng(self.sim.seed, "sequence", number).i32(0..40);
             self.cluster.set_sequence(path, i32::MAX - left).map_err(|code| format!("{path}: {code:?}"))?;
         }
         Ok(())
+    }
+
+    /// A path, or a pattern of paths, of the clients as the servers know it.
+    fn on_server(&self, path: &str) -> String {
+        format!("{}{path}", options::below(self.settings))
+    }
+
+    /// The nodes that are there from the start.
+    fn initial_nodes(&self) -> Vec<String> {
+        let below = Some(options::below(self.settings)).filter(|below| !below.is_empty());
+        let nodes = self.sim.nodes.iter().map(|node| self.on_server(node));
+        below.map(str::to_owned).into_iter().chain(nodes).collect()
     }
 
     async fn perform(&mut self) -> Result<(), Violation> {
@@ -248,7 +280,8 @@ impl<'a> World<'a> {
         }
         self.take_note_of_finished();
         self.no_task_is_left().await?;
-        self.nothing_is_left().await
+        self.nothing_is_left().await?;
+        self.nobody_has_deleted_what_is_not_his()
     }
 
     /// What begins and ends when, in order.
@@ -299,6 +332,13 @@ impl<'a> World<'a> {
                     }
                 }
             }
+            What::Operate { place } => self.operate(*place),
+            What::Close { client, late } => {
+                let seat = self.seats.iter().find(|seat| seat.number == *client);
+                if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
+                    seat.ending.lock().unwrap_or_else(PoisonError::into_inner).ask(*late);
+                }
+            }
             What::ReapContainers => drop(self.cluster.reap_containers()),
             What::Jump { by } => self.jump(*by).await,
             What::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
@@ -335,6 +375,20 @@ impl<'a> World<'a> {
     fn sessions_of(&self, client: u32) -> Vec<i64> {
         let seat = self.seats.iter().find(|seat| seat.number == client);
         seat.map(|seat| seat.host().sessions()).unwrap_or_default()
+    }
+
+    /// Deletes a node of those that an operator may.
+    fn operate(&self, place: u16) {
+        let may_go: Vec<String> = self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
+        let probe = self.cluster.probe();
+        let mut paths = probe.latest().paths();
+        paths.retain(|path| may_go.iter().any(|pattern| crate::glob::matches(pattern, path)));
+        paths.sort_unstable();
+        let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
+        // Nobody may, without a leader.
+        if let Ok(tokens) = self.cluster.remove(path) {
+            self.run.record(Who::World, Event::Removed { path: Name::from(path.as_str()), tokens });
+        }
     }
 
     /// Installs the rule of a fault.
@@ -512,34 +566,46 @@ impl<'a> World<'a> {
         seat.former.push(process);
         seat.paused = false;
         self.run.record(seat.who(), Event::Killed);
-        seat.incarnation += 1;
+        seat.incarnation.fetch_add(1, Ordering::Relaxed);
     }
 
     fn start(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        let (number, incarnation) = (seat.number, seat.incarnation);
+        let number = seat.number;
         seat.latency = None;
-        *seat.host.lock().unwrap_or_else(PoisonError::into_inner) = self.cluster.connector();
-        let of_life = seed::of(self.sim.seed, "client", u64::from(number) << 32 | u64::from(incarnation));
+        let host = self.cluster.connector();
+        let former =
+            std::mem::replace(&mut *seat.host.lock().unwrap_or_else(PoisonError::into_inner), host.clone());
+        seat.former_hosts.push(former);
+        let of_life = of_life(self.sim.seed, seat.who());
         let watch: Arc<dyn Supervisor> = Arc::clone(&self.watch) as _;
         let load = Base::of(self.sim.seed, number).load;
         let process = Process::new(watch, seed::of(of_life, "schedule", 0), load);
-        let client = Client::new(ClientParts {
+        let parts = ClientParts {
             who: seat.who(),
             clients: self.sim.numbers().count() as u32,
             rounds: self.sim.rounds,
             begun: seat.begun.clone(),
+            manner: Manner::of(number, self.settings),
             seed: of_life,
             connect_string: self.cluster.connect_string(),
-            connector: Some(Arc::new(seat.host())),
+            connector: Some(Arc::new(host)),
             spawner: Some(Arc::new(process.clone())),
             session_timeout: self.sim.session_timeout,
             run: self.run.clone(),
-        });
+        };
         let (workload, watch) = (self.sim.workload.clone(), Arc::clone(&self.watch));
+        let lives = Lives {
+            seed: self.sim.seed,
+            number,
+            incarnation: Arc::clone(&seat.incarnation),
+            ending: Arc::clone(&seat.ending),
+        };
+        // Before it runs: it may be asked to end at once.
+        let client = lives.begin(parts.clone());
         process.spawn(Box::pin(async move {
             sleep(client.moment(Duration::from_millis(100))).await;
-            client.live(&workload).await;
+            lives.live(client, parts, &workload).await;
             watch.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
             watch.changed.notify_one();
         }));
@@ -580,6 +646,33 @@ impl<'a> World<'a> {
         }
     }
 
+    /// An ephemeral node goes with its session, or is deleted by the client that has created it.
+    fn nobody_has_deleted_what_is_not_his(&self) -> Result<(), Violation> {
+        let common: Vec<String> = self.sim.common.iter().map(|pattern| self.on_server(pattern)).collect();
+        let mut clients = BTreeMap::new();
+        for seat in &self.seats {
+            let hosts = seat.former_hosts.iter().cloned().chain([seat.host()]);
+            clients.extend(hosts.flat_map(|host| host.sessions()).map(|session| (session, seat.number)));
+        }
+        let writes = self.cluster.writes();
+        let created = writes.iter().filter(|write| write.kind == WriteKind::Created);
+        let creators: BTreeMap<i64, i64> = created.map(|write| (write.czxid, write.session)).collect();
+        let client = |session: i64| clients.get(&session).copied();
+        let deleted = writes.iter().filter(|write| write.kind == WriteKind::Deleted && write.is_ephemeral);
+        for write in deleted.filter(|write| !write.ends_session) {
+            let creator = creators.get(&write.czxid).and_then(|session| client(*session));
+            let (Some(creator), Some(by)) = (creator, client(write.session)) else { continue };
+            if creator != by && !common.iter().any(|pattern| crate::glob::matches(pattern, &write.path)) {
+                let broken = format!(
+                    "c{by} has deleted {}, which c{creator} had created by {:#x}, by {:#x}",
+                    write.path, write.czxid, write.zxid
+                );
+                return Err(Violation::new("ownership", broken, Vec::new()));
+            }
+        }
+        Ok(())
+    }
+
     async fn nothing_is_left(&self) -> Result<(), Violation> {
         let sessions = || self.cluster.probe().latest().sessions().len();
         for _ in 0..8 {
@@ -599,10 +692,12 @@ impl<'a> World<'a> {
             probe.is_container(path) && probe.stat(path).is_some_and(|stat| stat.cversion == 0)
         };
         let unused: Vec<String> = probe.paths().into_iter().filter(never_used).collect();
+        let nodes = self.initial_nodes();
+        let leaves: Vec<String> = self.sim.leaves.iter().map(|pattern| self.on_server(pattern)).collect();
         let may_stay = |path: &str| {
             let below = format!("{path}/");
-            let is_declared = self.sim.nodes.iter().any(|node| node == path || node.starts_with(&below))
-                || self.sim.leaves.iter().any(|pattern| crate::glob::matches(pattern, path));
+            let is_declared = nodes.iter().any(|node| node == path || node.starts_with(&below))
+                || leaves.iter().any(|pattern| crate::glob::matches(pattern, path));
             // One that never had a child stays with Apache ZooKeeper as well, and what it is in.
             let is_unused = || unused.iter().any(|unused| unused == path || unused.starts_with(&below));
             is_declared || is_unused()
@@ -614,6 +709,37 @@ impl<'a> World<'a> {
         let broken = format!("nodes are left: {}\n{probe}", left.join(", "));
         Err(Violation::new("leftovers", broken, Vec::new()))
     }
+}
+
+/// The lives of a process: one after the other, as long as each is asked to close what it has connected.
+struct Lives {
+    seed: u64,
+    number: u32,
+    incarnation: Arc<AtomicU32>,
+    ending: Arc<Mutex<Arc<Ending>>>,
+}
+
+impl Lives {
+    fn begin(&self, parts: ClientParts) -> Client {
+        let client = Client::new(parts);
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(client.ending());
+        client
+    }
+
+    async fn live(&self, mut client: Client, mut parts: ClientParts, workload: &Workload) {
+        while client.live_until_asked(workload).await == Lived::Closed {
+            let incarnation = self.incarnation.fetch_add(1, Ordering::Relaxed) + 1;
+            parts.who = Who::Client { number: self.number, incarnation };
+            parts.seed = of_life(self.seed, parts.who);
+            client = self.begin(parts.clone());
+        }
+    }
+}
+
+/// What a life draws from.
+fn of_life(seed: u64, who: Who) -> u64 {
+    let Who::Client { number, incarnation } = who else { return seed };
+    seed::of(seed, "client", u64::from(number) << 32 | u64::from(incarnation))
 }
 
 impl Watch {

@@ -204,13 +204,12 @@ impl Tree {
             parent.created_children = next;
             parent.pzxid = txn.zxid;
         }
+        journal.changes.push(Change::created(&key, &node, Arc::clone(&parent.acl)));
         parent.link(name, Arc::new(node));
-        let parent_acl = Arc::clone(&parent.acl);
         journal.counters.insert(parent_path, next);
         // A node deleted and created again in one multi counts from zero again.
         journal.counters.remove(&path);
         self.count += 1;
-        journal.changes.push(Change::created(&key, &acl, parent_acl));
         self.register(&key, new.owner);
         self.note(&key, bytes, 1, journal);
         Ok((path, stat))
@@ -262,7 +261,7 @@ impl Tree {
         node.mzxid = txn.zxid;
         node.mtime = txn.time;
         let stat = node.stat();
-        journal.changes.push(Change::data_changed(&path, &node.acl));
+        journal.changes.push(Change::data_changed(&path, node));
         self.note(&path, bytes, 0, journal);
         Ok(MultiResult::SetData(stat))
     }
@@ -284,7 +283,7 @@ impl Tree {
         let parent_acl = Arc::clone(&parent.acl);
         self.count -= 1;
         self.unregister(path, node.owner());
-        journal.changes.push(Change::deleted(path, &node.acl, parent_acl));
+        journal.changes.push(Change::deleted(path, &node, parent_acl));
         self.note(path, -length(node.data()), -1, journal);
         journal.undo.push(Undo::Delete { path: Arc::clone(path), node, parent_pzxid });
     }

@@ -25,6 +25,10 @@ pub(crate) enum ChangeKind {
 pub(crate) struct Change {
     pub(crate) kind: ChangeKind,
     pub(crate) path: Arc<str>,
+    /// The transaction that has created it.
+    pub(crate) czxid: i64,
+    /// Whether it goes with a session.
+    pub(crate) is_ephemeral: bool,
     /// Who may know: the ACL of the node at that moment.
     pub(crate) acl: Arc<[Acl]>,
     /// The same of its parent, when the list of its children has changed.
@@ -32,20 +36,28 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(super) fn created(path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Arc<[Acl]>) -> Self {
-        Self::new(ChangeKind::Created, path, acl, Some(parent_acl))
+    pub(super) fn created(path: &Arc<str>, node: &Node, parent_acl: Arc<[Acl]>) -> Self {
+        Self::new(ChangeKind::Created, path, node, Some(parent_acl))
     }
 
-    pub(super) fn deleted(path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Arc<[Acl]>) -> Self {
-        Self::new(ChangeKind::Deleted, path, acl, Some(parent_acl))
+    pub(super) fn deleted(path: &Arc<str>, node: &Node, parent_acl: Arc<[Acl]>) -> Self {
+        Self::new(ChangeKind::Deleted, path, node, Some(parent_acl))
     }
 
-    pub(super) fn data_changed(path: &Arc<str>, acl: &Arc<[Acl]>) -> Self {
-        Self::new(ChangeKind::DataChanged, path, acl, None)
+    pub(super) fn data_changed(path: &Arc<str>, node: &Node) -> Self {
+        Self::new(ChangeKind::DataChanged, path, node, None)
     }
 
-    fn new(kind: ChangeKind, path: &Arc<str>, acl: &Arc<[Acl]>, parent_acl: Option<Arc<[Acl]>>) -> Self {
-        Self { kind, path: Arc::clone(path), acl: Arc::clone(acl), parent_acl }
+    fn new(kind: ChangeKind, path: &Arc<str>, node: &Node, parent_acl: Option<Arc<[Acl]>>) -> Self {
+        let is_ephemeral = matches!(node.owner(), Owner::Session(_));
+        Self {
+            kind,
+            path: Arc::clone(path),
+            czxid: node.czxid,
+            is_ephemeral,
+            acl: Arc::clone(&node.acl),
+            parent_acl,
+        }
     }
 }
 

@@ -145,6 +145,12 @@ impl<'a> Hunt<'a> {
         for (number, fault) in &outcome.faults {
             println!("  [{number}] {fault}");
         }
+        if !outcome.settings.is_empty() {
+            println!("\nsettings:");
+        }
+        for (number, setting) in &outcome.settings {
+            println!("  [{number}] {setting}");
+        }
         println!("\nhistory:\n{}", outcome.history);
         println!("what proves it:\n{}", outcome.history.excerpt(&violation.records));
         println!("violation: {violation}");

@@ -25,6 +25,8 @@ Exit code 0 without a violation, 1 with one, 2 for wrong options.
   --rounds N                  how many rounds of its work each client does [20]
   --faults KIND[,KIND…]       the kinds of faults, see --list; `all` or `none` [all]
   --keep-faults N[,N…]        of the faults of a seed, let only those with these numbers happen; or `none`
+  --settings all|none         whether clients and servers are set up as the seed wants [all]
+  --keep-settings N[,N…]      of the settings of a seed, let only those with these numbers be in force; or `none`
   --keep-clients N[,N…]       of the clients, run only these
   --jobs N                    how many threads [1]
   --timeline                  print every history
@@ -59,6 +61,8 @@ pub(crate) struct Options {
     rounds: u32,
     keep_faults: Option<Vec<usize>>,
     keep_clients: Option<Vec<u32>>,
+    settings: bool,
+    keep_settings: Option<Vec<usize>>,
 }
 
 impl Options {
@@ -73,6 +77,10 @@ impl Options {
         }
         if let Some(kept) = &self.keep_faults {
             sim = sim.keep_faults(kept.iter().copied());
+        }
+        sim = sim.settings(self.settings);
+        if let Some(kept) = &self.keep_settings {
+            sim = sim.keep_settings(kept.iter().copied());
         }
         if let Some(kept) = &self.keep_clients {
             sim = sim.keep_clients(kept.iter().copied());
@@ -111,6 +119,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         rounds: 20,
         keep_faults: None,
         keep_clients: None,
+        settings: true,
+        keep_settings: None,
     };
     while let Some(argument) = parser.next()? {
         match argument {
@@ -130,6 +140,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             }
             Arg::Long("keep-faults") => options.keep_faults = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("keep-clients") => options.keep_clients = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("settings") => options.settings = is_all(&value(&mut parser)?)?,
+            Arg::Long("keep-settings") => options.keep_settings = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
             Arg::Long("timeline") => options.timeline = true,
             Arg::Long("no-shrink") => options.shrink = false,
@@ -174,6 +186,14 @@ fn mix(text: &str) -> Result<Faults, lexopt::Error> {
         "all" => Ok(Faults::random()),
         "none" => Ok(Faults::none()),
         kinds => Ok(Faults::of(kinds.split(',').map(named).collect::<Result<Vec<_>, _>>()?)),
+    }
+}
+
+fn is_all(text: &str) -> Result<bool, lexopt::Error> {
+    match text {
+        "all" => Ok(true),
+        "none" => Ok(false),
+        _ => Err(format!("{text:?} is neither `all` nor `none`").into()),
     }
 }
 

@@ -17,13 +17,14 @@ use crate::sim::history::Mode;
 /// makes both timers due at the same moment, in which either may be seen first. Two beliefs that meet in one moment
 /// therefore do not overlap, nor do those that overlap for no longer than the [slack](Self::slack).
 ///
-/// There are three ways to believe without right, all of which the history shows:
+/// There are four ways to believe without right, all of which the history shows:
 /// * The process was [stopped](crate::sim::Event::Paused): others may hold what it believes to hold, until it
 ///   [goes on](crate::sim::Event::Resumed). From then on its own clock says LOST, if it was for too long.
 /// * Its session was ended [by force](crate::sim::Event::Expired): until it has heard of that, which takes as long as it is
 ///   without a connection, the session timeout at most: the [notice](Self::notice). This is about what it began to acquire
 ///   before.
 /// * What it holds is [taken by force](crate::sim::Event::Seized), and may be gone from then on.
+/// * An operator has [deleted](crate::sim::Event::Removed) the node that it holds it by.
 ///
 /// Against the first two, [`Released`](crate::sim::Event::Released) is proof: the hold was rightful all the time.
 ///

@@ -80,6 +80,8 @@ struct Reading<'a> {
     processes: BTreeMap<Who, Process>,
     /// The first of each attempt.
     seizures: BTreeMap<u64, usize>,
+    /// Where an operator has deleted what was created by these transactions.
+    removals: BTreeMap<i64, usize>,
     /// When the first attempt was begun that has come to this token: holds with one token have one node, and what is
     /// doubtful about one is doubtful about all.
     founded: BTreeMap<(&'a Name, i64), usize>,
@@ -101,7 +103,7 @@ pub(super) fn resources(
                 let Some(attempt) = reading.attempts.get(hold) else { continue };
                 let founded = reading.founded.get(&(resource, *token)).copied().unwrap_or(attempt.begun);
                 let (ended, believed) = reading.belief(history, attempt, place);
-                let doubts = reading.doubts(history, attempt, *hold, founded, patience);
+                let doubts = reading.doubts(history, attempt, (*hold, *token), founded, patience);
                 let may_be_stale = doubts.iter().any(|&(doubt, _)| doubt < place);
                 let certain = without(believed, doubts.into_iter().map(|(_, span)| span).collect());
                 let (who, mode, token) = (attempt.who, *mode, *token);
@@ -152,6 +154,9 @@ impl<'a> Reading<'a> {
                 }
                 Event::Expired => reading.process(who).expiries.push(place),
                 Event::Killed => reading.process(who).killed = Some(place),
+                Event::Removed { tokens, .. } => {
+                    reading.removals.extend(tokens.iter().map(|token| (*token, place)));
+                }
                 Event::Seized { hold } => {
                     reading.seizures.entry(*hold).or_insert(place);
                 }
@@ -202,7 +207,7 @@ impl<'a> Reading<'a> {
         &self,
         history: &History,
         attempt: &Attempt,
-        hold: u64,
+        (hold, token): (u64, i64),
         founded: usize,
         patience: Patience,
     ) -> Vec<(usize, Span)> {
@@ -224,8 +229,8 @@ impl<'a> Reading<'a> {
             let heard: Vec<_> = heard.collect();
             doubts.extend(heard);
         }
-        if let Some(&seized) = self.seizures.get(&hold) {
-            doubts.push((seized, Span { from: at(history, Some(seized)), to: Duration::MAX }));
+        for &taken in self.seizures.get(&hold).into_iter().chain(self.removals.get(&token)) {
+            doubts.push((taken, Span { from: at(history, Some(taken)), to: Duration::MAX }));
         }
         doubts
     }

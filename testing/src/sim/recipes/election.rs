@@ -18,6 +18,7 @@ pub(super) const RECIPE: Recipe =
     Recipe::new("election", "Election: one leader at a time, and what observers see", |client| {
         Box::pin(work(client))
     })
+    .operator(&["/election/*"])
     .checked_by(|| vec![Arc::new(Exclusion::leader())]);
 
 async fn work(client: Client) -> Result<(), Failure> {

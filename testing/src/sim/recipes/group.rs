@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
+use zk_curator::ErrorKind;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 
 use super::Recipe;
@@ -64,7 +65,10 @@ async fn work(client: Client) -> Result<(), Failure> {
         }
     }
     client.faults_are_over().await;
-    member.joined().await?;
+    // What was refused by a server that was read-only is told until it is tried again.
+    while !is_done(member.joined().await)? {
+        sleep(Duration::from_millis(100)).await;
+    }
     // Cancelled before it was polled, the last of these has changed nothing.
     member.set_data(data.clone()).await?;
     while view.watch.members().get(&id).is_none_or(|seen| *seen != data) {
@@ -85,6 +89,14 @@ async fn work(client: Client) -> Result<(), Failure> {
     }
     viewed(&client, view.watch.members());
     Ok(())
+}
+
+/// Whether it is; not as long as the server is read-only.
+fn is_done<T>(answer: Result<T, zk_curator::Error>) -> Result<bool, zk_curator::Error> {
+    match answer {
+        Err(error) if error.kind() == ErrorKind::ReadOnly => Ok(false),
+        answer => answer.map(|_| true),
+    }
 }
 
 fn name(id: &str, number: u64) -> Name {

@@ -15,6 +15,7 @@ const NODE: &str = "/data/orders";
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("handover", "HandoverMutex: one holder at a time", |client| Box::pin(three(client)))
+        .operator(&["/locks/orders/*"])
         .checked_by(|| vec![Arc::new(Exclusion::handed_over())])
         .nodes(&[NODE])
         .sequences(&[LOCK]);

@@ -14,6 +14,7 @@ use crate::sim::{Client, Failure};
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("leader_latch", "LeaderLatch: one leader at a time", |client| Box::pin(work(client)))
+        .operator(&["/election/*"])
         .checked_by(|| vec![Arc::new(Exclusion::leader())]);
 
 async fn work(client: Client) -> Result<(), Failure> {

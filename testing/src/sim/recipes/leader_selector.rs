@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use zk_curator::ErrorKind;
 use zk_curator_recipes::leader::{Error, LeaderSelector, Leadership};
 
 use super::Recipe;
@@ -16,6 +17,7 @@ use crate::sim::{Client, Failure};
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("leader_selector", "LeaderSelector: one body at a time", |client| Box::pin(work(client)))
+        .operator(&["/election/*"])
         .checked_by(|| vec![Arc::new(Exclusion::leader())]);
 
 async fn work(client: Client) -> Result<(), Failure> {
@@ -52,9 +54,22 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
                 selector.interrupt_leadership();
             }
         };
-        let ended = client.maybe_cancel(async { tokio::join!(run, interrupted).0 });
-        match ended.await {
+        let until = async {
+            tokio::select! {
+                biased;
+                ended = run => ended,
+                () = async {
+                    interrupted.await;
+                    std::future::pending::<()>().await;
+                } => Ok(()),
+            }
+        };
+        match client.maybe_cancel(until).await {
             Some(Ok(()) | Err(Error::Lost | Error::Interrupted)) => {}
+            // It may be connected to a server that is read-only.
+            Some(Err(Error::Framework(error))) if error.kind() == ErrorKind::ReadOnly => {
+                client.record(Event::Missed { hold });
+            }
             None => client.record(Event::Missed { hold }),
             Some(Err(error)) => return Err(error.into()),
         }
@@ -82,9 +97,23 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
         // The last turn is over by then.
         selector.close().await;
     };
-    let (ended, ()) = tokio::join!(turns, close);
+    let ended = tokio::select! {
+        biased;
+        ended = turns => ended,
+        () = async {
+            close.await;
+            std::future::pending::<()>().await;
+        } => Ok(()),
+    };
     client.record(Event::Missed { hold: next.into_inner() });
-    Ok(ended?)
+    match ended {
+        Err(Error::Framework(error)) if error.kind() == ErrorKind::ReadOnly => {
+            // The server that it is connected to; another one may do it.
+            sleep(client.moment(Duration::from_millis(100))).await;
+            Ok(())
+        }
+        ended => Ok(ended?),
+    }
 }
 
 /// Dropped at the end of a turn, whatever ended it, it begins the next attempt.

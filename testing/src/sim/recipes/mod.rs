@@ -55,9 +55,11 @@ mod leader_latch;
 mod leader_selector;
 mod leading;
 mod locking_queue;
+mod long_answers;
 mod multi;
 mod mutex;
 mod name;
+mod persistent_node;
 mod queue;
 mod read_write;
 mod reentrant;
@@ -95,11 +97,13 @@ pub const ALL: &[Recipe] = &[
     leader_latch::RECIPE,
     leader_selector::RECIPE,
     locking_queue::RECIPE,
+    long_answers::RECIPE,
     multi::RECIPE,
     mutex::RECIPE,
     mutex::FENCED,
     mutex::UNFENCED,
     name::RECIPE,
+    persistent_node::RECIPE,
     queue::PRIORITY,
     queue::PLAIN,
     queue::TAKER,
@@ -130,6 +134,8 @@ pub struct Recipe {
     nodes: &'static [&'static str],
     leaves: &'static [&'static str],
     sequences: &'static [&'static str],
+    operated: &'static [&'static str],
+    common: &'static [&'static str],
     patience: Option<Duration>,
     demonstrates: bool,
 }
@@ -146,6 +152,8 @@ impl Recipe {
             nodes: &[],
             leaves: &[],
             sequences: &[],
+            operated: &[],
+            common: &[],
             patience: None,
             demonstrates: false,
         }
@@ -176,6 +184,20 @@ impl Recipe {
     #[must_use]
     pub const fn sequences(mut self, paths: &'static [&'static str]) -> Self {
         self.sequences = paths;
+        self
+    }
+
+    /// [`Sim::operator`].
+    #[must_use]
+    pub const fn operator(mut self, patterns: &'static [&'static str]) -> Self {
+        self.operated = patterns;
+        self
+    }
+
+    /// [`Sim::common`].
+    #[must_use]
+    pub const fn common(mut self, patterns: &'static [&'static str]) -> Self {
+        self.common = patterns;
         self
     }
 
@@ -235,6 +257,8 @@ impl Recipe {
         sim.nodes(self.nodes.iter().copied())
             .leaves(self.leaves.iter().copied())
             .sequences(self.sequences.iter().copied())
+            .operator(self.operated.iter().copied())
+            .common(self.common.iter().copied())
     }
 }
 

@@ -21,13 +21,15 @@ pub(super) const RECIPE: Recipe =
     Recipe::new("mutex", "InterProcessMutex, for a resource that knows tokens", |client| {
         Box::pin(work(client, Protected::Tokens))
     })
-    .checked_by(checkers);
+    .checked_by(checkers)
+    .operator(&["/locks/orders", "/locks/orders/*"]);
 
 pub(super) const FENCED: Recipe =
     Recipe::new("mutex_fenced", "InterProcessMutex, fenced transactions", |client| {
         Box::pin(work(client, Protected::Node))
     })
     .checked_by(checkers)
+    .operator(&["/locks/orders/*"])
     .nodes(&[NODE]);
 
 pub(super) const UNFENCED: Recipe =

@@ -17,6 +17,7 @@ pub(super) const RECIPE: Recipe =
     Recipe::new("read_write", "InterProcessReadWriteLock: readers share, a writer is alone", |client| {
         Box::pin(visit(client))
     })
+    .operator(&["/locks/catalogue/*"])
     .checked_by(|| vec![Arc::new(Exclusion::read_write())])
     .nodes(&[NODE])
     .sequences(&[LOCK]);

@@ -15,6 +15,7 @@ const NODE: &str = "/data/orders";
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("reentrant", "ReentrantMutex: one owner at a time", |client| Box::pin(two(client)))
+        .operator(&["/locks/orders/*"])
         .checked_by(|| vec![Arc::new(Exclusion::mutual())])
         .nodes(&[NODE])
         .sequences(&[LOCK]);

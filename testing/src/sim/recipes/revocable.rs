@@ -20,6 +20,8 @@ pub(super) const RECIPE: Recipe = Recipe::new(
     "RevocableReadWriteLock: holders let go when they are asked to, or are made to",
     |client| Box::pin(visit(client)),
 )
+.operator(&["/locks/report/*"])
+.common(&["/locks/report/*"])
 .checked_by(|| vec![Arc::new(Exclusion::read_write())])
 .nodes(&[NODE])
 .sequences(&[LOCK]);

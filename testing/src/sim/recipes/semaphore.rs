@@ -16,6 +16,7 @@ const LEASES: u32 = 3;
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("semaphore", "InterProcessSemaphore: three leases", |client| Box::pin(print(client)))
+        .operator(&["/locks/printers/leases/*"])
         .checked_by(|| vec![Arc::new(Exclusion::at_most(LEASES as usize))])
         .sequences(&["/locks/printers/locks", "/locks/printers/leases"]);
 

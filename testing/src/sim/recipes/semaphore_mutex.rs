@@ -14,6 +14,7 @@ pub(super) const RECIPE: Recipe =
         let lock = |zk: &_| Arc::new(InterProcessSemaphoreMutex::new(zk, "/locks/orders")) as Arc<_>;
         Box::pin(exclusive::contend(client, NODE, lock))
     })
+    .operator(&["/locks/orders/leases/*"])
     .checked_by(|| vec![Arc::new(Exclusion::mutual())])
     .nodes(&[NODE])
     .sequences(&["/locks/orders/locks", "/locks/orders/leases"]);

@@ -21,6 +21,7 @@ const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("two_phase", "two-phase commit: everywhere or nowhere", |client| Box::pin(work(client)))
+        .common(&["/transactions/*/*"])
         .checked_by(|| vec![Arc::new(AtomicCommit::default())]);
 
 async fn work(client: Client) -> Result<(), Failure> {

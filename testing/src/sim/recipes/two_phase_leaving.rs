@@ -22,6 +22,7 @@ pub(super) const RECIPE: Recipe =
     Recipe::new("two_phase_leaving", "two-phase commit: sites that vote and end their session", |client| {
         Box::pin(work(client))
     })
+    .common(&["/transactions/*/*"])
     .checked_by(|| vec![Arc::new(AtomicCommit)]);
 
 async fn work(client: Client) -> Result<(), Failure> {

@@ -155,6 +155,18 @@ fn what_was_taken_by_force_may_be_believed_in() {
 }
 
 #[test]
+fn what_an_operator_has_deleted_may_be_believed_in() {
+    let lines = |token, at_ms| {
+        let removed = (at_ms, 0, Event::Removed { path: "/lock".into(), tokens: vec![token] });
+        let end = [removed, (30, 1, RELEASING_1), (30, 2, RELEASING_2)];
+        timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [2, 6], 11)])
+    };
+    passes(&Exclusion::mutual(), lines(10, 5));
+    fails(&Exclusion::mutual(), lines(10, 7), "at once", &[1, 3, 5, 6]);
+    fails(&Exclusion::mutual(), lines(9, 5), "at once", &[1, 4, 5, 6]);
+}
+
+#[test]
 fn tokens_that_go_back_or_repeat_are_found() {
     let lines = |token, mode| {
         let second = holds_as(mode, 2, 2, [2, 6], token);
