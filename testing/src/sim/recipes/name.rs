@@ -23,7 +23,7 @@ const ACTS: usize = 4;
 pub(super) const RECIPE: Recipe =
     Recipe::new("name", "name service: rebound by version, and followed", |client| Box::pin(work(client)))
         .checked_by(|| vec![Arc::new(Linearizable::from(0))])
-        .leaves(&["/names", "/names/lasting"]);
+        .leaves(&["/names", "/names/lasting", "/names/lasting/_b_*"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let names = NameService::new(&client.connect().await?, NAMES)?;

@@ -29,7 +29,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     let mut rng = client.rng();
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(200))).await;
-        let known = zk.children(PARENT).await.unwrap_or_default();
+        let known = transactions(&zk).await.unwrap_or_default();
         if known.is_empty() || rng.u8(..3) == 0 {
             begin(&client, &zk).await;
             continue;
@@ -112,14 +112,22 @@ pub(super) fn decided(client: &Client, name: &str, site: &str, outcome: Outcome)
     client.record(Event::Decided { txn: Name::from(name), site: Name::from(site), commit });
 }
 
+/// The names of the transactions: of all children but the receipts of those who begin one.
+pub(super) async fn transactions(zk: &CuratorFramework) -> zk_curator::Result<Vec<String>> {
+    match zk.children(PARENT).await {
+        Ok(mut names) => {
+            names.retain(|name| !name.starts_with("_r_"));
+            Ok(names)
+        }
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Ends and removes every transaction. What is not there any more has been removed by another client.
 pub(super) async fn finish(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
     zk.sync("/").await?;
-    let names = match zk.children(PARENT).await {
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
-        names => names?,
-    };
-    for name in names {
+    for name in transactions(zk).await? {
         match end(client, zk, &name).await {
             Ok(()) | Err(Error::Gone { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -10,7 +10,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::two_phase::{Coordinator, Form, Outcome, Participant, SiteState, Vote, inspect};
 
 use super::Recipe;
-use super::two_phase::{PARENT, coordinate, decided, finish, path};
+use super::two_phase::{PARENT, coordinate, decided, finish, path, transactions};
 use crate::sim::checkers::AtomicCommit;
 use crate::sim::history::{Event, Name, Who};
 use crate::sim::{Client, Failure};
@@ -37,7 +37,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         if rng.u8(..3) == 0 {
             coordinators.push(client.spawn(begin(client.clone(), zk.clone())));
         }
-        for name in zk.children(PARENT).await.unwrap_or_default() {
+        for name in transactions(&zk).await.unwrap_or_default() {
             if !known.insert(name.clone()) {
                 continue;
             }
