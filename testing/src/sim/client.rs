@@ -510,7 +510,7 @@ impl Client {
         let zk = settings.build()?;
         lock(&self.connected).push(zk.clone());
         match zk.start().await {
-            Err(error) if error.kind() == ErrorKind::ConnectionLoss => {
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLoss | ErrorKind::ReadOnly) => {
                 zk.wait_connected().await?;
             }
             started => started?,
