@@ -352,6 +352,17 @@ impl CuratorFramework {
         op::ChildrenBuilder::new(self.clone(), path.into())
     }
 
+    /// Lists the children of many nodes, in one request where the server can do that.
+    ///
+    /// **Awaiting returns** `Vec<Option<Vec<String>>>`: in the order of the paths, the names of the children, or `None` for a
+    /// node that does not exist. See [`op::ChildrenOfEachBuilder`].
+    pub fn children_of_each(
+        &self,
+        paths: impl IntoIterator<Item = impl Into<String>>,
+    ) -> op::ChildrenOfEachBuilder {
+        op::ChildrenOfEachBuilder::new(self.clone(), paths.into_iter().map(Into::into).collect())
+    }
+
     /// Brings the server up to date with the leader, so that later reads see everything that was committed
     /// before.
     ///

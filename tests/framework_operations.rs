@@ -8,7 +8,7 @@ use common::{connected, in_memory, real_time, session_id, simulated};
 use zk_curator::OpResult;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
 fn create_makes_a_persistent_empty_node_that_everybody_may_use() {
@@ -174,6 +174,49 @@ fn set_data_honours_the_version() {
         assert_eq!(zk.set_data("/a", "3").version(1).await.unwrap_err().kind(), ErrorKind::BadVersion);
         assert_eq!(zk.get_data("/a").await.unwrap(), "2");
         assert_eq!(zk.set_data("/none", "").await.unwrap_err().kind(), ErrorKind::NoNode);
+    });
+}
+
+#[test]
+fn children_of_many_nodes_are_listed_in_one_request() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for path in ["/a", "/a/x", "/a/y", "/b"] {
+            zk.create(path).await.unwrap();
+        }
+        let requests = |kind| server.probe().requests(kind);
+        let expected = [Some(vec!["x", "y"]), None, Some(vec![])];
+        for refused in [false, true] {
+            // As servers before 3.6.
+            let refusal = server.rule(move |request| {
+                let is_refused = refused && request.is(OpCode::MultiRead);
+                if is_refused { Verdict::Refuse(ErrorCode::Unimplemented) } else { Verdict::Pass }
+            });
+            let before = (requests(OpCode::MultiRead), requests(OpCode::GetChildren2));
+            let mut lists = zk.children_of_each(["/a", "/none", "/b"]).await.unwrap();
+            lists.iter_mut().flatten().for_each(|names| names.sort());
+            let lists: Vec<_> = lists
+                .iter()
+                .map(|list| list.as_ref().map(|names| names.iter().collect::<Vec<_>>()))
+                .collect();
+            assert_eq!(lists.len(), 3);
+            for (list, expected) in lists.iter().zip(&expected) {
+                assert!(list.is_none() == expected.is_none());
+                assert!(list.iter().flatten().eq(expected.iter().flatten()));
+            }
+            assert_eq!(requests(OpCode::MultiRead) - before.0, 1);
+            assert_eq!(requests(OpCode::GetChildren2) - before.1, if refused { 3 } else { 0 });
+            drop(refusal);
+        }
+        let before = requests(OpCode::MultiRead);
+        let many = (0..600).map(|number| format!("/none-{number}"));
+        assert_eq!(zk.children_of_each(many).await.unwrap(), vec![None; 600]);
+        assert_eq!(requests(OpCode::MultiRead) - before, 3);
+        assert_eq!(zk.children_of_each([""; 0]).await.unwrap(), Vec::<Option<Vec<String>>>::new());
+        let invalid = zk.children_of_each(["/a", "b"]).await.unwrap_err();
+        assert_eq!((invalid.kind(), invalid.path()), (ErrorKind::InvalidPath, "b"));
+        let secret = zk.using_namespace("a").unwrap();
+        assert_eq!(secret.children_of_each(["/x"]).await.unwrap(), [Some(Vec::new())]);
     });
 }
 

@@ -9,7 +9,7 @@ use crate::watch::Watched;
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChildrenBuilder<R = output::Plain> {
-    target: Target<R>,
+    pub(super) target: Target<R>,
 }
 
 impl ChildrenBuilder {

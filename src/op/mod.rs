@@ -50,6 +50,7 @@
 mod acl;
 mod call;
 mod children;
+mod children_of_each;
 mod containers;
 mod create;
 mod delete;
@@ -78,6 +79,7 @@ use tracing::Instrument;
 pub use acl::{GetAclBuilder, SetAclBuilder};
 pub(crate) use call::{Attempt, Call, call_options, synced_option};
 pub use children::ChildrenBuilder;
+pub use children_of_each::ChildrenOfEachBuilder;
 pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
 pub use delete::DeleteBuilder;

@@ -20,7 +20,8 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
-    Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version, WatcherType,
+    Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version,
+    WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -174,6 +175,10 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn get_children(&self, path: &str) -> RawFuture<Children>;
     /// [`RawClient::get_children`] with a watch.
     fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)>;
+    /// Reads many nodes in one request; each read succeeds or fails for itself.
+    fn multi_read(&self, _reads: &[Read]) -> RawFuture<Vec<Result<ReadAnswer, Error>>> {
+        unsupported("many reads in one request")
+    }
     /// Brings the server up to date with the leader.
     fn sync(&self, path: &str) -> RawFuture<()>;
     /// Applies all operations or none.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
-    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Reconfiguration, SessionCredentials, SessionInfo,
+    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer, Reconfiguration,
+    SessionCredentials, SessionInfo,
     Spawn, Stat, TcpConnector, Version, WatcherType, ZooKeeper,
 };
 
@@ -204,6 +205,10 @@ impl RawClient for ZooKeeper {
 
     fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)> {
         Box::pin(Self::get_children_watched(self, path))
+    }
+
+    fn multi_read(&self, reads: &[Read]) -> RawFuture<Vec<Result<ReadAnswer, Error>>> {
+        Box::pin(Self::multi_read(self, reads))
     }
 
     fn sync(&self, path: &str) -> RawFuture<()> {
