@@ -61,7 +61,6 @@ const REMOVED_AT_ONCE: usize = 64;
 /// A put that is dropped once it was polled may be in the queue.
 pub struct CuratorQueue<K> {
     producer: Producer,
-    line: Option<ZPath>,
     refresh_after: u32,
     kind: PhantomData<fn() -> K>,
 }
@@ -101,7 +100,8 @@ pub type DistributedQueue = CuratorQueue<Plain>;
 pub type DistributedPriorityQueue = CuratorQueue<Priority>;
 /// Each item not before its time: Apache Curator's `DistributedDelayQueue`. See [`CuratorQueue`].
 ///
-/// The clocks of those who put and those who take have to agree.
+/// The clocks of those who put and those who take have to agree. When a clock is set while an item is waited for, that is
+/// noticed within a second.
 pub type DistributedDelayQueue = CuratorQueue<Delay>;
 /// First in, first out, and items can be removed by an id: Apache Curator's `DistributedIdQueue`. See [`CuratorQueue`].
 pub type DistributedIdQueue = CuratorQueue<Id>;
@@ -126,12 +126,7 @@ pub struct Id;
 impl<K> CuratorQueue<K> {
     fn of_kind(zk: &CuratorFramework, path: String, kind: Kind) -> Result<Self, Error> {
         let path = ZPath::for_operation("queue", path)?;
-        Ok(Self {
-            producer: Producer::new(Site::new(zk, path, kind)),
-            line: None,
-            refresh_after: 1,
-            kind: PhantomData,
-        })
+        Ok(Self { producer: Producer::new(Site::new(zk, path, kind)), refresh_after: 1, kind: PhantomData })
     }
 
     /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room. Default: no
@@ -163,12 +158,13 @@ impl<K> CuratorQueue<K> {
     }
 
     /// Those that wait for items stand in a line, in ephemeral nodes below `path`; only the first of them watches the
-    /// queue. Without it, every new item wakes all that wait: in Apache Curator always.
+    /// queue. So do producers that wait for room in a [bounded](Self::max_items) queue. Without it, every new item wakes
+    /// all consumers that wait, and every removal all producers that wait: in Apache Curator always.
     ///
     /// # Errors
     /// [`Error::Framework`] when the path is not valid.
     pub fn line(mut self, path: impl Into<String>) -> Result<Self, Error> {
-        self.line = Some(ZPath::for_operation("line", path)?);
+        self.producer.line = Some(ZPath::for_operation("line", path)?);
         Ok(self)
     }
 
@@ -204,7 +200,7 @@ impl<K> CuratorQueue<K> {
 
     /// Takes items: each is removed before it is handed out. Nothing is sent yet.
     pub fn taker(&self) -> Taker {
-        of_curator(self.producer.site.clone(), self.line.clone(), self.refresh_after)
+        of_curator(self.producer.site.clone(), self.producer.line.clone(), self.refresh_after)
     }
 
     /// Consumes items under claims, which are nodes below `lock_path`: each is removed when it is acknowledged. Nothing is
@@ -214,7 +210,7 @@ impl<K> CuratorQueue<K> {
     /// [`Error::Framework`] when the path is not valid.
     pub fn consumer(&self, lock_path: impl Into<String>) -> Result<Consumer, Error> {
         let lock_path = ZPath::for_operation("lock path", lock_path)?;
-        let feed = Feed::new(self.producer.site.clone(), self.line.clone(), self.refresh_after);
+        let feed = Feed::new(self.producer.site.clone(), self.producer.line.clone(), self.refresh_after);
         Ok(Consumer::new(feed, lock_path))
     }
 
@@ -259,7 +255,7 @@ impl CuratorQueue<Plain> {
         self.put_as("", [vec![item.into()]]).await
     }
 
-    /// Puts an item at the end if there is room: whether there was. Never waits for others.
+    /// Puts an item at the end if there is room: whether there was. Never waits for room.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -320,7 +316,7 @@ impl CuratorQueue<Priority> {
         self.put_as(&name::priority(priority), [vec![item.into()]]).await
     }
 
-    /// Puts an item if there is room: whether there was. Never waits for others.
+    /// Puts an item if there is room: whether there was. Never waits for room.
     ///
     /// # Errors
     /// As [`DistributedQueue::put`].
@@ -374,7 +370,7 @@ impl CuratorQueue<Delay> {
         self.put_as(&middle_of(due), [vec![item.into()]]).await
     }
 
-    /// Puts an item if there is room: whether there was. Never waits for others.
+    /// Puts an item if there is room: whether there was. Never waits for room.
     ///
     /// # Errors
     /// As [`DistributedQueue::put`].
@@ -427,7 +423,7 @@ impl CuratorQueue<Id> {
         self.put_as(&name::id(id), [vec![item.into()]]).await
     }
 
-    /// Puts an item if there is room: whether there was. Never waits for others.
+    /// Puts an item if there is room: whether there was. Never waits for room.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -484,12 +480,7 @@ async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> 
 
 impl<K> Clone for CuratorQueue<K> {
     fn clone(&self) -> Self {
-        Self {
-            producer: self.producer.clone(),
-            line: self.line.clone(),
-            refresh_after: self.refresh_after,
-            kind: PhantomData,
-        }
+        Self { producer: self.producer.clone(), refresh_after: self.refresh_after, kind: PhantomData }
     }
 }
 

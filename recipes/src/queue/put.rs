@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::join;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tracing::debug;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
@@ -11,15 +11,22 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 use super::Error;
 use super::ids::{Ids, Presence};
 use super::site::Site;
+use crate::contender::Contender;
+use crate::order::Rule;
 
 /// What has fewer bytes, with its paths, is far from what servers accept, and is not looked at before it is sent.
 pub(super) const SMALL: usize = 64 * 1024;
+
+/// How the names of those begin that wait in line for room in a bounded queue.
+const ROOM: &str = "room-";
 
 /// The producer's side of a queue; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Producer {
     pub(super) site: Site,
     bound: Option<Arc<Bound>>,
+    /// Where those stand in line that wait for items, or for room.
+    pub(super) line: Option<ZPath>,
     ids: Option<Arc<Ids>>,
     in_flight: Arc<InFlight>,
 }
@@ -28,8 +35,10 @@ pub(super) struct Producer {
 #[derive(Debug)]
 struct Bound {
     limit: u32,
-    /// One put at a time: they could not succeed at the same time.
-    last: tokio::sync::Mutex<Option<Parent>>,
+    /// One put at a time waits for room.
+    turn: AsyncMutex<()>,
+    /// One attempt at a time: two could not succeed at the same time. Never held while a put waits for room.
+    last: AsyncMutex<Option<Parent>>,
 }
 
 /// What is put in one transaction.
@@ -88,11 +97,12 @@ impl Drop for Ticket {
 
 impl Producer {
     pub(super) fn new(site: Site) -> Self {
-        Self { site, bound: None, ids: None, in_flight: Arc::default() }
+        Self { site, bound: None, line: None, ids: None, in_flight: Arc::default() }
     }
 
     pub(super) fn bounded(&mut self, limit: u32) {
-        self.bound = Some(Arc::new(Bound { limit, last: tokio::sync::Mutex::new(None) }));
+        self.bound =
+            Some(Arc::new(Bound { limit, turn: AsyncMutex::default(), last: AsyncMutex::default() }));
     }
 
     pub(super) fn with_ids(&mut self, path: ZPath) {
@@ -173,17 +183,43 @@ impl Producer {
         Ok(())
     }
 
-    /// Puts the items when there is room for them, and answers whether there was; waits for it only if it is to.
-    ///
-    /// Every put of this kind writes the parent, if its version is the one that was read with the number of items: so no
-    /// two find the same room (CURATOR-254).
+    /// Puts the items when there is room for them, and answers whether there was; waits for room only if `wait`.
     async fn put_bounded(&self, bound: &Bound, items: &[(String, Bytes)], wait: bool) -> Result<bool, Error> {
-        let (zk, path) = (&self.site.zk, self.site.path.as_str());
         let more = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        let fits = |parent: &Parent| parent.items.saturating_add(more) <= bound.limit;
         if more > bound.limit {
             return Err(Error::OverLimit { asked: more, limit: bound.limit });
         }
+        if !wait {
+            return self.put_into_room(bound, items, more).await;
+        }
+        let _turn = bound.turn.lock().await;
+        if self.put_into_room(bound, items, more).await? {
+            return Ok(true);
+        }
+        // Only the first in line is woken by a removal.
+        let (rule, data) = (Rule::exclusive(ROOM), Bytes::new());
+        let _place = match &self.line {
+            Some(line) => Some(Contender::enter(&self.site.zk, line, &rule, &data).await?.turn().await?),
+            None => None,
+        };
+        while !self.put_into_room(bound, items, more).await? {
+            self.until_fewer(bound.limit - more).await?;
+        }
+        Ok(true)
+    }
+
+    /// Puts the items if there is room for them.
+    ///
+    /// Every put of this kind writes the parent, if its version is the one that was read with the number of items: so no
+    /// two find the same room (CURATOR-254).
+    async fn put_into_room(
+        &self,
+        bound: &Bound,
+        items: &[(String, Bytes)],
+        more: u32,
+    ) -> Result<bool, Error> {
+        let (zk, path) = (&self.site.zk, self.site.path.as_str());
+        let fits = |parent: &Parent| parent.items.saturating_add(more) <= bound.limit;
         let mut last = bound.last.lock().await;
         loop {
             let parent = match last.take().filter(fits) {
@@ -201,11 +237,7 @@ impl Producer {
                 },
             };
             if !fits(&parent) {
-                if !wait {
-                    return Ok(false);
-                }
-                self.until_fewer(bound.limit - more).await?;
-                continue;
+                return Ok(false);
             }
             match self.send(Put { items, parent: Some(&parent), also: None }).await {
                 Ok(()) => {
@@ -213,7 +245,7 @@ impl Producer {
                     *last = Some(Parent { version, items, ..parent });
                     return Ok(true);
                 }
-                // Somebody else was faster.
+                // Another producer was faster.
                 Err(Error::Framework(error)) if is_conflict(&error) => {}
                 Err(error) => return Err(error),
             }
