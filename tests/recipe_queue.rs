@@ -2,6 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
+#[path = "queue/foreign.rs"]
+mod foreign;
+#[path = "queue/limits.rs"]
+mod limits;
 mod sharder;
 
 use std::time::{Duration, SystemTime};

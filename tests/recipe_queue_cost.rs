@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
+#[path = "queue/many.rs"]
+mod many;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
 const ITEMS: usize = 100;
 const ONE_WAY: Duration = Duration::from_millis(1);
-const KINDS: [OpCode; 7] = [
+const KINDS: [OpCode; 8] = [
     OpCode::GetChildren2,
     OpCode::GetData,
     OpCode::Exists,
@@ -32,6 +34,7 @@ const KINDS: [OpCode; 7] = [
     OpCode::CreateContainer,
     OpCode::Delete,
     OpCode::Multi,
+    OpCode::MultiRead,
 ];
 
 /// What is sent, and how long it takes, from a moment on.

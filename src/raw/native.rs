@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
     OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer, Reconfiguration,
-    SessionCredentials, SessionInfo,
-    Spawn, Stat, TcpConnector, Version, WatcherType, ZooKeeper,
+    SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType, ZooKeeper,
 };
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};

@@ -3,20 +3,32 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 use zk_curator::op::Transaction;
-use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Error;
-use super::feed::{Feed, Turn};
+use super::feed::{Feed, Seen, Turn};
 use super::redelivery::MOST_HELD;
 use super::site::{Site, Started};
+
+/// The number of items of the list that are looked at together.
+const SCOUTED: usize = 128;
+/// After so many looks that found no free item, the queue is listed again.
+const LOOKS: usize = 8;
+/// The bounds of the longest pause after an item was claimed by others, in round trips.
+const PAUSES: RangeInclusive<u32> = 8..=256;
+/// The bounds of what is taken for a round trip.
+const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
+const LONGEST_ROUND_TRIP: Duration = Duration::from_millis(10);
 
 /// Claims the items of a feed in their order, a few ahead if the caller wants that.
 pub(super) struct Claims<C: Claimer> {
@@ -27,6 +39,7 @@ pub(super) struct Claims<C: Claimer> {
     /// The next, if nothing comes before it.
     held: Option<Held<C::Claim>>,
     returned: Returned,
+    contention: Contention,
 }
 
 /// How an item is claimed.
@@ -41,11 +54,16 @@ pub(super) trait Claimer: Sync {
     /// The node of a claim.
     fn node(claim: &Self::Claim) -> &OwnedNode;
 
-    /// Claims the item with this name. What is to be put back when the claim is dropped notes its name in `returned`.
+    /// The path of the node that is there as long as this item is claimed; `None` where a claim takes the item away.
+    fn claimed_by(&self, site: &Site, name: &str) -> Option<String>;
+
+    /// Claims the item with this name. Where it `is_contended`, so that another client may be faster, nothing is read
+    /// before it is claimed. What is to be put back when the claim is dropped notes its name in `returned`.
     fn claim(
         &self,
         site: Site,
         name: String,
+        is_contended: bool,
         returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Self::Claim>, Error>> + Send + 'static;
 
@@ -58,15 +76,55 @@ pub(super) trait Claimer: Sync {
 /// What has become of an attempt to claim an item.
 pub(super) enum Claimed<T> {
     Ours(Box<T>),
-    /// Somebody else has it, by the node at this path; with a watch on it, the item is tried again as soon as it fires.
-    Others(String, Option<Watch>),
+    /// Another client has it, by the node at this path.
+    Others(String),
     /// Somebody was faster.
     Gone,
 }
 
 struct Claiming<T> {
     name: String,
+    since: Instant,
     done: Started<Result<Claimed<T>, Error>>,
+}
+
+/// What is known of others that claim items of the same queue at the same time.
+///
+/// An attempt that fails is a write in vain. So after the first one the front of the list is read before an item is claimed.
+/// Several consumers read the same, so the next attempt comes after a random pause, within a window that grows with every
+/// failure.
+#[derive(Debug, Default)]
+struct Contention {
+    /// Whether the front of the list has to be read first.
+    is_likely: bool,
+    /// The longest pause, in round trips.
+    window: u32,
+    paused_until: Option<Instant>,
+}
+
+impl Contention {
+    /// Another client was faster, in an attempt that took `round_trip`.
+    fn collided(&mut self, zk: &CuratorFramework, round_trip: Duration) {
+        self.is_likely = true;
+        self.window = (self.window * 4).clamp(*PAUSES.start(), *PAUSES.end());
+        let most = round_trip.clamp(SHORTEST_ROUND_TRIP, LONGEST_ROUND_TRIP) * self.window;
+        self.paused_until = Some(Instant::now() + most.mul_f64(fraction(&zk.new_guid())));
+    }
+
+    fn succeeded(&mut self) {
+        self.window -= self.window.div_ceil(4);
+    }
+
+    /// The front of the list was read, and others have claimed or removed so many of its items.
+    fn found(&mut self, taken: usize) {
+        self.is_likely = taken > 0 || self.window > 0;
+    }
+}
+
+/// A number from 0 to 1, both included, as random as a GUID.
+fn fraction(guid: &str) -> f64 {
+    let digits = guid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    f64::from(digits.unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// A claim that is handed out if nothing comes before it.
@@ -132,6 +190,7 @@ impl<C: Claimer> Claims<C> {
             under_way: VecDeque::new(),
             held: None,
             returned: Returned::default(),
+            contention: Contention::default(),
         }
     }
 
@@ -142,13 +201,21 @@ impl<C: Claimer> Claims<C> {
             if let Some(claim) = self.of_list(&mut turn).await? {
                 return Ok(claim);
             }
+            let was_first = turn.is_some();
             self.feed.more(&mut turn).await?;
+            let at_least = if was_first { 2 } else { 1 };
+            if turn.is_some() && self.feed.has_at_least(at_least) {
+                // Those who were in line before us work on some of the items.
+                self.contention.is_likely = true;
+            }
         }
     }
 
     /// The next item if there is one that nobody has claimed. Never waits for others.
     pub(super) async fn try_next(&mut self) -> Result<Option<C::Claim>, Error> {
-        self.feed.unblock_unwatched();
+        if self.feed.retry_unwatched() {
+            self.contention.is_likely = true;
+        }
         loop {
             if let Some(claim) = self.of_list(&mut None).await? {
                 return Ok(Some(claim));
@@ -162,7 +229,9 @@ impl<C: Claimer> Claims<C> {
     /// The next item of the list; `None` at its end.
     async fn of_list(&mut self, turn: &mut Turn) -> Result<Option<C::Claim>, Error> {
         // Once: it takes time to find them all claimed again.
-        self.feed.try_stale();
+        if self.feed.try_stale() {
+            self.contention.is_likely = true;
+        }
         loop {
             if let Some(path) = self.feed.pop_foreign() {
                 return Err(Error::Foreign { path });
@@ -174,17 +243,25 @@ impl<C: Claimer> Claims<C> {
             })
             .await;
             self.look().await?;
+            if self.contention.is_likely && self.under_way.is_empty() {
+                self.scout().await?;
+            }
             let in_hand = self.under_way.len();
             let held = self.held.as_ref().map(|held| held.name.as_str());
             let is_wanted = |feed: &Feed, name: &str| match held {
                 Some(held) => C::GIVES_WAY && feed.can_be_reordered() && feed.is_before(name, held),
                 None => true,
             };
-            while self.under_way.len() < self.prefetch
+            // Where others claim items too, those ahead are claimed together, right after the look.
+            let may_claim = !self.contention.is_likely || in_hand == 0;
+            while may_claim
+                && self.under_way.len() < self.prefetch
                 && let Some(name) = self.feed.pop_if(is_wanted)
             {
-                let claim = self.claimer.claim(self.feed.site.clone(), name.clone(), self.returned.clone());
-                self.under_way.push_back(Claiming { name, done: Started::new(claim) });
+                let (site, returned) = (self.feed.site.clone(), self.returned.clone());
+                let claim = self.claimer.claim(site, name.clone(), self.contention.is_likely, returned);
+                let (since, done) = (Instant::now(), Started::new(claim));
+                self.under_way.push_back(Claiming { name, since, done });
             }
             if self.under_way.len() > in_hand {
                 // In the same flight.
@@ -202,9 +279,13 @@ impl<C: Claimer> Claims<C> {
                 }
             };
             let done = (&mut first.done).await;
-            let Some(Claiming { name, .. }) = self.under_way.pop_front() else { continue };
+            let Some(Claiming { name, since, .. }) = self.under_way.pop_front() else { continue };
+            if let Ok(Claimed::Others(_) | Claimed::Gone) = &done {
+                self.contention.collided(&self.feed.site.zk, since.elapsed());
+            }
             match done {
                 Ok(Claimed::Ours(claim)) => {
+                    self.contention.succeeded();
                     if let Some(Held { name, claim, .. }) =
                         self.held.replace(Held { name, claim, look: Look::Unknown })
                     {
@@ -212,10 +293,10 @@ impl<C: Claimer> Claims<C> {
                         self.feed.put_back([name]);
                     }
                 }
-                Ok(Claimed::Others(on, watch)) => self.feed.block_claimed(&name, on, watch),
+                Ok(Claimed::Others(on)) => self.feed.block_claimed(&name, on),
                 Ok(Claimed::Gone) => drop(self.feed.missed()),
                 Err(error) => {
-                    if matches!(error, Error::Corrupt { .. }) {
+                    if matches!(error, Error::Corrupt { .. } | Error::Foreign { .. }) {
                         self.feed.put_aside(name);
                     } else {
                         self.feed.reset();
@@ -224,6 +305,53 @@ impl<C: Claimer> Claims<C> {
                 }
             }
         }
+    }
+
+    /// Reads which items at the front of the list are claimed by others, or gone, until one is free.
+    async fn scout(&mut self) -> Result<(), Error> {
+        if self.held.is_some() && !C::GIVES_WAY {
+            return Ok(());
+        }
+        let site = self.feed.site.clone();
+        for _ in 0..LOOKS {
+            let names = self.feed.front(SCOUTED);
+            if names.is_empty() || self.is_behind_held(&names[0]) {
+                return Ok(());
+            }
+            if let Some(until) = self.contention.paused_until {
+                sleep_until(until).await;
+                self.contention.paused_until = None;
+            }
+            let by: Vec<Option<String>> =
+                names.iter().map(|name| self.claimer.claimed_by(&site, name)).collect();
+            let items = names.iter().map(|name| site.item(name));
+            let paths: Vec<String> = items.chain(by.iter().flatten().cloned()).collect();
+            let mut there = site.zk.children_of_each(paths).await?;
+            let mut claims = there.split_off(names.len()).into_iter();
+            let seen = there.into_iter().zip(by).map(|(item, by)| {
+                let claim = by.filter(|_| claims.next().flatten().is_some());
+                match (item, claim) {
+                    (None, _) => Seen::Gone,
+                    (_, Some(claim)) => Seen::Claimed(claim),
+                    _ => Seen::Free,
+                }
+            });
+            let seen: Vec<Seen> = seen.collect();
+            let free = seen.iter().filter(|seen| matches!(seen, Seen::Free)).count();
+            self.contention.found(seen.len() - free);
+            self.feed.replace_front(seen);
+            if free > 0 {
+                return Ok(());
+            }
+        }
+        // The list is old.
+        self.feed.reset();
+        Ok(())
+    }
+
+    /// Whether an item comes after the one that is held.
+    fn is_behind_held(&self, name: &str) -> bool {
+        self.held.as_ref().is_some_and(|held| !self.feed.is_before(name, &held.name))
     }
 
     /// Finds out what comes before the claim that is held.

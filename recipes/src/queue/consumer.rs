@@ -33,9 +33,11 @@ use crate::contender::child;
 /// 3. Acknowledged: in one transaction, make sure of the claim, delete the item, delete the claim. Back into the queue:
 ///    the same, and create it anew at its end.
 ///
-/// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. When there is
-/// nothing to claim, a watch waits for new items, and another for each of the first 64 claims of others. As long as there is,
-/// what others have claimed is tried again after a second, when the next call comes.
+/// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. With many consumers
+/// one or two requests more: the first 128 items are read to find one that nobody has claimed. When there is nothing to
+/// claim, a watch waits for new items; after half a second, others for the first 64 claims of others, and more claims
+/// than those are read every second. As long as there is, what others have claimed is looked at again after a second,
+/// when the next call comes.
 ///
 /// In queues with priorities or times, a claim is given back for an item that was put meanwhile and comes first, when that
 /// could be claimed.
@@ -77,13 +79,18 @@ impl Claimer for BesideItems {
         &claim.claim
     }
 
+    fn claimed_by(&self, _site: &Site, name: &str) -> Option<String> {
+        Some(child(&self.lock_path, name))
+    }
+
     fn claim(
         &self,
         site: Site,
         name: String,
+        is_contended: bool,
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Delivery>, Error>> + Send + 'static {
-        claim(site, self.lock_path.clone(), name)
+        claim(site, self.lock_path.clone(), name, is_contended)
     }
 
     async fn admit(&self, mut delivery: Delivery) -> Result<Option<Delivery>, Error> {
@@ -144,7 +151,7 @@ impl Consumer {
     /// # Errors
     /// None of them ends the consumer: it may be called again.
     /// * [`Error::Corrupt`] for an item that cannot be read, once; it stays where it is.
-    /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
+    /// * [`Error::Foreign`] for a node that is no item, or is below one, once; it stays where it is.
     /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
     ///
     /// # Cancel safety
@@ -232,20 +239,43 @@ impl fmt::Debug for Consumer {
     }
 }
 
-/// Claims an item and reads it, in one flight.
-async fn claim(site: Site, lock_path: ZPath, name: String) -> Result<Claimed<Delivery>, Error> {
+/// Claims an item and reads it, in one flight unless others contend for it.
+async fn claim(
+    site: Site,
+    lock_path: ZPath,
+    name: String,
+    is_contended: bool,
+) -> Result<Claimed<Delivery>, Error> {
     let path = site.item(&name);
     let on = child(&lock_path, &name);
     let create = site.zk.create(&on).mode(CreateMode::Ephemeral).creating_parents();
     // The data tell our claim from those of others when the answer is lost.
     let create = create.data(site.zk.new_guid()).protected_by_data();
     // Read after our claim was there, also if that takes several attempts: others may have claimed and removed it before.
-    let (claim, read) = match create.owned_with_data(&path).await {
+    let claimed = if is_contended {
+        match create.owned().await {
+            Ok(claim) => match site.zk.get_data(&path).with_stat().await {
+                Ok(read) => Ok((claim, Some(read))),
+                Err(error) if error.kind() == ErrorKind::NoNode => Ok((claim, None)),
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) => Err(error),
+        }
+    } else {
+        create.owned_with_data(&path).await
+    };
+    let (claim, read) = match claimed {
         Ok(claimed) => claimed,
-        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on, None)),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
         Err(error) => return Err(error.into()),
     };
     let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
+    if stat.num_children > 0
+        && let Some(path) = site.foreign_child(&path, None).await?
+    {
+        // It could not be acknowledged.
+        return Err(Error::Foreign { path });
+    }
     let items = site.unpack(data.clone()).and_then(|data| codec::decode(&data));
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
@@ -328,6 +358,7 @@ impl Delivery {
     ///
     /// # Errors
     /// * [`Error::Lost`] when the claim was lost: the item is handed out again.
+    /// * [`Error::Foreign`] when somebody has created a node below the item: it cannot be removed.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
     ///   the item is removed, or handed out again.
     ///
@@ -387,7 +418,13 @@ impl Delivery {
             }
             transaction.delete(&claim)
         };
-        settle(&self.site.zk, self.claim, changes).await.map_err(lost_or)
+        let Err(error) = settle(&self.site.zk, self.claim, changes).await else { return Ok(()) };
+        if matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NotEmpty })
+            && let Some(path) = self.site.foreign_child(&self.path, None).await?
+        {
+            return Err(Error::Foreign { path });
+        }
+        Err(lost_or(error))
     }
 }
 

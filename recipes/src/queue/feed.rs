@@ -1,7 +1,8 @@
 //! The engine of all consumers: works through a list of the items, and waits when there are none.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::future::{Future, IntoFuture, pending};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
@@ -24,8 +25,12 @@ use crate::order::Rule;
 const LONGEST_LIST: usize = 10_000;
 /// After so many items in a row that others have taken, the queue is listed anew.
 const MISSES: u32 = 16;
-/// After this time it is tried again whether an item is still claimed by others: who does not wait does not watch it.
+/// After this time without an event those that wait look at the claims of others.
+const QUIET: Duration = Duration::from_millis(500);
+/// After this time it is tried again whether an item is still claimed by others, unless the claim is watched.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
+/// The longest time for which an item that is due later is waited for without a look at the clock that says so.
+const CLOCK_CHECKED: Duration = Duration::from_secs(1);
 /// So many nodes are watched at a time for the items behind them to become free.
 const WATCHED_AT_ONCE: usize = 64;
 
@@ -50,6 +55,10 @@ pub(super) struct Feed {
     aside: BTreeSet<String>,
     /// What is to be reported: nodes that are no items.
     foreign: VecDeque<String>,
+    /// Whether every item of the last listing is in the list, blocked, or gone.
+    is_complete: bool,
+    /// Whether there was at most one item when ours was the first turn in line.
+    has_waited: bool,
 }
 
 /// An ephemeral node of ours among the items.
@@ -80,13 +89,21 @@ struct Blocked {
 }
 
 impl Blocked {
-    fn new(name: &str, why: Why, on: String, watch: Option<Watch>) -> Self {
-        Self { name: name.to_owned(), why, on, watch, since: Instant::now() }
+    fn new(name: &str, why: Why, on: String) -> Self {
+        Self { name: name.to_owned(), why, on, watch: None, since: Instant::now() }
     }
 
     fn is_stale(&self) -> bool {
         self.why == Why::Claimed && self.watch.is_none() && self.since.elapsed() >= TRIED_AGAIN
     }
+}
+
+/// The state of an item of the list, as read.
+pub(super) enum Seen {
+    Free,
+    /// Claimed, as long as the node at this path exists.
+    Claimed(String),
+    Gone,
 }
 
 /// Why an item cannot be taken.
@@ -134,6 +151,8 @@ impl Feed {
             blocked: Vec::new(),
             aside: BTreeSet::new(),
             foreign: VecDeque::new(),
+            is_complete: false,
+            has_waited: false,
         }
     }
 
@@ -168,6 +187,7 @@ impl Feed {
         if !self.has_next() {
             return None;
         }
+        self.is_complete = false;
         self.names.pop_front().map(|(_, name)| name)
     }
 
@@ -193,15 +213,41 @@ impl Feed {
 
     /// How long it is until the next item is due; `None` if there is none.
     fn until_due(&self) -> Option<Duration> {
-        let (place, _) = self.names.front()?;
-        let millis =
-            if self.site.kind == Kind::Delay { place.rank.saturating_sub(self.site.now()) } else { 0 };
-        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+        Some(until_due(&self.site, self.names.front()?.0))
+    }
+
+    /// The first names of the list that are due, at most so many.
+    pub(super) fn front(&self, count: usize) -> Vec<String> {
+        let is_due = |place: Place| until_due(&self.site, place) == Duration::ZERO;
+        let due = self.names.iter().take(count).take_while(|(place, _)| is_due(*place));
+        due.map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Replaces the first names of the list by those that are not claimed. Those that are have the path of the claim;
+    /// those that are gone have neither.
+    pub(super) fn replace_front(&mut self, seen: Vec<Seen>) {
+        let mut free = Vec::new();
+        for seen in seen {
+            let Some(item) = self.names.pop_front() else { break };
+            match seen {
+                Seen::Free => free.push(item),
+                Seen::Claimed(on) => self.block_claimed(&item.1, on),
+                Seen::Gone => {}
+            }
+        }
+        for item in free.into_iter().rev() {
+            self.names.push_front(item);
+        }
     }
 
     /// Whether there is something to do without waiting.
     fn has_work(&self) -> bool {
         self.has_next() || !self.foreign.is_empty()
+    }
+
+    /// Whether the list has so many items.
+    pub(super) fn has_at_least(&self, count: usize) -> bool {
+        self.names.len() >= count
     }
 
     /// Whether items cannot be taken although they are there.
@@ -219,28 +265,29 @@ impl Feed {
     pub(super) fn block_unsure(&mut self, name: &str, node: (String, i32), other: String, strict: bool) {
         if strict {
             self.names.clear();
+            self.is_complete = false;
         }
         for (on, version) in [(node.0, Some(node.1)), (other, None)] {
             let why = Why::Unsure { strict, version };
-            self.blocked.push(Blocked::new(name, why, on, None));
+            self.blocked.push(Blocked::new(name, why, on));
         }
     }
 
-    /// Somebody has claimed an item, as long as a node exists; with a watch on it, unless so many are watched already.
-    pub(super) fn block_claimed(&mut self, name: &str, on: String, watch: Option<Watch>) {
-        let watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some()).count();
-        let watch = watch.filter(|_| watched < WATCHED_AT_ONCE);
-        self.blocked.push(Blocked::new(name, Why::Claimed, on, watch));
+    /// Another client has claimed an item, as long as a node exists.
+    pub(super) fn block_claimed(&mut self, name: &str, on: String) {
+        self.blocked.push(Blocked::new(name, Why::Claimed, on));
     }
 
-    /// What is blocked by nodes that nobody watches is tried again, when it is listed.
-    pub(super) fn unblock_unwatched(&mut self) {
-        self.blocked.retain(|blocked| blocked.watch.is_some());
+    /// Puts items back that are blocked by nodes which are not watched: whether there were any.
+    pub(super) fn retry_unwatched(&mut self) -> bool {
+        self.free(|blocked| blocked.watch.is_none())
     }
 
     /// Items that are back at their place. Where others may come first that are not listed yet, a listing finds them.
     pub(super) fn put_back(&mut self, names: impl IntoIterator<Item = String>) {
+        let mut names = names.into_iter().peekable();
         if self.names.is_empty() && self.can_be_reordered() {
+            self.is_complete &= names.peek().is_none();
             return;
         }
         for name in names {
@@ -258,30 +305,34 @@ impl Feed {
         self.free(|blocked| blocked.watch.as_mut().is_some_and(|watch| Pin::new(watch).poll(cx).is_ready()));
     }
 
-    /// Those are back that were found claimed so long ago that it is time to try again.
-    pub(super) fn try_stale(&mut self) {
-        self.free(|blocked| blocked.is_stale());
+    /// Those are back that were found claimed so long ago that it is time to try again: whether there are any.
+    pub(super) fn try_stale(&mut self) -> bool {
+        self.free(|blocked| blocked.is_stale())
     }
 
-    fn free(&mut self, mut is_freed: impl FnMut(&mut Blocked) -> bool) {
+    fn free(&mut self, mut is_freed: impl FnMut(&mut Blocked) -> bool) -> bool {
         let mut freed = Vec::new();
         self.blocked.retain_mut(|blocked| {
             let is_freed = is_freed(blocked);
             if is_freed {
-                freed.push(std::mem::take(&mut blocked.name));
+                freed.push(mem::take(&mut blocked.name));
             }
             !is_freed
         });
+        let is_any = !freed.is_empty();
         self.put_back(freed);
+        is_any
     }
 
     /// Nothing is known to be blocked any more.
     pub(super) fn unblock(&mut self) {
+        self.is_complete &= self.blocked.is_empty();
         self.blocked.clear();
     }
 
     /// An item is not blocked any more.
     pub(super) fn unblock_item(&mut self, name: &str) {
+        self.is_complete = false;
         self.blocked.retain(|blocked| blocked.name != name);
     }
 
@@ -290,6 +341,7 @@ impl Feed {
         self.names.clear();
         self.check = None;
         self.misses = 0;
+        self.is_complete = false;
     }
 
     /// An item has been taken, or will be: what was sent for that is ahead of everything that is sent now.
@@ -365,16 +417,25 @@ impl Feed {
     pub(super) async fn more(&mut self, turn: &mut Turn) -> Result<(), Error> {
         let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
         if let Some(line) = self.line.clone().filter(|_| !in_line) {
-            if self.look().await? {
+            // One who had to wait for its last item has to wait for the next.
+            if !mem::take(&mut self.has_waited) && self.look().await? {
                 return Ok(());
             }
             // Who is not the first is not to be woken by what becomes free.
             self.blocked.iter_mut().for_each(|blocked| blocked.watch = None);
-            let (rule, data) = (Rule::exclusive("wait-"), Bytes::new());
-            let place = Contender::enter(&self.site.zk, &line, &rule, &data).await?;
-            *turn = Some(place.turn().await?.into_node());
+            // Those ahead leave in their order, unless they die: to look ahead would cost a request for each that leaves.
+            let rule = Rule { looks_ahead: false, ..Rule::exclusive("wait-") };
+            let data = Bytes::new();
+            let mut place = Contender::enter(&self.site.zk, &line, &rule, &data).await?;
+            // When the one before us is gone, it was the first, or has died: then there are two that look for items for once.
+            place.step().await?;
+            *turn = Some(place.into_node());
         }
-        self.list(true).await?;
+        let is_current = self.is_complete && self.watch.is_some() && matches!(self.guard, Guard::None);
+        if !is_current || !self.names.is_empty() {
+            self.list(true).await?;
+        }
+        self.has_waited = self.line.is_some() && !self.has_at_least(2);
         if !self.has_work() {
             self.wait(turn.as_ref()).await?;
         }
@@ -454,20 +515,24 @@ impl Feed {
         }
         // What is gone need not be remembered.
         self.aside = aside;
-        self.blocked
-            .retain(|blocked| !blocked.is_stale() && listed.iter().any(|(_, name)| *name == blocked.name));
-        let is_blocked = |name: &str| self.blocked.iter().any(|blocked| blocked.name == name);
-        if listed.iter().any(|(_, name)| !is_blocked(name)) {
-            // Who puts another item may be sure of those before by now.
-            self.blocked.retain(|blocked| !blocked.why.passes_with_time());
+        if !self.blocked.is_empty() {
+            let names: HashSet<&str> = listed.iter().map(|(_, name)| name.as_str()).collect();
+            self.blocked.retain(|blocked| !blocked.is_stale() && names.contains(blocked.name.as_str()));
+            let blocked: HashSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+            let is_any_free = blocked.len() < names.len();
+            if is_any_free {
+                // Who puts another item may be sure of those before by now.
+                self.blocked.retain(|blocked| !blocked.why.passes_with_time());
+            }
         }
         let wall = self.blocked.iter().filter(|blocked| blocked.why.is_strict());
         let wall = wall.filter_map(|blocked| kind.place(&blocked.name)).min();
-        let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+        let blocked: HashSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
         listed.retain(|(place, name)| {
             !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
         });
-        if listed.len() > LONGEST_LIST {
+        self.is_complete = listed.len() <= LONGEST_LIST;
+        if !self.is_complete {
             listed.select_nth_unstable(LONGEST_LIST);
             listed.truncate(LONGEST_LIST);
             listed.shrink_to_fit();
@@ -479,7 +544,67 @@ impl Feed {
 
     /// Waits until something has changed since the listing.
     async fn wait(&mut self, turn: Option<&OwnedNode>) -> Result<(), Error> {
-        let new = self.blocked.iter_mut().take(WATCHED_AT_ONCE).filter(|blocked| blocked.watch.is_none());
+        if self.watch_blocked(false).await? {
+            return Ok(());
+        }
+        let mut quiet = QUIET;
+        loop {
+            let due = async {
+                let Some((place, _)) = self.names.front() else { return pending().await };
+                // The clock that says when it is due may be set while time passes.
+                loop {
+                    match until_due(&self.site, *place) {
+                        Duration::ZERO => return,
+                        time => sleep(time.min(CLOCK_CHECKED)).await,
+                    }
+                }
+            };
+            let has_unwatched = self.blocked.iter().any(|blocked| blocked.watch.is_none());
+            let is_quiet = async { if has_unwatched { sleep(quiet).await } else { pending().await } };
+            let turn_lost = turn.map(|turn| turn.ownership().session_lost());
+            let turn_lost = async {
+                match turn_lost {
+                    Some(lost) => lost.cancelled().await,
+                    None => pending().await,
+                }
+            };
+            let freed =
+                first_of(self.blocked.iter_mut().filter_map(|blocked| blocked.watch.as_mut()).collect());
+            let changed = first_of(self.watch.iter_mut().collect());
+            tokio::select! {
+                biased;
+                () = turn_lost => {}
+                _ = changed => self.watch = None,
+                freed = freed => {
+                    let mut watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some());
+                    // Whatever else it was blocked on: see again.
+                    if let Some(name) = watched.nth(freed).map(|blocked| blocked.name.clone()) {
+                        self.unblock_item(&name);
+                    }
+                }
+                () = due => {}
+                () = is_quiet => {
+                    if !self.look_at_blocked().await? {
+                        quiet = TRIED_AGAIN;
+                        continue;
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Nothing has happened for a while: watches the claims of others, as many as are watched at a time, and looks at the
+    /// rest. Whether one of them is not as it was any more.
+    async fn look_at_blocked(&mut self) -> Result<bool, Error> {
+        Ok(self.watch_blocked(true).await? || self.free_unwatched().await?)
+    }
+
+    /// Watches nodes by which items are blocked: whether one of them is not as it was any more. Those of others that have
+    /// claimed items come and go while items do, so they are only watched on demand.
+    async fn watch_blocked(&mut self, claims: bool) -> Result<bool, Error> {
+        let first = self.blocked.iter_mut().take(WATCHED_AT_ONCE);
+        let new = first.filter(|blocked| blocked.watch.is_none() && (claims || blocked.why != Why::Claimed));
         let reads = new.map(|blocked| async {
             let read = self.site.zk.get_data(blocked.on.as_str()).watched().await;
             match read {
@@ -493,42 +618,32 @@ impl Feed {
         });
         // In one flight.
         let freed: Vec<Option<String>> = join_all(reads).await.into_iter().collect::<Result<_, Error>>()?;
-        let freed: Vec<String> = freed.into_iter().flatten().collect();
-        if !freed.is_empty() {
-            self.blocked.retain(|blocked| !freed.contains(&blocked.name));
-            return Ok(());
-        }
-        let until_due = self.until_due();
-        let due = async {
-            match until_due {
-                Some(time) => sleep(time).await,
-                None => pending().await,
-            }
-        };
-        let turn_lost = turn.map(|turn| turn.ownership().session_lost());
-        let turn_lost = async {
-            match turn_lost {
-                Some(lost) => lost.cancelled().await,
-                None => pending().await,
-            }
-        };
-        let freed = first_of(self.blocked.iter_mut().filter_map(|blocked| blocked.watch.as_mut()).collect());
-        let changed = first_of(self.watch.iter_mut().collect());
-        tokio::select! {
-            biased;
-            () = turn_lost => {}
-            _ = changed => self.watch = None,
-            freed = freed => {
-                let mut watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some());
-                // Whatever else it was blocked on: see again.
-                if let Some(name) = watched.nth(freed).map(|blocked| blocked.name.clone()) {
-                    self.unblock_item(&name);
-                }
-            }
-            () = due => {}
-        }
-        Ok(())
+        let freed: HashSet<String> = freed.into_iter().flatten().collect();
+        self.blocked.retain(|blocked| !freed.contains(&blocked.name));
+        self.is_complete &= freed.is_empty();
+        Ok(!freed.is_empty())
     }
+
+    /// Looks at the nodes that are not watched, because there are too many: items are not blocked any more whose node is
+    /// gone. Whether there are any.
+    async fn free_unwatched(&mut self) -> Result<bool, Error> {
+        let unwatched = self.blocked.iter().filter(|blocked| blocked.watch.is_none());
+        let on: Vec<String> = unwatched.map(|blocked| blocked.on.clone()).collect();
+        let mut seen = self.site.zk.children_of_each(on).await?.into_iter();
+        let unwatched = self.blocked.iter().filter(|blocked| blocked.watch.is_none());
+        let freed =
+            unwatched.filter(|blocked| seen.next().flatten().is_none() || blocked.why != Why::Claimed);
+        let freed: HashSet<String> = freed.map(|blocked| blocked.name.clone()).collect();
+        self.blocked.retain(|blocked| !freed.contains(&blocked.name));
+        self.is_complete &= freed.is_empty();
+        Ok(!freed.is_empty())
+    }
+}
+
+/// The time until an item at this place is due.
+fn until_due(site: &Site, place: Place) -> Duration {
+    let millis = if site.kind == Kind::Delay { place.rank.saturating_sub(site.now()) } else { 0 };
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 /// The place of the first watch that fires, whatever it says; never, if there is none.

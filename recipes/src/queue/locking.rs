@@ -49,14 +49,16 @@ const CLAIM: &str = "claim";
 ///
 /// # Protocol
 /// 1. Put: in one transaction, create the item and a node with an id, as of [`FifoQueue`](super::FifoQueue).
-/// 2. Take: create the claim and read the item, in one flight. If somebody else has claimed it, watch the claim and go on
-///    with the next. One that is back is tried before those behind it.
+/// 2. Take: create the claim and read the item, in one flight. If another consumer has claimed it, read which of the
+///    next items are free, and claim the first of them after a short random pause. One that is back is tried before
+///    those behind it.
 /// 3. Acknowledge: in one transaction, make sure of the claim, delete it, delete the item. Back to the end, or aside: the
 ///    same, and create it there.
 /// 4. Wait for an item: get into the line. Only its first watches the items and the claims of others, and leaves
-///    the line with the first item that it claims, which wakes the next.
+///    the line with the first item that it claims, which wakes the next. It watches 64 claims, and reads more than those
+///    every second.
 ///
-/// Taking an item and acknowledging it are three requests and two flights.
+/// Taking an item and acknowledging it are three requests and two flights; with many consumers one or two requests more.
 ///
 /// # Guarantees
 /// * A put that succeeds has put its item once. One that fails says whether it may have.
@@ -286,7 +288,7 @@ impl LockingConsumer {
     /// None of them ends the consumer: it may be called again.
     /// * [`Error::Corrupt`] for an item that cannot be decompressed, where the framework compresses, once; it stays where
     ///   it is.
-    /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
+    /// * [`Error::Foreign`] for a node that is no item, or is below one and no claim, once; it stays where it is.
     /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows.
     ///
     /// # Cancel safety
@@ -406,13 +408,18 @@ impl Claimer for OnItems {
         &claim.claim
     }
 
+    fn claimed_by(&self, site: &Site, name: &str) -> Option<String> {
+        Some(claim_of(&site.item(name)))
+    }
+
     fn claim(
         &self,
         site: Site,
         name: String,
+        is_contended: bool,
         returned: Returned,
     ) -> impl Future<Output = Result<Claimed<LockedItem>, Error>> + Send + 'static {
-        claim(site, self.dead.clone(), name, returned)
+        claim(site, self.dead.clone(), name, is_contended, returned)
     }
 
     async fn admit(&self, item: LockedItem) -> Result<Option<LockedItem>, Error> {
@@ -430,34 +437,40 @@ impl Claimer for OnItems {
     }
 }
 
-/// Claims an item and reads it, in one flight.
+/// The path of the claim to the item at a path.
+fn claim_of(item: &str) -> String {
+    format!("{item}/{CLAIM}")
+}
+
+/// Claims an item and reads it, in one flight unless others contend for it.
 async fn claim(
     site: Site,
     dead: Site,
     name: String,
+    is_contended: bool,
     returned: Returned,
 ) -> Result<Claimed<LockedItem>, Error> {
     let (zk, path) = (&site.zk, site.item(&name));
     let Some(Marks { priority, id, times }) = site.kind.marks(&name) else { return Ok(Claimed::Gone) };
-    let on = format!("{path}/{CLAIM}");
-    let (claim, mut read) = loop {
-        // The data tell our claim from those of others when the answer is lost.
-        let create =
-            zk.create(&on).mode(CreateMode::Ephemeral).data(zk.new_guid()).protected_by_data().owned();
-        let read = zk.get_data(&path).with_stat();
-        let (created, read) = join(create.into_future(), read.into_future()).await;
-        match created {
-            Ok(claim) => break (claim, read),
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
-            Err(error) if error.kind() == ErrorKind::NodeExists => {}
-            Err(error) => return Err(error.into()),
-        }
-        match zk.get_data(&on).watched().await {
-            Ok(others) => return Ok(Claimed::Others(on, Some(others.watch))),
-            // Given back, or acknowledged, since.
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            Err(error) => return Err(error.into()),
-        }
+    let on = claim_of(&path);
+    // The data tell our claim from those of others when the answer is lost.
+    let create = zk.create(&on).mode(CreateMode::Ephemeral).data(zk.new_guid()).protected_by_data().owned();
+    let read = || zk.get_data(&path).with_stat().into_future();
+    let (created, read) = if is_contended {
+        (create.await, None)
+    } else {
+        let (created, read) = join(create.into_future(), read()).await;
+        (created, Some(read))
+    };
+    let claim = match created {
+        Ok(claim) => claim,
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
+        Err(error) => return Err(error.into()),
+    };
+    let mut read = match read {
+        Some(read) => read,
+        None => zk.get_data(&path).with_stat().await,
     };
     let mut looks = 0..2;
     loop {
@@ -467,6 +480,12 @@ async fn claim(
             Err(error) => return Err(error.into()),
         };
         // It was read after our claim was there, which is the last child it has had.
+        if stat.num_children > 1
+            && let Some(path) = site.foreign_child(&path, Some(CLAIM)).await?
+        {
+            // It could not be acknowledged.
+            return Err(Error::Foreign { path });
+        }
         if stat.pzxid == claim.stat().czxid {
             let claims = stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2;
             let ownership = claim.ownership().clone();
@@ -572,6 +591,7 @@ impl LockedItem {
     /// The item is done with: removes it from the queue.
     ///
     /// # Errors
+    /// * [`Error::Foreign`] when somebody has created another node below the item: it cannot be removed.
     /// * [`Error::Lost`] when the claim was lost: the item is handed out again, or was put back or removed by whoever
     ///   has had it since.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
@@ -632,15 +652,22 @@ impl LockedItem {
     async fn settle(self, put: Option<Put>) -> Result<(), Error> {
         let claim = self.claim.path().to_owned();
         let changes = |fenced: Transaction| changes(fenced, &claim, &self.path, put.as_ref());
-        settle(&self.site.zk, self.claim, changes).await.map_err(|error| match error.kind() {
+        let Err(error) = settle(&self.site.zk, self.claim, changes).await else {
+            self.back.never();
+            return Ok(());
+        };
+        Err(match error.kind() {
+            // The claim is gone, or there is another one.
             ErrorKind::OwnershipLost
-            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode | ErrorCode::NotEmpty } => {
-                Error::Lost
+            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => Error::Lost,
+            ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NotEmpty } => {
+                match self.site.foreign_child(&self.path, Some(CLAIM)).await? {
+                    Some(path) => Error::Foreign { path },
+                    None => Error::Lost,
+                }
             }
             _ => error.into(),
-        })?;
-        self.back.never();
-        Ok(())
+        })
     }
 }
 

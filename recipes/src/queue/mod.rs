@@ -74,7 +74,8 @@ pub enum Error {
         /// What is wrong with it.
         why: CorruptItem,
     },
-    /// A node in the queue is no item, by its name. It stays where it is.
+    /// A node in the queue is no item, by its name; or it is below an item, which cannot be removed as long as it is there.
+    /// It stays where it is, and so does the item.
     #[error("{path} is no item of the queue")]
     Foreign {
         /// Its path.

@@ -66,6 +66,23 @@ impl Site {
         create_persistent(&self.zk, &self.path).await
     }
 
+    /// The path of a child of an item that is none of the queue's, as the claim with this name is; `None` if there is none.
+    /// The item cannot be removed as long as there is one.
+    pub(super) async fn foreign_child(
+        &self,
+        item: &str,
+        claim: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        match self.zk.children(item).await {
+            Ok(names) => {
+                let foreign = names.iter().filter(|name| Some(name.as_str()) != claim).min();
+                Ok(foreign.map(|name| format!("{item}/{name}")))
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The time in milliseconds since 1970.
     pub(super) fn now(&self) -> i64 {
         let since = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -105,6 +105,8 @@ enum Removed {
     Others,
     /// It is still there.
     Not,
+    /// It cannot be removed: somebody has created a node below it.
+    HasChildren,
 }
 
 impl Taker {
@@ -148,7 +150,7 @@ impl Taker {
     /// # Errors
     /// None of them ends the taker: it may be called again.
     /// * [`Error::Corrupt`] for an item that cannot be read, once; it stays where it is.
-    /// * [`Error::Foreign`] for a node that is no item, once; it stays where it is.
+    /// * [`Error::Foreign`] for a node that is no item, or is below one, once; it stays where it is.
     /// * [`Error::Unknown`] when the answer to the delete of an item was lost, and it is gone since.
     /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; nothing was taken.
     ///
@@ -230,6 +232,7 @@ impl Taker {
                     self.feed.unguard();
                     self.reset();
                 }
+                Ok(Removed::HasChildren) => self.stays(&item.path).await?,
                 Err(error) if error.may_have_applied() => {
                     return Err(Error::Unknown { item: Box::new(item), why: error });
                 }
@@ -239,6 +242,18 @@ impl Taker {
                 }
             }
         }
+    }
+
+    /// An item cannot be removed: it is reported, and not looked at again.
+    async fn stays(&mut self, item: &str) -> Result<(), Error> {
+        let Some(path) = self.feed.site.foreign_child(item, None).await? else {
+            // It can by now.
+            self.reset();
+            return Ok(());
+        };
+        let name = item.rsplit('/').next().unwrap_or_default();
+        self.feed.put_aside(name.to_owned());
+        Err(Error::Foreign { path })
     }
 
     fn reset(&mut self) {
@@ -406,6 +421,10 @@ impl Taker {
         }
         match zk.delete(&path).version(0).await {
             Ok(()) => debug!(path, "removed what a dead producer has left"),
+            Err(error) if error.kind() == ErrorKind::NotEmpty => {
+                self.feed.unblock_item(name);
+                return self.stays(&path).await;
+            }
             // Its producer was sure in the end, or somebody else has removed it: see again.
             Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
             Err(error) if error.may_have_applied() => {}
@@ -518,6 +537,7 @@ fn refused(error: zk_curator::Error) -> Result<Removed, zk_curator::Error> {
         ErrorKind::NoNode => Ok(Removed::Others),
         // It has changed since it was read.
         ErrorKind::BadVersion => Ok(Removed::Not),
+        ErrorKind::NotEmpty => Ok(Removed::HasChildren),
         _ => Err(error),
     }
 }
@@ -537,6 +557,9 @@ async fn delete_with_receipt(
         if !error.may_have_applied() {
             return match error.kind() {
                 ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } => Ok(Removed::Others),
+                ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NotEmpty } => {
+                    Ok(Removed::HasChildren)
+                }
                 // Changed since it was read, or our receipt is gone with its session: see again.
                 ErrorKind::TransactionFailed { .. } => Ok(Removed::Not),
                 _ => Err(error),

@@ -3,7 +3,7 @@ use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join3;
+use futures_util::future::join;
 use futures_util::stream::{Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -203,22 +203,28 @@ impl Claimer for Executed {
         &claim.lease
     }
 
+    fn claimed_by(&self, _pending: &Site, _name: &str) -> Option<String> {
+        None
+    }
+
     fn claim(
         &self,
         _pending: Site,
         name: String,
+        is_contended: bool,
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Job>, Error>> + Send + 'static {
-        claim(self.places.clone(), self.worker.clone(), self.max_attempts, name)
+        claim(self.places.clone(), self.worker.clone(), self.max_attempts, name, is_contended)
     }
 }
 
-/// Claims a job and reads it, in one flight.
+/// Claims a job and reads it, in one flight unless others contend for it.
 async fn claim(
     places: Places,
     worker: String,
     max_attempts: Option<u32>,
     name: String,
+    is_contended: bool,
 ) -> Result<Claimed<Job>, Error> {
     let zk = &places.zk;
     let (Some(Marks { id, times, .. }), Some(held)) = (Kind::Job.marks(&name), Kind::Job.once_more(&name))
@@ -239,9 +245,14 @@ async fn claim(
     let lease = lease.data(if worker.is_empty() { "-".to_owned() } else { worker });
     let lease = lease.protected_by_data().owned();
     let executed = execute(zk.transaction().check(&lease_path, None));
-    let read = zk.get_data(places.of("all", id));
-    let (lease, mut executed, read) =
-        join3(lease.into_future(), executed.into_future(), read.into_future()).await;
+    let read = || zk.get_data(places.of("all", id)).into_future();
+    let claimed = join(lease.into_future(), executed.into_future());
+    let ((lease, mut executed), read_ahead) = if is_contended {
+        (claimed.await, None)
+    } else {
+        let (claimed, read) = join(claimed, read()).await;
+        (claimed, Some(read))
+    };
     let lease = match lease {
         Ok(lease) => lease,
         // That of an earlier session: the cleaner sees to the attempt, if there is one.
@@ -259,6 +270,12 @@ async fn claim(
             // Not applied, and it cannot be any more.
         } else if is_gone(&error, place) || error.kind() == ErrorKind::OwnershipLost {
             return Ok(Claimed::Gone);
+        } else if let ErrorKind::TransactionFailed { code: ErrorCode::NotEmpty, .. } = error.kind() {
+            // Only the place is deleted.
+            return match places.pending.foreign_child(&places.of("pending", &name), None).await? {
+                Some(path) => Err(Error::Foreign { path }),
+                None => Ok(Claimed::Gone),
+            };
         } else if is_gone(&error, place + 1) {
             places.prepare().await?;
         } else if !(place == 1 && is_gone(&error, 0)) {
@@ -268,6 +285,10 @@ async fn claim(
         executed = execute(lease.ownership().fenced().uncompressed()).await;
     }
     let attempts = times.saturating_add(1);
+    let read = match read_ahead {
+        Some(read) => read,
+        None => read().await,
+    };
     let (is_there, data) = match read {
         Err(error) if error.kind() == ErrorKind::NoNode => (false, Bytes::new()),
         read => (true, read?),
