@@ -379,12 +379,15 @@ impl<C: Claimer> Claims<C> {
             self.feed.reset();
             return Ok(None);
         }
+        let name = held.name.clone();
         // Noted after the claim is dropped, in this order.
         let (back, claim) = (self.returned.on_drop(held.name), held.claim);
         let admitted = self.claimer.admit(*claim).await;
         back.never();
-        if admitted.is_err() {
-            self.feed.reset();
+        match &admitted {
+            Ok(Some(_)) => self.feed.handed_out(name),
+            Ok(None) => {}
+            Err(_) => self.feed.reset(),
         }
         admitted
     }

@@ -31,6 +31,8 @@ const QUIET: Duration = Duration::from_millis(500);
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
 /// The longest time for which an item that is due later is waited for without a look at the clock that says so.
 const CLOCK_CHECKED: Duration = Duration::from_secs(1);
+/// The number of items that are remembered to have been handed out here.
+const HANDED_OUT: usize = 256;
 /// So many nodes are watched at a time for the items behind them to become free.
 const WATCHED_AT_ONCE: usize = 64;
 
@@ -55,6 +57,8 @@ pub(super) struct Feed {
     aside: BTreeSet<String>,
     /// What is to be reported: nodes that are no items.
     foreign: VecDeque<String>,
+    /// The last items that were claimed and handed out here. When one comes back, this process knows.
+    handed_out: VecDeque<String>,
     /// Whether every item of the last listing is in the list, blocked, or gone.
     is_complete: bool,
     /// Whether there was at most one item when ours was the first turn in line.
@@ -151,6 +155,7 @@ impl Feed {
             blocked: Vec::new(),
             aside: BTreeSet::new(),
             foreign: VecDeque::new(),
+            handed_out: VecDeque::new(),
             is_complete: false,
             has_waited: false,
         }
@@ -350,6 +355,14 @@ impl Feed {
         *turn = None;
         self.misses = 0;
         self.taken = self.taken.saturating_add(1);
+    }
+
+    /// An item is handed out under a claim.
+    pub(super) fn handed_out(&mut self, name: String) {
+        if self.handed_out.len() == HANDED_OUT {
+            self.handed_out.pop_front();
+        }
+        self.handed_out.push_back(name);
     }
 
     /// An item was taken by somebody else: whether the list is given up because of that.
@@ -600,11 +613,15 @@ impl Feed {
         Ok(self.watch_blocked(true).await? || self.free_unwatched().await?)
     }
 
-    /// Watches nodes by which items are blocked: whether one of them is not as it was any more. Those of others that have
-    /// claimed items come and go while items do, so they are only watched on demand.
-    async fn watch_blocked(&mut self, claims: bool) -> Result<bool, Error> {
-        let first = self.blocked.iter_mut().take(WATCHED_AT_ONCE);
-        let new = first.filter(|blocked| blocked.watch.is_none() && (claims || blocked.why != Why::Claimed));
+    /// Watches nodes by which items are blocked: whether one of them is not as it was any more. The claims of others come and
+    /// go while items do, so they are only watched on demand.
+    async fn watch_blocked(&mut self, claims_of_others: bool) -> Result<bool, Error> {
+        let handed_out = &self.handed_out;
+        let is_wanted = |blocked: &Blocked| {
+            claims_of_others || blocked.why != Why::Claimed || handed_out.contains(&blocked.name)
+        };
+        let first = self.blocked.iter_mut().filter(|blocked| is_wanted(blocked)).take(WATCHED_AT_ONCE);
+        let new = first.filter(|blocked| blocked.watch.is_none());
         let reads = new.map(|blocked| async {
             let read = self.site.zk.get_data(blocked.on.as_str()).watched().await;
             match read {
