@@ -180,7 +180,8 @@ fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item() {
             let requests = simulated(of_a_backlog(kind, 100, work));
             at_most(10.0, requests, &format!("{kind:?}, {work:?}"));
         }
-        at_most(10.0, simulated(of_new_items(Kind::Jobs, 100, 100, work)), &format!("jobs, {work:?}"));
+        // Four of these a job costs without others.
+        at_most(10.5, simulated(of_new_items(Kind::Jobs, 100, 100, work)), &format!("jobs, {work:?}"));
     }
 }
 
