@@ -130,8 +130,8 @@ fn an_owned_create_with_siblings_is_one_flight_and_lists_itself() {
         let children_first = server.rule(|request| {
             // Held back, the create shows that the listing does not wait for its answer.
             match request.is_create() {
-                true => zk_curator_testing::Verdict::Delay(Duration::from_secs(1)),
-                false => zk_curator_testing::Verdict::Pass,
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
             }
         });
         let started = tokio::time::Instant::now();
@@ -278,9 +278,9 @@ fn curator_defect_o_the_version_counts_also_when_children_are_deleted_first() {
         let _hold = server.rule(move |request| {
             if request.is_delete() && request.is_about("/a/b") {
                 seen.send(()).unwrap_or_default();
-                return zk_curator_testing::Verdict::Delay(Duration::from_secs(1));
+                return Verdict::Delay(Duration::from_secs(1));
             }
-            zk_curator_testing::Verdict::Pass
+            Verdict::Pass
         });
         let other = connected(&server).await;
         let delete = tokio::spawn(writer.delete("/a").version(0).deleting_children().into_future());
@@ -302,8 +302,8 @@ fn two_that_delete_one_tree_both_succeed() {
             // The slower one is held up by its nth request after the first; the other one is done by then.
             let slow = session_id(&zk).get();
             let pause = server.rule(move |request| match request.session_id() == slow {
-                true => zk_curator_testing::Verdict::Delay(Duration::from_secs(1)),
-                false => zk_curator_testing::Verdict::Pass,
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
             });
             let pause = pause.after(nth).times(1);
             let mut slower = tokio::spawn(zk.delete("/a").deleting_children().into_future());
@@ -334,11 +334,11 @@ fn deleting_children_gives_up_on_a_writer_that_never_stops() {
         let (seen, mut deleted) = tokio::sync::mpsc::unbounded_channel();
         let _notice = server.rule(move |request| {
             if !request.is_delete() || !request.is_about("/a") {
-                return zk_curator_testing::Verdict::Pass;
+                return Verdict::Pass;
             }
             // Before the node itself is deleted, there is a child again.
             seen.send(()).unwrap_or_default();
-            zk_curator_testing::Verdict::Delay(Duration::from_millis(10))
+            Verdict::Delay(Duration::from_millis(10))
         });
         let writer = tokio::spawn(async move {
             while deleted.recv().await.is_some() {
