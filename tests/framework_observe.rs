@@ -216,7 +216,7 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let terms = |ended| {
-            assert_eq!((told.count("INFO leads "), told.count("INFO leads no longer")), (2 * ended, ended))
+            assert_eq!((told.count("INFO leads "), told.count("INFO leads no longer")), (2 * ended, ended));
         };
         let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
         candidate.await_leadership().await.unwrap();

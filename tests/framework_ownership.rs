@@ -128,17 +128,19 @@ async fn shared_names(zk: &CuratorFramework) -> Vec<OwnedNode> {
     let named = |name: &str, mode| zk.create(format!("/{name}")).mode(mode).data("ours");
     let mut nodes = Vec::new();
     for (n, mode) in [CreateMode::Ephemeral, CreateMode::Persistent].into_iter().enumerate() {
-        nodes.push(named(&format!("plain{n}"), mode).owned().await.unwrap());
-        nodes.push(named(&format!("data{n}"), mode).protected_by_data().owned().await.unwrap());
+        nodes.push(named(&format!("plain{n}"), mode).owned().await.expect("the name is free"));
+        let by_data = named(&format!("data{n}"), mode).protected_by_data().owned().await;
+        nodes.push(by_data.expect("the name is free"));
     }
-    nodes.push(named("same", CreateMode::Ephemeral).idempotent().owned().await.unwrap());
+    let same = named("same", CreateMode::Ephemeral).idempotent().owned().await;
+    nodes.push(same.expect("the name is free"));
     nodes
 }
 
 /// Somebody deletes the node, and somebody else creates one of the same name and with the same data.
 async fn replace(zk: &CuratorFramework, path: &str) {
-    zk.delete(path).await.unwrap();
-    zk.create(path).data("ours").await.unwrap();
+    zk.delete(path).await.expect("the node is there");
+    zk.create(path).data("ours").await.expect("the name is free");
 }
 
 #[test]

@@ -413,7 +413,7 @@ fn an_attempt_that_cannot_be_ended_stops_no_cleaning() {
         });
         let mut errors = zk.background_errors();
         let mut worker = jobs(&zk).worker("heir").prefetch(2);
-        let mut ids = vec![worker.next().await.unwrap(), worker.next().await.unwrap()];
+        let mut ids = [worker.next().await.unwrap(), worker.next().await.unwrap()];
         ids.sort_by(|one, other| one.id().cmp(other.id()));
         assert_eq!(ids.iter().map(Job::id).collect::<Vec<_>>(), ["b", "c"]);
         let error = timeout(A_MOMENT, errors.next()).await.unwrap().unwrap();

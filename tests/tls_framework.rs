@@ -15,6 +15,7 @@ use certificates::{Authority, Identity};
 use common::{builder_for, real_time};
 use zk_curator::tls::{TlsConnector, TlsError, TlsErrorKind};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_client::Connector;
 use zk_curator_testing::{ServerTls, TestServer};
 
 const HERE: &str = "127.0.0.1";
@@ -37,8 +38,9 @@ fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> Curat
 /// An ensemble names the client ports without TLS.
 #[test]
 fn a_framework_with_tls_does_not_follow_an_ensemble_to_other_ports() {
-    let tls = TlsConnector::builder().ca_pem(Authority::new("ca").pem.clone()).build().unwrap();
-    let builder = || builder_for("zk1:2281").connector(Arc::new(tls.clone()));
+    let tls: Arc<dyn Connector> =
+        Arc::new(TlsConnector::builder().ca_pem(Authority::new("ca").pem).build().unwrap());
+    let builder = || builder_for("zk1:2281").connector(Arc::clone(&tls));
     let error = builder().ensemble_tracker(true).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("ports of an ensemble are without TLS"), "{error}");

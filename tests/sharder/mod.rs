@@ -118,7 +118,8 @@ fn all_queues_are_consumed_those_added_later_included() {
             async move {
                 let mut taker = queue.taker();
                 loop {
-                    items.borrow_mut().push(taker.next().await?.items[0].clone());
+                    let taken = taker.next().await?;
+                    items.borrow_mut().push(taken.items[0].clone());
                     if items.borrow().len() == 12 {
                         return Err(Error::Empty);
                     }

@@ -149,7 +149,8 @@ impl DistributedDoubleBarrier {
         let path = ZPath::for_operation("enter", self.path.as_str())?;
         let place = Place { zk: self.zk.clone(), path };
         let session = self.zk.session();
-        let mut me = Entrant::arrive(self, place.clone()).await?; // 1
+        // On the heap, for futures of callers that are small.
+        let mut me = Box::pin(Entrant::arrive(self, place.clone())).await?; // 1
         loop {
             // If the answer to a create is lost, and then the session, the next one has another node: the round may have
             // begun with the first.
@@ -161,7 +162,7 @@ impl DistributedDoubleBarrier {
                 me.place.read_ready().await? // 3
             } else {
                 match rules::entry(&me.children, me.node.name(), self.members) {
-                    Entry::Begin(members) => me.begin(&members).await?, // 2
+                    Entry::Begin(members) => Box::pin(me.begin(&members)).await?, // 2
                     Entry::Wait => {
                         if me.wait().await? == Waited::Disturbed && me.node.is_ours() {
                             me.look().await?;

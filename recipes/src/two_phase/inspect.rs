@@ -121,7 +121,7 @@ async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Ins
         form: record.form,
         deadline: record.deadline,
         payload: record.payload.clone(),
-        outcome: outcome.or(votes_decide.then_some(Outcome::Committed)),
+        outcome: outcome.or_else(|| votes_decide.then_some(Outcome::Committed)),
         sites,
     };
     Ok(Some((record, inspection)))
