@@ -175,7 +175,7 @@ impl DistributedDoubleBarrier {
                             path = me.node.path(),
                             "the node was deleted before the round; entering again"
                         );
-                        me = Entrant::arrive(self, place.clone()).await?;
+                        me = Box::pin(Entrant::arrive(self, place.clone())).await?;
                         continue;
                     }
                     Entry::Vanished => return Err(me.lost().await),
@@ -193,7 +193,7 @@ impl DistributedDoubleBarrier {
                 Standing::Member => return Err(me.lost().await),
                 Standing::Underway => return Err(self.refusal()),
                 Standing::Over | Standing::Unsaid => {
-                    me.place.sweep(ready.began.czxid).await?;
+                    Box::pin(me.place.sweep(ready.began.czxid)).await?;
                     me.look().await?;
                 }
             }

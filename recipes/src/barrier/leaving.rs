@@ -86,10 +86,10 @@ impl Round {
             match rules::leaving(&left, leaver.node.as_ref().map(OwnedNode::name)) {
                 Leaving::Over => return Ok(()),
                 Leaving::Lost => return Err(Error::Lost),
-                Leaving::Last => return leaver.finish().await, // 4
-                Leaving::Stay { on } => leaver.stay(on).await?, // 4
+                Leaving::Last => return Box::pin(leaver.finish()).await, // 4
+                Leaving::Stay { on } => leaver.stay(on).await?,          // 4
                 Leaving::Withdraw { on } => {
-                    let lowest = leaver.withdraw(on).await?; // 5
+                    let lowest = Box::pin(leaver.withdraw(on)).await?; // 5
                     if leaver.is_over(lowest).await && rules::all_ours(&left) {
                         return Ok(()); // 6
                     }

@@ -626,7 +626,8 @@ impl LockedItem {
     /// The item is put aside, or goes back to its place.
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
         let deliveries = self.attempt();
-        self.put_aside(deliveries, &why.into()).await
+        // On the heap, for futures of callers that are small.
+        Box::pin(self.put_aside(deliveries, &why.into())).await
     }
 
     async fn put_aside(self, deliveries: u32, why: &str) -> Result<(), Error> {

@@ -43,7 +43,7 @@ async fn work(client: Client) -> Result<(), Failure> {
             continue;
         }
         attempt.get_or_insert_with(|| Attempt::begin(&client, &queue(), Mode::Exclusive));
-        let next = timeout(client.session_timeout(), consumer.next());
+        let next = Box::pin(timeout(client.session_timeout(), consumer.next()));
         if let Some(Ok(Ok(item))) = client.maybe_cancel(next).await
             && let Some(attempt) = attempt.take()
         {
