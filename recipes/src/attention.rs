@@ -24,7 +24,8 @@ mod debug {
     use std::time::Duration;
 
     use tokio::runtime::Handle;
-    use tokio::time::sleep;
+    use tokio::time::timeout;
+    use tokio_util::sync::CancellationToken;
     use tracing::warn;
 
     use super::{CuratorFramework, Future};
@@ -40,9 +41,9 @@ mod debug {
             waker: Mutex::new(Waker::noop().clone()),
             polls: AtomicU64::new(0),
             is_timed: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            over: CancellationToken::new(),
         });
-        let _over = Over(&attention);
+        let _over = attention.over.clone().drop_guard();
         let waker = Waker::from(Arc::clone(&attention));
         let mut wait = pin!(wait);
         poll_fn(|cx| {
@@ -62,8 +63,8 @@ mod debug {
         polls: AtomicU64,
         /// Whether a timer runs.
         is_timed: AtomicBool,
-        /// The wait has ended, or was dropped.
-        is_over: AtomicBool,
+        /// Cancelled when the wait has ended, or was dropped: no timer outlives it.
+        over: CancellationToken,
     }
 
     impl Wake for Attention {
@@ -77,9 +78,11 @@ mod debug {
             if Handle::try_current().is_ok() && !self.is_timed.swap(true, Ordering::Relaxed) {
                 let this = Arc::clone(self);
                 self.zk.spawn(async move {
-                    sleep(PATIENCE).await;
+                    if timeout(PATIENCE, this.over.cancelled()).await.is_ok() {
+                        return;
+                    }
                     this.is_timed.store(false, Ordering::Relaxed);
-                    if !this.is_over.load(Ordering::Relaxed) && this.polls.load(Ordering::Relaxed) == polls {
+                    if this.polls.load(Ordering::Relaxed) == polls {
                         warn!(
                             path = this.path,
                             "a future was woken and left alone: it may hold a turn that others wait for"
@@ -89,14 +92,6 @@ mod debug {
             }
             let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
             waker.wake();
-        }
-    }
-
-    struct Over<'a>(&'a Attention);
-
-    impl Drop for Over<'_> {
-        fn drop(&mut self) {
-            self.0.is_over.store(true, Ordering::Relaxed);
         }
     }
 }
