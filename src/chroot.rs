@@ -55,9 +55,10 @@ pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Re
             }
         };
         let error = failed(error);
-        // Credentials that are refused end the session, and are told as its end.
-        let told = matches!(error.kind(), ErrorKind::AuthFailed);
-        if !error.is_retryable() && !error.is_session_lost() && !told {
+        // A read-only server does not know what the ensemble has, and credentials that are refused end the session, which
+        // is told as such.
+        let passes = matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::AuthFailed);
+        if !error.is_retryable() && !error.is_session_lost() && !passes {
             return Err(error);
         }
         sleep(PAUSE).await;
@@ -71,6 +72,8 @@ async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
     match (synced.await, stat.await) {
         // Who may not look at a node is refused only if it exists.
         (_, Err(RawError::Refused(ErrorCode::NoAuth))) => Ok(true),
+        // A read-only server refuses the sync. What it has seen created is there.
+        (Err(RawError::Refused(ErrorCode::NotReadOnly)), Ok(Some(_))) => Ok(true),
         (Err(error), _) | (_, Err(error)) => Err(error),
         (Ok(()), Ok(stat)) => Ok(stat.is_some()),
     }

@@ -136,7 +136,8 @@ impl CuratorFramework {
     ///
     /// # Errors
     /// * `ConnectionLoss` when none was reached within the connection timeout; its source says why, if an attempt has
-    ///   failed by then. The framework is started all the same and goes on trying, until it is closed.
+    ///   failed by then; or when all that was reached is a read-only server that does not have the chroot. The framework
+    ///   is started all the same and goes on trying, until it is closed.
     /// * `AuthFailed` when the servers refuse the credentials.
     /// * `NoNode` when the chroot of the connect string does not exist: the error's path is the chroot. With
     ///   [`create_chroot`](CuratorFrameworkBuilder::create_chroot), what its creation fails with. The framework is started all

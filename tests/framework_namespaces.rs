@@ -5,7 +5,7 @@ mod common;
 use common::{builder, connected, in_memory, once, simulated, until};
 use zk_curator::OpResult;
 use zk_curator::certain::Receipt;
-use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
+use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 
@@ -197,6 +197,34 @@ fn create_chroot_waits_for_the_first_server() {
         server.restart().await.unwrap();
         until(&server, |probe| probe.exists("/shop")).await;
         zk.create("/a").await.unwrap();
+    });
+}
+
+#[test]
+fn a_chroot_is_found_at_a_read_only_server() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let shop = || builder(&server).connect_string("memory:2181/shop").read_only(true);
+        let zk = connected(&server).await;
+        zk.create("/shop").await.unwrap();
+        zk.close().await.unwrap();
+        server.set_read_only(true);
+        let zk = shop().build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.state(), ConnectionState::ReadOnly);
+    });
+}
+
+#[test]
+fn create_chroot_waits_for_a_server_that_writes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.set_read_only(true);
+        let zk = builder(&server).connect_string("memory:2181/shop").read_only(true);
+        let zk = zk.create_chroot(Acl::open_unsafe()).build().unwrap();
+        assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        server.set_read_only(false);
+        until(&server, |probe| probe.exists("/shop")).await;
     });
 }
 
