@@ -178,8 +178,8 @@ fn a_path_that_is_none_is_refused() {
         let barrier = DistributedBarrier::new(&zk, "release");
         let all = [barrier.set().await, barrier.remove().await, barrier.wait().await];
         let errors: Vec<_> = all.into_iter().map(|result| result.unwrap_err().to_string()).collect();
-        let wanted =
-            ["create", "remove", "wait"].map(|operation| format!("{operation} \"release\": invalid path"));
+        let why = "invalid path (path does not start with a slash)";
+        let wanted = ["create", "remove", "wait"].map(|operation| format!("{operation} \"release\": {why}"));
         assert_eq!(errors, wanted);
     });
 }

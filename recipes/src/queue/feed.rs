@@ -1,6 +1,6 @@
 //! The engine of all consumers: works through a list of the items, and waits when there are none.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::future::{Future, IntoFuture, pending};
 use std::mem;
 use std::pin::Pin;
@@ -529,9 +529,9 @@ impl Feed {
         // What is gone need not be remembered.
         self.aside = aside;
         if !self.blocked.is_empty() {
-            let names: HashSet<&str> = listed.iter().map(|(_, name)| name.as_str()).collect();
+            let names: BTreeSet<&str> = listed.iter().map(|(_, name)| name.as_str()).collect();
             self.blocked.retain(|blocked| !blocked.is_stale() && names.contains(blocked.name.as_str()));
-            let blocked: HashSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+            let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
             let is_any_free = blocked.len() < names.len();
             if is_any_free {
                 // Who puts another item may be sure of those before by now.
@@ -540,7 +540,7 @@ impl Feed {
         }
         let wall = self.blocked.iter().filter(|blocked| blocked.why.is_strict());
         let wall = wall.filter_map(|blocked| kind.place(&blocked.name)).min();
-        let blocked: HashSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+        let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
         listed.retain(|(place, name)| {
             !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
         });
@@ -635,7 +635,7 @@ impl Feed {
         });
         // In one flight.
         let freed: Vec<Option<String>> = join_all(reads).await.into_iter().collect::<Result<_, Error>>()?;
-        let freed: HashSet<String> = freed.into_iter().flatten().collect();
+        let freed: BTreeSet<String> = freed.into_iter().flatten().collect();
         self.blocked.retain(|blocked| !freed.contains(&blocked.name));
         self.is_complete &= freed.is_empty();
         Ok(!freed.is_empty())
@@ -650,7 +650,7 @@ impl Feed {
         let unwatched = self.blocked.iter().filter(|blocked| blocked.watch.is_none());
         let freed =
             unwatched.filter(|blocked| seen.next().flatten().is_none() || blocked.why != Why::Claimed);
-        let freed: HashSet<String> = freed.map(|blocked| blocked.name.clone()).collect();
+        let freed: BTreeSet<String> = freed.map(|blocked| blocked.name.clone()).collect();
         self.blocked.retain(|blocked| !freed.contains(&blocked.name));
         self.is_complete &= freed.is_empty();
         Ok(!freed.is_empty())
