@@ -18,5 +18,6 @@ async fn the_framework_refuses_a_server_that_proves_nothing() {
     let started = tokio::time::timeout(Duration::from_secs(10), zk.start()).await.expect("an answer");
     let error = started.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AuthFailed);
-    assert_eq!(error.source().unwrap().to_string(), "the challenge is for another algorithm");
+    let why = format!("{}: the challenge is for another algorithm", server.connect_string());
+    assert_eq!(error.source().unwrap().to_string(), why);
 }
