@@ -436,6 +436,34 @@ pub enum Event {
         commit: bool,
     },
 
+    /// Begins to look at a transaction, at a path that is used again, in a session that is made to know what was there before.
+    Opening {
+        /// Which look: unique in the history.
+        visit: u64,
+    },
+    /// Has seen which transaction it is.
+    Opened {
+        /// Which look.
+        visit: u64,
+        /// Which transaction.
+        txn: Name,
+    },
+    /// Begins to remove a transaction, or does not know whether it has begun, in which case anybody may remove it.
+    Removing {
+        /// Which one.
+        txn: Name,
+    },
+    /// Has removed a transaction that was decided, for sure.
+    Ended {
+        /// Which one.
+        txn: Name,
+    },
+    /// Was told that there is no such transaction, which it had seen.
+    Missing {
+        /// Which one.
+        txn: Name,
+    },
+
     /// Begins to join a group.
     Joining {
         /// Which one.
@@ -557,6 +585,11 @@ impl fmt::Display for Event {
             Self::Decided { txn, site, commit } => {
                 write!(f, "{site} sees {txn} {}", if *commit { "committed" } else { "aborted" })
             }
+            Self::Opening { visit } => write!(f, "looks at a transaction, @{visit}"),
+            Self::Opened { visit, txn } => write!(f, "sees that it is {txn}, @{visit}"),
+            Self::Removing { txn } => write!(f, "is about to remove {txn}"),
+            Self::Ended { txn } => write!(f, "has removed {txn}"),
+            Self::Missing { txn } => write!(f, "misses {txn}"),
             Self::Joining { group, member } => write!(f, "joins {group} as {member}"),
             Self::Parted { group, member } => write!(f, "has left {group}, as {member}"),
             Self::Viewed { group, members, lag } => {

@@ -7,6 +7,7 @@ mod exclusion;
 mod group;
 mod holds;
 mod linearizable;
+mod once;
 mod progress;
 mod rounds;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use delivery::Delivery;
 pub use exclusion::Exclusion;
 pub use group::GroupViews;
 pub use linearizable::Linearizable;
+pub use once::OncePerBegin;
 pub use progress::Progress;
 pub use rounds::BarrierRounds;
 

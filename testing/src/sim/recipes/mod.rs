@@ -47,6 +47,7 @@ mod config;
 mod double_barrier;
 mod election;
 mod exclusive;
+mod farewell;
 mod group;
 mod handover;
 mod holding;
@@ -69,6 +70,7 @@ mod semaphore;
 mod semaphore_mutex;
 mod two_phase;
 mod two_phase_leaving;
+mod two_phase_reused;
 
 use std::fmt;
 use std::sync::Arc;
@@ -88,6 +90,7 @@ pub const ALL: &[Recipe] = &[
     double_barrier::RECIPE,
     election::RECIPE,
     queue::EXACTLY_ONCE,
+    farewell::RECIPE,
     queue::FIFO,
     queue::FIFO_TWO_PHASE,
     group::RECIPE,
@@ -116,6 +119,7 @@ pub const ALL: &[Recipe] = &[
     queue::SIMPLE,
     two_phase::RECIPE,
     two_phase_leaving::RECIPE,
+    two_phase_reused::RECIPE,
 ];
 
 /// The one with this name.
