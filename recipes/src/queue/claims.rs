@@ -17,7 +17,7 @@ use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
-use super::redelivery::MOST_HELD;
+use super::redelivery::{MOST_HELD, fraction};
 use super::site::{Site, Started};
 
 /// The number of items of the list that are looked at together.
@@ -108,7 +108,7 @@ impl Contention {
         self.is_likely = true;
         self.window = (self.window * 4).clamp(*PAUSES.start(), *PAUSES.end());
         let most = round_trip.clamp(SHORTEST_ROUND_TRIP, LONGEST_ROUND_TRIP) * self.window;
-        self.paused_until = Some(Instant::now() + most.mul_f64(fraction(&zk.new_guid())));
+        self.paused_until = Some(Instant::now() + most.mul_f64(fraction(zk)));
     }
 
     fn succeeded(&mut self) {
@@ -119,12 +119,6 @@ impl Contention {
     fn found(&mut self, taken: usize) {
         self.is_likely = taken > 0 || self.window > 0;
     }
-}
-
-/// A number from 0 to 1, both included, as random as a GUID.
-fn fraction(guid: &str) -> f64 {
-    let digits = guid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    f64::from(digits.unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// A claim that is handed out if nothing comes before it.
