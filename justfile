@@ -41,7 +41,7 @@ quickstart:
 
 # The same on Apache ZooKeeper.
 quickstart-real:
-    cargo run --release -p zk-curator-testing --bin zk-real -- --exec cargo run --release --example quickstart
+    cargo run --release -p zk-curator-real --bin zk-real -- --exec cargo run --release --example quickstart
 
 # Bugs that are planted in a copy of the sources, and how many seeds the simulation takes to find them.
 sim-mutants *arguments:

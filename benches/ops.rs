@@ -22,7 +22,7 @@ use common::{Spread, Wire, frames, resident};
 use zk_curator_client::{Acl, CreateMode, ZooKeeper};
 use zk_curator_proto::records::{ConnectResponse, DataResponse, GetDataRequest, ReplyHeader, Stat};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, Response, frame};
-use zk_curator_testing::real::RealZooKeeper;
+use zk_curator_real::RealZooKeeper;
 
 const PATH: &str = "/bench";
 const DATA: &[u8] = &[7; 100];

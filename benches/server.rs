@@ -23,8 +23,8 @@ use common::{Spread, Wire, frames, resident};
 use tokio::runtime::Runtime;
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{Acl, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest};
+use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::TestServer;
-use zk_curator_testing::real::RealZooKeeper;
 
 const PATH: &str = "/bench";
 const IN_FLIGHT: usize = 128;

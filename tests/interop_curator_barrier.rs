@@ -9,9 +9,10 @@ use std::time::Duration;
 use common::builder_for;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const BARRIER: &str = "/barriers/sort";
 const LEDGER: &str = "/ledger";

@@ -8,8 +8,9 @@ use std::path::Path;
 use common::{builder_for, real_time};
 use zk_curator::acl::AclProvider;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::{TestServer, real};
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
+use zk_curator_testing::TestServer;
 
 /// The provider of the Java program.
 #[derive(Debug)]

@@ -10,9 +10,10 @@ use std::future::pending;
 use contest::{Java, PATIENCE, comes_with_a_lost_session, compiled, enter, framework, leave};
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_real as real;
+use zk_curator_real::java;
 use zk_curator_recipes::leader::{Error, LeaderLatch, LeaderSelector, Participant};
-use zk_curator_testing::real::java;
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const BASE: &str = "/elections";
 /// For each member and kind.

@@ -8,12 +8,13 @@ use contest::{Java, PATIENCE, comes_with_a_lost_session, compiled, enter, framew
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_real as real;
+use zk_curator_real::java;
 use zk_curator_recipes::lock::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, InterProcessSemaphoreMutex, attempt_revoke,
 };
-use zk_curator_testing::real::java;
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const BASE: &str = "/locks";
 const KINDS: [&str; 5] = ["mutex", "semaphore-mutex", "read-write", "semaphore", "multi"];

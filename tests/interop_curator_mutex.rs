@@ -9,9 +9,10 @@ use std::time::Duration;
 use common::builder_for;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const LOCK: &str = "/locks/orders";
 const WITNESS: &str = "/witness";

@@ -11,10 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, EventType};
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
 use zk_curator_recipes::group::{GroupEvent, GroupMember};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const GROUP: &str = "/groups/workers";
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use common::builder_for;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
 use zk_curator_recipes::queue::{
     CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
     SimpleDistributedQueue,
 };
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const COUNT: usize = 8;
 /// So often at least each has to get a part of what is put.

@@ -14,8 +14,9 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::CreateMode;
+use zk_curator_real as real;
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::{TestServer, real};
+use zk_curator_testing::TestServer;
 
 const LOCK: &str = "/locks/orders";
 const WITNESS: &str = "/witness";

@@ -11,7 +11,7 @@ use zk_curator::OpResult;
 use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, WatchEnded,
 };
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 

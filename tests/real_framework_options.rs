@@ -10,7 +10,7 @@ use zk_curator::{
     Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, OpResult, Permissions,
     PersistentEvent, WatcherType,
 };
-use zk_curator_testing::real::{self, RealEnsemble, RealZooKeeper};
+use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
 
 #[test]
 fn every_option_does_what_it_does_on_the_embedded_server() {

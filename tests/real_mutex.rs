@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{builder_for, real_time};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_real::{self as real, RealZooKeeper};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, MutexGuard};
-use zk_curator_testing::real::{self, RealZooKeeper};
 
 const LOCK: &str = "/locks/orders";
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::real_time;
 use raw_suite::{Case, for_each_case};
 use zk_curator::raw::{NativeFactory, RawClientFactory};
-use zk_curator_testing::real;
+use zk_curator_real as real;
 
 /// All cases at once, each in a chroot of its own.
 fn conforms(name: &str, factory: Arc<dyn RawClientFactory>, limited: bool) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zk_curator_testing::sim::{Sim, recipes};
+use zk_curator_sim::{Sim, recipes};
 
 const SEEDS: u64 = 25;
 

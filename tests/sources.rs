@@ -24,9 +24,8 @@ const RULES: &[(&str, &[&str])] = &[
             "client/src/connector.rs",
             "testing/src/network.rs",
             "testing/src/session.rs",
-            "testing/src/real",
-            "testing/src/sim",
-            "testing/src/chaos",
+            "testing/real/src",
+            "testing/sim/src",
         ],
     ),
     // Nonces, and a digest that never leaves the process.
@@ -43,21 +42,33 @@ const RULES: &[(&str, &[&str])] = &[
     ),
     ("HashSet", &["testing/src/collections.rs"]),
     // Time is tokio's, so that it can be simulated.
-    ("std::time::{Duration, Instant", &["testing/src/real", "testing/src/chaos"]),
-    ("std::time::Instant", &["testing/src/real", "testing/src/chaos"]),
+    ("std::time::{Duration, Instant", &["testing/real/src"]),
+    ("std::time::Instant", &["testing/real/src"]),
     // The defaults of settings.
     ("SystemTime::now", &["testing/src/clock.rs", "recipes/src/queue/site.rs"]),
-    ("thread::sleep", &["testing/src/real", "testing/src/chaos"]),
+    ("thread::sleep", &["testing/real/src"]),
     // Tasks are started through the spawner of their client, or on the runtime of their server.
-    ("tokio::spawn", &["src/framework.rs", "testing/src/sim", "testing/src/relay.rs", "testing/src/chaos"]),
+    (
+        "tokio::spawn",
+        &["src/framework.rs", "testing/sim/src", "testing/src/relay.rs", "testing/real/src/chaos"],
+    ),
 ];
 
 /// The code of the crates, by its path from the root: without binaries, comments and unit tests.
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    let mut left: Vec<PathBuf> =
-        ["proto/src", "client/src", "src", "recipes/src", "testing/src"].map(|path| root.join(path)).to_vec();
+    let mut left: Vec<PathBuf> = [
+        "proto/src",
+        "client/src",
+        "src",
+        "recipes/src",
+        "testing/src",
+        "testing/sim/src",
+        "testing/real/src",
+    ]
+    .map(|path| root.join(path))
+    .to_vec();
     while let Some(path) = left.pop() {
         if path.is_dir() && !["bin", "zookeeper_async"].iter().any(|free| path.ends_with(free)) {
             left.extend(

@@ -18,7 +18,7 @@ use zk_curator_client::{
 };
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader};
 use zk_curator_proto::{Decoder, OpCode, Record, frame};
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 /// Declares tests that each start a server.
 macro_rules! on_apache_zookeeper {

@@ -5,7 +5,7 @@ mod common;
 mod conformance;
 
 use conformance::{Target, on_threads, run_all, run_those};
-use zk_curator_testing::real::{self, RealEnsemble};
+use zk_curator_real::{self as real, RealEnsemble};
 
 #[test]
 fn the_client_conforms_on_a_standalone_server() {

@@ -10,7 +10,7 @@ use common::{id, is_connected, real_time, start, until};
 use zk_curator_client::{
     Acl, CreateMode, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 const USER: &str = "alice";
 const PASSWORD: &str = "s3cret, \"quoted\"";

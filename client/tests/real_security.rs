@@ -16,7 +16,7 @@ use zk_curator_client::{
     Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper,
     ZooKeeperBuilder,
 };
-use zk_curator_testing::real::{self, RealEnsemble};
+use zk_curator_real::{self as real, RealEnsemble};
 
 const HERE: &str = "127.0.0.1";
 

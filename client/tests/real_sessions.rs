@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use zk_curator_client::{
     CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_testing::real::{self, RealEnsemble, RealZooKeeper};
+use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 const EXPIRED: Error = Error::SessionExpired { sent: false };

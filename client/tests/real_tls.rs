@@ -19,7 +19,7 @@ use zk_curator_client::{
     Acl, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState,
     Transport, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_testing::real::{self, RealZooKeeper, RealZooKeeperBuilder};
+use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
 
 const HERE: &str = "127.0.0.1";
 

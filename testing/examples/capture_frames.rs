@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use zk_curator_testing::real::{RealZooKeeper, java};
+use zk_curator_real::{RealZooKeeper, java};
 
 /// The answer to a request about a node of this name is the last frame of its connection.
 const CUT: &[u8] = b"/cut";

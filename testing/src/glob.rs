@@ -2,7 +2,8 @@
 
 /// Whether `path` matches: `*` stands for any characters but a slash, `?` for one, and a component `**` for any
 /// number of components, none included.
-pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+#[must_use]
+pub fn matches(pattern: &str, path: &str) -> bool {
     let pattern: Vec<_> = pattern.split('/').collect();
     let path: Vec<_> = path.split('/').collect();
     components(&pattern, &path)

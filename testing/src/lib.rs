@@ -1,8 +1,7 @@
-//! An embedded ZooKeeper for tests, with fault injection, and a launcher for Apache ZooKeeper.
+//! An embedded ZooKeeper server for tests, with fault injection.
 //!
 //! * [`TestServer`]: a complete in-memory ZooKeeper in this process, on TCP and on an in-memory network, in
-//!   real or in paused time. It is a test double: production runs on Apache ZooKeeper, and so do the suites that
-//!   matter, see [`real`].
+//!   real or in paused time. It is a test double: production runs on Apache ZooKeeper.
 //! * [`TestServer::rule`]: faults on matched requests, as a [`Verdict`]: delayed, refused, lost on the way or on
 //!   the way back. See [`rule`]. [`TestServer::journal`] tells what was injected.
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
@@ -52,8 +51,6 @@
 
 mod access;
 mod builder;
-#[cfg(all(feature = "sim", unix))]
-pub mod chaos;
 mod clock;
 mod cluster;
 mod collections;
@@ -71,16 +68,14 @@ mod pipe;
 mod probe;
 mod quorum;
 mod reads;
-pub mod real;
 mod relay;
 pub mod rule;
 mod server;
 mod session;
 mod shared;
-#[cfg(feature = "sim")]
-pub mod sim;
 mod snapshot;
 mod state;
+mod stop_signal;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod tree;
@@ -98,6 +93,7 @@ pub use relay::{Flow, Relay, RelayCounts};
 pub use rule::{RuleGuard, RuleRequest, Verdict};
 pub use server::TestServer;
 pub use snapshot::{Snapshot, SnapshotError};
+pub use stop_signal::stop_signal;
 #[cfg(feature = "tls")]
 pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};

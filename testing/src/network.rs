@@ -24,7 +24,7 @@ const REMEMBERED: usize = 100;
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Which way bytes do not get through, see [`MemoryConnector::cut`].
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "bytes go two ways")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
     /// Neither way.

@@ -26,7 +26,7 @@ use zk_curator_client::Signal;
 use zk_curator_proto::records::{MultiOp, ReadOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
 
-use crate::glob;
+pub use crate::glob::matches as path_matches;
 
 /// What happens to a request.
 ///
@@ -108,7 +108,7 @@ impl<'a> RuleRequest<'a> {
     /// characters but a slash, `?` for one, and a component `**` for any number of components, none included.
     #[must_use]
     pub fn matches(&self, pattern: &str) -> bool {
-        self.paths().any(|path| glob::matches(pattern, path))
+        self.paths().any(|path| path_matches(pattern, path))
     }
 
     /// Whether it has this opcode. The operations of a multi do not count.

@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{AddWatchRequest, CreateMode};
-use zk_curator_testing::{TestCluster, TestServer, real};
+use zk_curator_real as real;
+use zk_curator_testing::{TestCluster, TestServer};
 
 const WORDS: [&str; 17] = [
     "gtmk",

@@ -14,8 +14,8 @@ use interop_common::{
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
-use zk_curator_testing::real::java::{self, Program};
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::java::{self, Program};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 /// A member of an ensemble, for clients that do not ask who else is.
 const ENSEMBLE: &[&str] = &["--ensemble", "3"];

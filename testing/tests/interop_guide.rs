@@ -8,7 +8,7 @@ use std::process::Output;
 
 use interop_common::{PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo};
 use tokio::process::Command;
-use zk_curator_testing::real::{self, java};
+use zk_curator_real::{self as real, java};
 
 const GUIDE: &str = include_str!("../../docs/guide/other-clients.md");
 

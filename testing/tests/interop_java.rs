@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use blocking_session::Session;
 use tokio::process::Child;
-use zk_curator_testing::real::java::Program;
-use zk_curator_testing::real::{self, RealError, RealZooKeeper, java};
+use zk_curator_real::java::Program;
+use zk_curator_real::{self as real, RealError, RealZooKeeper, java};
 
 const ROUNDS: usize = 25;
 

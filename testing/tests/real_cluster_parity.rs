@@ -7,8 +7,8 @@ use common::{RawClient, delete, set_data};
 use zk_curator_client::{Connector, TcpConnector};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{ConnectRequest, CreateMode, ExistsRequest, SyncRequest};
+use zk_curator_real::{self as real, RealEnsemble};
 use zk_curator_testing::TestCluster;
-use zk_curator_testing::real::{self, RealEnsemble};
 
 const TIMEOUT: i32 = 20_000;
 

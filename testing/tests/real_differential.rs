@@ -5,7 +5,7 @@
 //! * `ZK_DIFFERENTIAL_SEED`: where to begin. A failure prints the seed of the round that failed; with that and
 //!   400 operations the round comes first. Default: 1.
 //!
-//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_testing::real`].
+//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use differential::generator::{self, SUPERUSER, Step};
 use differential::run::run;
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 use zk_curator_testing::{TestServer, ZooKeeperVersion, digest};
 
 /// Steps of a round, one request or a burst of them, which begins with an empty tree and new sessions.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use blocking_session::Session;
-use zk_curator_testing::real::{self, RealEnsemble, RealError};
+use zk_curator_real::{self as real, RealEnsemble, RealError};
 
 async fn mode(ensemble: &RealEnsemble, server: usize) -> String {
     let answer = ensemble.server(server).four_letter_word("srvr").await.expect("an answer");

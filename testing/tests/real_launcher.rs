@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use blocking_session::Session;
-use zk_curator_testing::real::{self, RealError, RealZooKeeper};
+use zk_curator_real::{self as real, RealError, RealZooKeeper};
 
 #[tokio::test]
 async fn it_serves_when_start_returns_and_answers_every_word() {

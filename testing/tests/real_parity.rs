@@ -1,7 +1,7 @@
 //! The embedded server answers as Apache ZooKeeper does, byte for byte; zxids are compared relative to the
 //! beginning, times not at all.
 //!
-//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_testing::real`].
+//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
@@ -18,8 +18,9 @@ use zk_curator_proto::{
     Decoder, Encoder, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
     XID_SET_WATCHES,
 };
-use zk_curator_testing::real::RealZooKeeper;
-use zk_curator_testing::{TestServer, ZooKeeperVersion, real};
+use zk_curator_real as real;
+use zk_curator_real::RealZooKeeper;
+use zk_curator_testing::{TestServer, ZooKeeperVersion};
 
 /// Everything happens below this node.
 const ROOT: &str = "/zk-curator-parity";

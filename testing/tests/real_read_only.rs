@@ -1,6 +1,6 @@
 //! A read-only server answers as a member of an ensemble of Apache ZooKeeper does that has lost the others.
 //!
-//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_testing::real`].
+//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod common;
@@ -15,7 +15,7 @@ use zk_curator_proto::records::{
     GetEphemeralsRequest, ReconfigRequest, SetAclRequest, SetWatches, SyncRequest,
 };
 use zk_curator_proto::{Request, Response};
-use zk_curator_testing::real::{self, RealZooKeeper, RealZooKeeperBuilder};
+use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
 use zk_curator_testing::{TestServer, ZooKeeperVersion};
 
 /// The first of three servers, of which the others are not there.

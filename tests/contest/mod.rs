@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdout};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
-use zk_curator_testing::real::java::Program;
+use zk_curator_real::java::Program;
 
 use crate::common::builder_for;
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 #[test]
 fn every_client_gets_every_workload_right() {

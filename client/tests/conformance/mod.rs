@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
-use zk_curator_testing::real::{RealEnsemble, RealZooKeeper};
+use zk_curator_real::{RealEnsemble, RealZooKeeper};
 use zk_curator_testing::{Relay, TestCluster};
 
 use crate::common::{is_connected, open, start, suite, until};

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use lexopt::Parser;
-use zk_curator_testing::real::{self, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper};
 
 use crate::peer::Result;
 use distance::Distance;

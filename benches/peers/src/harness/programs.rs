@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
-use zk_curator_testing::real::java::{self, Program};
+use zk_curator_real::java::{self, Program};
 
 use super::plan::Client;
 use crate::peer::Result;

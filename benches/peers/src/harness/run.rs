@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{Acl, CreateRequest, GetDataRequest, SetDataRequest};
-use zk_curator_testing::real::RealZooKeeper;
+use zk_curator_real::RealZooKeeper;
 
 use super::check::verify;
 use super::plan::{Case, Client};

@@ -1,8 +1,6 @@
 //! Serves an embedded ZooKeeper until a signal ends it, for clients in any language; `--help` tells the options.
 #![expect(clippy::print_stderr, reason = "a program talks to its terminal")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod control;
 mod options;
 mod store;
@@ -13,7 +11,7 @@ use std::process::ExitCode;
 
 use options::{Options, Task};
 use store::Store;
-use zk_curator_testing::{TestCluster, TestServer};
+use zk_curator_testing::{TestCluster, TestServer, stop_signal};
 
 /// The exit code of wrong options, and of a server that cannot start.
 const CANNOT_START: u8 = 2;
@@ -61,7 +59,7 @@ fn print(line: &str) -> Result<(), Box<dyn Error>> {
 
 async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Before anybody can know that the server runs, and so send it one.
-    let stopped = common::stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
+    let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
     let store = options.data_dir.map(Store::open).transpose()?;
     let mut builder = options.builder.host(options.host);
     if let Some(snapshot) = store.as_ref().map(Store::load).transpose()?.flatten() {

@@ -1,0 +1,78 @@
+//! Starts Apache ZooKeeper for as long as a command runs, or until a signal.
+//!
+//! ```text
+//! zk-real --exec cargo run --example quickstart    # ZK_CONNECT is set for the command; answers its exit code
+//! zk-real                                          # prints ZK_CONNECT=127.0.0.1:PORT, ends with Ctrl-C
+//! ```
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its terminal")]
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use tokio::process::Command;
+use zk_curator_real::RealZooKeeper;
+use zk_curator_testing::stop_signal;
+
+const USAGE: &str = "usage: zk-real [--exec COMMAND [ARGUMENT…]]";
+/// How the names of variables begin in which cargo tells a program what it is.
+const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let command: Option<Vec<OsString>> = match arguments.next() {
+        None => None,
+        Some(flag) if flag == "--exec" => Some(arguments.collect()),
+        Some(_) => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // From here on a signal ends the server, not only us.
+    let stopped = async {
+        match stop_signal() {
+            Ok(stopped) => stopped.await,
+            Err(error) => eprintln!("zk-real: cannot receive signals: {error}"),
+        }
+        ExitCode::from(130)
+    };
+    tokio::select! {
+        code = stopped => code,
+        code = run(command) => code,
+    }
+}
+
+async fn run(command: Option<Vec<OsString>>) -> ExitCode {
+    let zookeeper = match RealZooKeeper::start().await {
+        Ok(zookeeper) => zookeeper,
+        Err(error) => {
+            eprintln!("zk-real: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Some(command) = command else {
+        println!("ZK_CONNECT={}", zookeeper.connect_string());
+        return std::future::pending().await;
+    };
+    let Some((program, arguments)) = command.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("ZK_CONNECT", zookeeper.connect_string()).kill_on_drop(true);
+    // What `cargo run` tells us about our package is not for the command: a cargo below would build anew whatever asks
+    // for it (the build script of `ring` does), and all that stands on that.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| OF_OUR_PACKAGE.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(name);
+        }
+    }
+    match command.status().await {
+        // Ended by a signal, a process has no code.
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("zk-real: cannot run {}: {error}", program.display());
+            ExitCode::from(127)
+        }
+    }
+}

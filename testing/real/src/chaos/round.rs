@@ -1,0 +1,142 @@
+//! A time with faults and a time without, and then the judgement.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::clients::{Client, Weather};
+use super::journal::{Journal, Span};
+use super::leftovers::Ground;
+use super::link::Link;
+use super::process::Process;
+use super::report::Round;
+use super::wire::Clock;
+use super::worker::Life;
+use super::{Chaos, ChaosError, servers};
+use crate::{RealEnsemble, RealZooKeeper};
+use zk_curator_sim::Event;
+
+/// How often the process that watches looks whether it runs.
+const HEARTBEAT: Duration = Duration::from_millis(10);
+
+/// Starts the clients of all recipes, disturbs everything for a time, and then waits until everybody has finished.
+pub(super) async fn play(
+    chaos: &Chaos,
+    seed: u64,
+    faulty: Duration,
+    program: &Arc<Path>,
+    ensemble: &mut RealEnsemble,
+) -> Result<Round, ChaosError> {
+    let weather = Weather {
+        seed,
+        session_timeout: chaos.session_timeout,
+        journal: Journal::new(Clock::start()),
+        servers: ensemble.connect_string(),
+        over: CancellationToken::new(),
+    };
+    let journal = &weather.journal;
+    let ground = Ground::prepare(&weather.servers, seed, &chaos.subjects).await?;
+    let addresses: Vec<SocketAddr> = ensemble.servers().iter().map(RealZooKeeper::addr).collect();
+
+    let heartbeat = tokio::spawn(watch_the_clock(journal.clone()));
+    let mut lives = JoinSet::new();
+    let mut disturbances = JoinSet::new();
+    for (recipe, subject) in chaos.subjects.iter().enumerate() {
+        for number in 0..chaos.clients {
+            let link = Link::start(&addresses).await.map_err(ChaosError::io("start a relay"))?;
+            let index = u32::try_from(recipe).unwrap_or_default() * chaos.clients + number;
+            let life = Life {
+                recipe: subject.name.clone(),
+                number,
+                incarnation: 0,
+                clients: chaos.clients,
+                seed: seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) << 32),
+                connect_string: format!("{}{}", link.connect_string(), ground.chroot(recipe)),
+                session_timeout: chaos.session_timeout,
+                origin: journal.clock().origin(),
+            };
+            let client = Client {
+                recipe,
+                index,
+                life,
+                link,
+                lives: AtomicU32::new(0),
+                granted: Arc::default(),
+                weather: weather.clone(),
+            };
+            let client = Arc::new(client);
+            let program = Arc::clone(program);
+            let living = Arc::clone(&client);
+            lives.spawn(
+                async move { Ok::<_, ChaosError>((Arc::clone(&living), living.live(program).await?)) },
+            );
+            disturbances.spawn(Arc::clone(&client).disturb_link());
+            disturbances.spawn(client.end_sessions());
+        }
+    }
+
+    let storm = async {
+        sleep(faulty).await;
+        weather.over.cancel();
+    };
+    let (disturbed, ()) =
+        tokio::join!(servers::disturb(ensemble, seed, chaos.session_timeout, journal, &weather.over), storm);
+    disturbed?;
+    while let Some(done) = disturbances.join_next().await {
+        done?;
+    }
+    let mut clients: Vec<(Arc<Client>, Process)> = Vec::new();
+    while let Some(living) = lives.join_next().await {
+        clients.push(living??);
+    }
+
+    journal.world(Event::FaultsOver);
+    let deadline = Instant::now() + chaos.patience;
+    for (_, process) in &clients {
+        process.faults_are_over();
+    }
+    for (client, mut process) in clients {
+        let who = client.who();
+        match timeout_at(deadline, process.ended()).await {
+            Ok(status) => {
+                let status = status?;
+                if !status.success() {
+                    journal.fail(client.recipe, who, &format!("has ended with {status}"));
+                }
+            }
+            Err(_) => {
+                let broken = format!("has not finished within {:?} after the faults", chaos.patience);
+                journal.fail(client.recipe, who, &broken);
+                process.kill().await?;
+                journal.client(client.recipe, who, Event::Killed);
+            }
+        }
+    }
+    heartbeat.abort();
+    let left = ground.leftovers(ensemble, chaos.patience).await?;
+    for (recipe, left) in left {
+        journal.violated(recipe, "nothing is left", left);
+    }
+    if let Some(broken) = ground.clear().await? {
+        journal.violated(None, "nothing is left", broken);
+    }
+    Ok(Round::judged(chaos, journal.take()))
+}
+
+/// Notices when this process does not run: the machine has other things to do.
+async fn watch_the_clock(journal: Journal) {
+    loop {
+        let from = journal.clock().now();
+        sleep(HEARTBEAT).await;
+        let to = journal.clock().now();
+        if to.saturating_sub(from) > HEARTBEAT * 2 {
+            journal.stall(None, Span { from: from + HEARTBEAT, to });
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The servers of a run, and what happens to them.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_curator_client::{ExpiredBy, SessionCredentials, SessionState, ZooKeeper};
+
+use super::journal::Journal;
+use super::schedule::{Fault, Schedule, Step, Target, Which};
+use super::{ChaosError, sleep_or_over};
+use crate::{RealEnsemble, RealError};
+use zk_curator_sim::Event;
+
+/// `tickTime`: the servers judge sessions with this granularity.
+pub(super) const TICK: Duration = Duration::from_millis(200);
+
+/// Starts servers for sessions of seconds, which clean up behind their clients at once.
+pub(super) async fn start(servers: usize) -> Result<RealEnsemble, RealError> {
+    RealEnsemble::builder(servers)
+        .tick_time(TICK)
+        .jvm_property("znode.container.checkIntervalMs", 500)
+        .start_timeout(Duration::from_secs(60))
+        .start()
+        .await
+}
+
+/// Disturbs the servers until the faults are over. All of them run then, and one of them leads.
+pub(super) async fn disturb(
+    ensemble: &mut RealEnsemble,
+    seed: u64,
+    session_timeout: Duration,
+    journal: &Journal,
+    over: &CancellationToken,
+) -> Result<(), ChaosError> {
+    for Step { after, fault, lasting, .. } in Schedule::new(seed, Target::Servers, session_timeout) {
+        if sleep_or_over(after, over).await {
+            break;
+        }
+        let Some(victims) = victims(ensemble, fault).await else { continue };
+        journal.fault(fault.kind(), format!("{fault}: {victims:?}, for {lasting:.1?}"));
+        let began = journal.clock().now();
+        let kill = matches!(fault, Fault::KillServer(_));
+        for &server in &victims {
+            if kill { ensemble.kill(server).await? } else { ensemble.pause(server).await? }
+        }
+        sleep_or_over(lasting, over).await;
+        for &server in &victims {
+            if kill { ensemble.restart(server).await? } else { ensemble.resume(server).await? }
+        }
+        journal.outage(began);
+        journal.world(Event::Note { text: format!("servers {victims:?} are back") });
+    }
+    ensemble.leader().await?;
+    Ok(())
+}
+
+/// Which servers a fault is for; `None` if it is for a leader, and there is none now.
+async fn victims(ensemble: &RealEnsemble, fault: Fault) -> Option<Vec<usize>> {
+    let count = ensemble.servers().len();
+    let (Fault::KillServer(which) | Fault::StopServer(which)) = fault else {
+        return Some((0..count).collect());
+    };
+    match which {
+        Which::Leader => Some(vec![ensemble.leader().await.ok()?]),
+        Which::Number(number) => Some(vec![number % count]),
+    }
+}
+
+/// Ends a session, as somebody who knows its password can, and does not rest before a server has said that it is over.
+pub(super) async fn end_session(connect_string: &str, session: SessionCredentials, timeout: Duration) {
+    loop {
+        let zk = ZooKeeper::builder(connect_string)
+            .session_timeout(timeout)
+            .connect_deadline(timeout)
+            .resume(session.clone())
+            .connect();
+        let zk = match zk {
+            Ok(zk) => zk,
+            Err(error) => {
+                tracing::warn!(%error, "a session cannot be ended");
+                return;
+            }
+        };
+        let closed = zk.connected().await.is_ok() && zk.close().await.is_ok();
+        if closed || zk.state() == SessionState::Expired(ExpiredBy::Server) {
+            return;
+        }
+        // Nobody knows.
+        tokio::time::sleep(TICK).await;
+    }
+}

@@ -1,0 +1,308 @@
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking, free_port, io_error};
+use super::temp_dir::TempDir;
+use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};
+
+/// How many sets of free ports are tried when another process takes one of them first.
+const PORT_ATTEMPTS: u32 = 4;
+
+/// How many ticks a follower may take to catch up with the leader (`initLimit`).
+const INIT_LIMIT: u32 = 50;
+
+/// How many ticks a follower may be silent, or the leader without followers (`syncLimit`).
+const SYNC_LIMIT: u32 = 10;
+
+/// An ensemble of Apache ZooKeeper servers, each in a process of its own, on 127.0.0.1.
+///
+/// Its servers keep their addresses and their data when they are stopped or killed. Dropping it kills them all and
+/// removes their data.
+///
+/// ```
+/// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_curator_real as real;
+///
+/// let name = "the_session_survives_the_leader";
+/// let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return Ok(()) };
+/// // … connect clients to ensemble.connect_string() …
+/// let leader = ensemble.leader().await?;
+/// ensemble.kill(leader).await?;
+/// // … the others elect another one …
+/// ensemble.restart(leader).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RealEnsemble {
+    servers: Vec<RealZooKeeper>,
+    start_timeout: Duration,
+}
+
+impl RealEnsemble {
+    /// Settings of an ensemble of `servers`, which can be changed before the start.
+    pub fn builder(servers: usize) -> RealEnsembleBuilder {
+        RealEnsembleBuilder::new(servers)
+    }
+
+    /// Starts `servers` with the default settings.
+    ///
+    /// # Errors
+    /// See [`RealEnsembleBuilder::start`].
+    ///
+    /// # Cancel safety
+    /// See [`RealEnsembleBuilder::start`].
+    pub async fn start(servers: usize) -> Result<Self, RealError> {
+        Self::builder(servers).start().await
+    }
+
+    /// All addresses as clients want them, for example `127.0.0.1:20123,127.0.0.1:20456`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.servers.iter().map(RealZooKeeper::connect_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// The servers, in the order of their ids, also those that are stopped.
+    #[must_use]
+    pub fn servers(&self) -> &[RealZooKeeper] {
+        &self.servers
+    }
+
+    /// The server with the index `server`, from zero. Its id (`myid`) is one higher.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    #[must_use]
+    pub fn server(&self, server: usize) -> &RealZooKeeper {
+        &self.servers[server]
+    }
+
+    /// Kills a server (SIGKILL). Nothing happens when it is stopped already.
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// The server is stopped all the same.
+    pub async fn kill(&mut self, server: usize) -> Result<(), RealError> {
+        self.servers[server].kill().await
+    }
+
+    /// Asks a server to end (SIGTERM), and kills it after 5 seconds. Nothing happens when it is stopped already.
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// The server is stopped all the same.
+    pub async fn stop(&mut self, server: usize) -> Result<(), RealError> {
+        self.servers[server].stop().await
+    }
+
+    /// Starts a server again, and waits until it serves, which takes a majority of the servers; stops it first if it
+    /// runs.
+    ///
+    /// # Errors
+    /// As [`RealZooKeeperBuilder::start`].
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// The server is stopped, and can be restarted.
+    pub async fn restart(&mut self, server: usize) -> Result<(), RealError> {
+        self.servers[server].restart().await
+    }
+
+    /// Suspends a server, see [`RealZooKeeper::pause`].
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// The server is suspended all the same.
+    pub async fn pause(&self, server: usize) -> Result<(), RealError> {
+        self.servers[server].pause().await
+    }
+
+    /// Ends [`RealEnsemble::pause`].
+    ///
+    /// # Errors
+    /// [`RealError::Io`] when the operating system refuses.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// The server goes on all the same.
+    pub async fn resume(&self, server: usize) -> Result<(), RealError> {
+        self.servers[server].resume().await
+    }
+
+    /// The leader, as the servers themselves say (`srvr`); waits until there is exactly one, as long as a start may
+    /// take.
+    ///
+    /// # Errors
+    /// [`RealError::NoLeader`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn leader(&self) -> Result<usize, RealError> {
+        let addresses: Vec<_> = self.servers.iter().map(RealZooKeeper::addr).collect();
+        let patience = self.start_timeout;
+        blocking(move || {
+            let started = Instant::now();
+            loop {
+                let mut leaders = addresses.iter().enumerate().filter(|(_, addr)| {
+                    ask(**addr, "srvr", PROBE_TIMEOUT).is_ok_and(|answer| answer.contains("Mode: leader"))
+                });
+                if let (Some((leader, _)), None) = (leaders.next(), leaders.next()) {
+                    return Ok(leader);
+                }
+                let after = started.elapsed();
+                if after >= patience {
+                    return Err(RealError::NoLeader { after });
+                }
+                thread::sleep(POLL);
+            }
+        })
+        .await
+    }
+}
+
+/// Settings of a [`RealEnsemble`], the same for each server.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is started before `start`"]
+pub struct RealEnsembleBuilder {
+    servers: usize,
+    each: RealZooKeeperBuilder,
+}
+
+impl RealEnsembleBuilder {
+    fn new(servers: usize) -> Self {
+        // Small, because there are several, and quick to start: none of them runs long.
+        let each = RealZooKeeper::builder()
+            .tick_time(Duration::from_millis(200))
+            .jvm_option("-Xmx128m")
+            .jvm_option("-XX:TieredStopAtLevel=1")
+            .setting("initLimit", INIT_LIMIT)
+            .setting("syncLimit", SYNC_LIMIT);
+        Self { servers, each }
+    }
+
+    /// `tickTime`: sessions expire at multiples of it; a follower is given up after ten of it. Default: 200 ms.
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.each = self.each.tick_time(tick_time);
+        self
+    }
+
+    /// `minSessionTimeout`. Default: two ticks.
+    pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+        self.each = self.each.min_session_timeout(timeout);
+        self
+    }
+
+    /// `maxSessionTimeout`. Default: 60 s.
+    pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
+        self.each = self.each.max_session_timeout(timeout);
+        self
+    }
+
+    /// A system property of each JVM. The last one wins.
+    pub fn jvm_property(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.each = self.each.jvm_property(name, value);
+        self
+    }
+
+    /// An option of each JVM. The last one wins; the default is `-Xmx128m`.
+    pub fn jvm_option(mut self, option: impl Into<String>) -> Self {
+        self.each = self.each.jvm_option(option);
+        self
+    }
+
+    /// A line of each `zoo.cfg`. The last one wins.
+    pub fn setting(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.each = self.each.setting(name, value);
+        self
+    }
+
+    /// How long each server may take until it serves. Default: 30 s.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.each = self.each.start_timeout(timeout);
+        self
+    }
+
+    /// Whether servers with these settings can be started here.
+    ///
+    /// # Errors
+    /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
+    pub fn available(&self) -> Result<(), RealError> {
+        self.each.available()
+    }
+
+    /// Starts the servers on free ports, and returns when they have elected a leader and all serve.
+    ///
+    /// # Errors
+    /// As [`RealZooKeeperBuilder::start`].
+    ///
+    /// # Cancel safety
+    /// The servers are started all the same, then killed.
+    pub async fn start(self) -> Result<RealEnsemble, RealError> {
+        blocking(move || {
+            let mut attempts = 0;
+            loop {
+                attempts += 1;
+                match self.start_blocking() {
+                    Err(RealError::PortTaken { .. }) if attempts < PORT_ATTEMPTS => {}
+                    result => return result,
+                }
+            }
+        })
+        .await
+    }
+
+    fn start_blocking(&self) -> Result<RealEnsemble, RealError> {
+        let clients = free_ports(3 * self.servers)?;
+        let (clients, peers) = clients.split_at(self.servers);
+        let mut each = self.each.clone();
+        for (index, ports) in peers.chunks_exact(2).enumerate() {
+            let name = format!("server.{}", index + 1);
+            each = each.setting(&name, format_args!("127.0.0.1:{}:{}", ports[0], ports[1]));
+        }
+        // All of them begin before one is waited for: none serves alone.
+        let mut begun: Vec<(Process, Launch, u16, TempDir)> = Vec::new();
+        for (index, port) in clients.iter().enumerate() {
+            let (launch, home) = each.clone().prepare()?;
+            let id = launch.data.join("myid");
+            fs::write(&id, (index + 1).to_string()).map_err(io_error("write", &id))?;
+            begun.push((launch.begin(*port)?, launch, *port, home));
+        }
+        let mut servers = Vec::new();
+        for (mut process, launch, port, home) in begun {
+            launch.wait_until_it_serves(&mut process, port)?;
+            servers.push(RealZooKeeper::running(process, launch, port, home));
+        }
+        Ok(RealEnsemble { servers, start_timeout: self.each.start_timeout })
+    }
+}
+
+/// Free ports, each another one.
+fn free_ports(count: usize) -> Result<Vec<u16>, RealError> {
+    let mut ports = Vec::with_capacity(count);
+    while ports.len() < count {
+        let port = free_port()?;
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+    }
+    Ok(ports)
+}

@@ -1,0 +1,155 @@
+//! Chaos finds what is wrong, and only that: workloads with planted bugs run beside a sound one on an ensemble of Apache
+//! ZooKeeper.
+//!
+//! The clients are processes of this program, so it has a `main` of its own.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::{CreateMode, ErrorKind};
+use zk_curator_real::chaos::{Chaos, Found, Report};
+use zk_curator_real::{self as real, RealEnsemble};
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_sim::checkers::Exclusion;
+use zk_curator_sim::history::{Event, Mode};
+use zk_curator_sim::{Client, Failure, Sim, recipes};
+
+/// What each of them has to be found with.
+const PLANTED: [(&str, &str); 5] = [
+    ("lock-that-only-looks", "mutual exclusion"),
+    ("holder-without-a-session", "mutual exclusion"),
+    ("litter", "nothing is left"),
+    ("sleeper", "processes"),
+    ("quitter", "processes"),
+];
+
+/// How often it is tried to find those that depend on what happens.
+const ATTEMPTS: u64 = 6;
+
+fn subjects() -> Vec<(&'static str, Sim)> {
+    let mutex = recipes::named("mutex").expect("a recipe");
+    vec![
+        ("mutex", Sim::seed(0).recipe(mutex)),
+        ("lock-that-only-looks", Sim::seed(0).workload(only_looks).checker(Exclusion::mutual())),
+        ("holder-without-a-session", Sim::seed(0).workload(without_a_session).checker(Exclusion::mutual())),
+        ("litter", Sim::seed(0).workload(litters)),
+        ("sleeper", Sim::seed(0).workload(sleeps)),
+        ("quitter", Sim::seed(0).workload(quits)),
+    ]
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = Chaos::of(subjects()).work_if_client() {
+        return code;
+    }
+    if real::runs("chaos_finds_what_is_wrong_and_only_that", RealEnsemble::builder(3).available()) {
+        chaos_finds_what_is_wrong_and_only_that();
+    }
+    ExitCode::SUCCESS
+}
+
+#[tokio::main]
+async fn chaos_finds_what_is_wrong_and_only_that() {
+    let mut missing: Vec<(&str, &str)> = PLANTED.to_vec();
+    let mut reports = String::new();
+    for seed in 0..ATTEMPTS {
+        let is_left = |name: &str| name == "mutex" || missing.iter().any(|(missing, _)| *missing == name);
+        let chaos = Chaos::of(subjects().into_iter().filter(|(name, _)| is_left(name)));
+        let chaos = chaos.seed(seed).duration(Duration::from_secs(10)).clients(2);
+        let report = chaos.patience(Duration::from_secs(25)).run(|_| {}).await.expect("a run");
+        assert!(report.faults.values().sum::<u64>() > 0, "{report}");
+        assert!(report.recipes["mutex"].acquired > 0, "{report}");
+        reports += &told(&report);
+        let found = |recipe: &str, checker: &str| {
+            let is_it = |found: &Found| {
+                found.recipe.as_deref() == Some(recipe)
+                    && (checker.is_empty() || found.violation.checker == checker)
+            };
+            report.found.iter().any(is_it)
+        };
+        assert!(!found("mutex", ""), "{reports}");
+        missing.retain(|(recipe, checker)| !found(recipe, checker));
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("{missing:?} were not found\n{reports}");
+}
+
+fn told(report: &Report) -> String {
+    let mut text = report.to_string();
+    for found in &report.found {
+        text += &format!("\n{found}{}", found.history);
+    }
+    text
+}
+
+/// Takes a lock when nobody seems to hold it.
+async fn only_looks(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    while client.next_round().is_some() {
+        sleep(client.moment(Duration::from_millis(5))).await;
+        let (hold, mode) = (client.unique(), Mode::Exclusive);
+        client.record(Event::Acquiring { resource: "lock".into(), mode, hold });
+        let Ok(None) = zk.exists("/lock").await else {
+            client.record(Event::Missed { hold });
+            continue;
+        };
+        let token = match zk.create("/lock").mode(CreateMode::Ephemeral).await {
+            Ok(created) => created.stat.czxid,
+            // Others have been as quick. The bug: never mind.
+            Err(error) if error.kind() == ErrorKind::NodeExists => i64::try_from(client.unique())?,
+            Err(_) => {
+                client.record(Event::Missed { hold });
+                continue;
+            }
+        };
+        client.record(Event::Acquired { resource: "lock".into(), mode, hold, token });
+        sleep(client.moment(Duration::from_millis(50))).await;
+        client.record(Event::Releasing { hold });
+        // It may be lost, or be of somebody else by now.
+        drop(zk.delete("/lock").await);
+    }
+    drop(zk.delete("/lock").await);
+    Ok(())
+}
+
+/// Believes to hold a lock when its session is over.
+async fn without_a_session(client: Client) -> Result<(), Failure> {
+    while client.next_round().is_some() {
+        let zk = client.connect().await?;
+        let (hold, mode) = (client.unique(), Mode::Exclusive);
+        client.record(Event::Acquiring { resource: "lock".into(), mode, hold });
+        let Ok(guard) = InterProcessMutex::new(&zk, "/lock").acquire().await else {
+            client.record(Event::Missed { hold });
+            continue;
+        };
+        let token = guard.fencing_token().get();
+        client.record(Event::Acquired { resource: "lock".into(), mode, hold, token });
+        drop(zk.close().await);
+        sleep(client.session_timeout() * 2).await;
+        client.record(Event::Releasing { hold });
+    }
+    Ok(())
+}
+
+/// Leaves a node.
+async fn litters(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    client.faults_are_over().await;
+    zk.create(format!("/left-{}", client.number())).await?;
+    Ok(())
+}
+
+/// Never finishes.
+async fn sleeps(client: Client) -> Result<(), Failure> {
+    client.connect().await?;
+    std::future::pending().await
+}
+
+/// Ends otherwise than by finishing.
+async fn quits(client: Client) -> Result<(), Failure> {
+    client.faults_are_over().await;
+    std::process::exit(7)
+}

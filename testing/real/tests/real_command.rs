@@ -1,0 +1,51 @@
+//! The `zk-real` program.
+
+use std::net::TcpStream;
+use std::process::{Command, Output};
+
+use zk_curator_real::{self as real, RealZooKeeper};
+
+/// As `cargo run` would: with what it says about the package.
+fn zk_real(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-real"));
+    command.args(arguments).env("CARGO_PKG_NAME", "zk-curator-testing").env("CARGO_MANIFEST_DIR", "testing");
+    command.output().expect("zk-real runs")
+}
+
+#[test]
+fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
+    let name = "the_command_reaches_the_server_and_its_exit_code_is_ours";
+    if !real::runs(name, RealZooKeeper::available()) {
+        return;
+    }
+    // bash, for its sockets: the server answers while the command runs, and is gone afterwards.
+    let script =
+        r#"echo "$ZK_CONNECT"; exec 3<>"/dev/tcp/${ZK_CONNECT/:/\/}"; printf ruok >&3; cat <&3; exit 7"#;
+    let output = zk_real(&["--exec", "bash", "-c", script]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let Some((connect_string, answer)) = text.split_once('\n') else { panic!("{text}") };
+    assert_eq!((output.status.code(), answer), (Some(7), "imok"), "{text}");
+    assert!(TcpStream::connect(connect_string).is_err());
+}
+
+/// A `cargo` below would take it for what it was started with itself, and build anew what depends on it.
+#[test]
+fn the_command_does_not_see_what_package_we_are_of() {
+    let name = "the_command_does_not_see_what_package_we_are_of";
+    if !real::runs(name, RealZooKeeper::available()) {
+        return;
+    }
+    let output = zk_real(&["--exec", "env"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.lines().any(|line| line.starts_with("ZK_CONNECT=")), "{text}");
+    assert!(!text.contains("CARGO_PKG_") && !text.contains("CARGO_MANIFEST_"), "{text}");
+}
+
+#[test]
+fn wrong_arguments_and_commands_are_told_apart() {
+    assert_eq!(zk_real(&["--help"]).status.code(), Some(2));
+    let name = "wrong_arguments_and_commands_are_told_apart";
+    if real::runs(name, RealZooKeeper::available()) {
+        assert_eq!(zk_real(&["--exec", "/nonexistent"]).status.code(), Some(127));
+    }
+}

@@ -1,0 +1,183 @@
+//! Simulates clients of the recipes while faults happen; `--help` tells the options.
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program talks to its terminal")]
+
+mod options;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use options::{Options, Task};
+use zk_curator_sim::{Figures, Outcome, Recipe, Sim};
+
+const VIOLATION: u8 = 1;
+const WRONG_OPTIONS: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = options::parse(lexopt::Parser::from_env()).and_then(|task| match task {
+        Task::Print(text) => {
+            println!("{text}");
+            Ok(true)
+        }
+        Task::Run(options) => run(&options),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(VIOLATION),
+        Err(error) => {
+            eprintln!("zk-sim: {error}; see --help");
+            ExitCode::from(WRONG_OPTIONS)
+        }
+    }
+}
+
+/// Runs all recipes with all seeds; whether there was no violation.
+fn run(options: &Options) -> Result<bool, lexopt::Error> {
+    let mut sound = true;
+    for recipe in &options.recipes {
+        // What is wrong with the options is wrong with every seed.
+        drop(options.sim(recipe, options.seeds.start)?);
+        let hunt = Hunt::new(options, recipe);
+        hunt.go();
+        sound &= hunt.report();
+        if !sound && !options.keep_going {
+            break;
+        }
+    }
+    Ok(sound)
+}
+
+/// One recipe with all seeds.
+struct Hunt<'a> {
+    options: &'a Options,
+    recipe: &'static Recipe,
+    next: AtomicU64,
+    stop: AtomicBool,
+    began: Instant,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    figures: Figures,
+    violations: Vec<(u64, String)>,
+    told: Option<Instant>,
+}
+
+impl<'a> Hunt<'a> {
+    fn new(options: &'a Options, recipe: &'static Recipe) -> Self {
+        Self {
+            options,
+            recipe,
+            next: AtomicU64::new(options.seeds.start),
+            stop: AtomicBool::new(false),
+            began: Instant::now(),
+            found: Mutex::default(),
+        }
+    }
+
+    fn go(&self) {
+        std::thread::scope(|scope| {
+            for _ in 1..self.options.jobs {
+                scope.spawn(|| self.work());
+            }
+            self.work();
+        });
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
+    }
+
+    fn work(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.options.seeds.end {
+                return;
+            }
+            // It was possible with the first seed.
+            let Ok(sim) = self.options.sim(self.recipe, seed) else { return };
+            let outcome = sim.run();
+            if self.options.timeline {
+                println!("seed {seed}\n{}", outcome.history);
+            }
+            self.count(seed, &sim, outcome);
+        }
+    }
+
+    fn count(&self, seed: u64, sim: &Sim, outcome: Outcome) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.figures.add(&outcome.figures);
+        if let Some(violation) = &outcome.violation {
+            if !self.options.keep_going && self.stop.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            found.violations.push((seed, violation.checker.to_owned()));
+            drop(found);
+            self.explain(seed, sim, outcome);
+            return;
+        }
+        let due = found.told.is_none_or(|told| told.elapsed() > Duration::from_secs(1));
+        if due && std::io::stderr().is_terminal() {
+            found.told = Some(Instant::now());
+            let runs = found.figures.runs;
+            let rate = runs as f64 / self.began.elapsed().as_secs_f64();
+            let of = self.options.seeds.end - self.options.seeds.start;
+            eprint!("\r{}: {runs} of {of} seeds, {rate:.0}/s", self.recipe.name());
+        }
+    }
+
+    /// Prints a run with a violation, as small as it can be made.
+    fn explain(&self, seed: u64, sim: &Sim, outcome: Outcome) {
+        let shrunk = if self.options.shrink { sim.shrink() } else { None };
+        let runs = shrunk.as_ref().map_or(0, |shrunk| shrunk.runs);
+        let (sim, outcome) = match shrunk {
+            Some(shrunk) => (shrunk.sim, shrunk.outcome),
+            None => (sim.clone(), outcome),
+        };
+        let Some(violation) = &outcome.violation else { return };
+        println!("VIOLATION of {} with seed {seed}: {violation}", self.recipe.name());
+        println!(
+            "\nfaults{}:",
+            if runs > 0 { format!(" (after {runs} runs to leave out others)") } else { String::new() }
+        );
+        for (number, fault) in &outcome.faults {
+            println!("  [{number}] {fault}");
+        }
+        if !outcome.settings.is_empty() {
+            println!("\nsettings:");
+        }
+        for (number, setting) in &outcome.settings {
+            println!("  [{number}] {setting}");
+        }
+        println!("\nhistory:\n{}", outcome.history);
+        println!("what proves it:\n{}", outcome.history.excerpt(&violation.records));
+        println!("violation: {violation}");
+        println!("again: {}", self.options.command(self.recipe, &sim));
+    }
+
+    /// Prints the summary; whether there was no violation.
+    fn report(&self) -> bool {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let Found { figures, violations, .. } = &*found;
+        println!(
+            "{}: seeds {}..{}, {} violations; {seconds:.1} s, {:.0} seeds/s, {:.0} simulated s per second",
+            self.recipe.name(),
+            self.options.seeds.start,
+            self.options.seeds.end,
+            violations.len(),
+            figures.runs as f64 / seconds,
+            figures.simulated.as_secs_f64() / seconds,
+        );
+        for line in figures.to_string().lines() {
+            println!("  {line}");
+        }
+        if violations.len() > 1 {
+            let seeds: Vec<_> = violations.iter().map(|(seed, kind)| format!("{seed} ({kind})")).collect();
+            println!("  violations: {}", seeds.join(", "));
+        }
+        violations.is_empty()
+    }
+}

@@ -1,0 +1,231 @@
+//! The options of the command line.
+
+use std::fmt::Display;
+use std::num::NonZero;
+use std::ops::Range;
+use std::str::FromStr;
+
+use lexopt::{Arg, Parser};
+use zk_curator_sim::{FaultKind, Faults, Recipe, Sim, recipes};
+
+const HELP: &str = "\
+Simulates clients of the recipes while faults happen, and looks for anything that must not be.
+
+usage: zk-sim [OPTION…]
+
+One seed decides everything about a run: the same seed, the same history. Runs with all seeds from A to B, B not
+included. A run with a violation is made as small as it can be, and printed with the command that repeats it.
+Exit code 0 without a violation, 1 with one, 2 for wrong options.
+
+  --recipe NAME[,NAME…]       which recipes; all of them with `all` [all]
+  --seeds A..B                the seeds of each recipe [0..1000]
+  --seed N                    this seed alone
+  --servers N                 how many servers [3]
+  --clients N                 how many clients [5]
+  --rounds N                  how many rounds of its work each client does [20]
+  --faults KIND[,KIND…]       the kinds of faults, see --list; `all` or `none` [all]
+  --keep-faults N[,N…]        of the faults of a seed, let only those with these numbers happen; or `none`
+  --settings all|none         whether clients and servers are set up as the seed wants [all]
+  --keep-settings N[,N…]      of the settings of a seed, let only those with these numbers be in force; or `none`
+  --keep-clients N[,N…]       of the clients, run only these
+  --jobs N                    how many threads [1]
+  --timeline                  print every history
+  --no-shrink                 print a run with a violation as it is
+  --keep-going                go on after a violation, and count them
+  --list                      print the recipes and the kinds of faults
+  -h, --help                  print this
+  -V, --version               print the version";
+
+const VERSION: &str = concat!("zk-sim ", env!("CARGO_PKG_VERSION"));
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A text for standard output.
+    Print(String),
+    Run(Options),
+}
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) recipes: Vec<&'static Recipe>,
+    pub(crate) seeds: Range<u64>,
+    pub(crate) jobs: usize,
+    pub(crate) timeline: bool,
+    pub(crate) shrink: bool,
+    pub(crate) keep_going: bool,
+    /// As given, for the command that repeats a run.
+    faults: Option<String>,
+    servers: Option<usize>,
+    clients: u32,
+    rounds: u32,
+    keep_faults: Option<Vec<usize>>,
+    keep_clients: Option<Vec<u32>>,
+    settings: bool,
+    keep_settings: Option<Vec<usize>>,
+}
+
+impl Options {
+    /// The run of a recipe with a seed.
+    pub(crate) fn sim(&self, recipe: &Recipe, seed: u64) -> Result<Sim, lexopt::Error> {
+        let mut sim = Sim::seed(seed).clients(self.clients).rounds(self.rounds).recipe(recipe);
+        if let Some(servers) = self.servers {
+            sim = sim.servers(servers);
+        }
+        if let Some(faults) = &self.faults {
+            sim = sim.faults(mix(faults)?);
+        }
+        if let Some(kept) = &self.keep_faults {
+            sim = sim.keep_faults(kept.iter().copied());
+        }
+        sim = sim.settings(self.settings);
+        if let Some(kept) = &self.keep_settings {
+            sim = sim.keep_settings(kept.iter().copied());
+        }
+        if let Some(kept) = &self.keep_clients {
+            sim = sim.keep_clients(kept.iter().copied());
+        }
+        Ok(sim)
+    }
+
+    /// The command that makes a run of a recipe again.
+    pub(crate) fn command(&self, recipe: &Recipe, sim: &Sim) -> String {
+        let mut command = format!(
+            "cargo run --release -p zk-curator-sim --bin zk-sim -- --recipe {} {}",
+            recipe.name(),
+            sim.arguments()
+        );
+        if let Some(servers) = self.servers {
+            command += &format!(" --servers {servers}");
+        }
+        if let Some(faults) = &self.faults {
+            command += &format!(" --faults {faults}");
+        }
+        command
+    }
+}
+
+pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
+    let mut options = Options {
+        recipes: sound(),
+        seeds: 0..1000,
+        jobs: 1,
+        timeline: false,
+        shrink: true,
+        keep_going: false,
+        faults: None,
+        servers: None,
+        clients: 5,
+        rounds: 20,
+        keep_faults: None,
+        keep_clients: None,
+        settings: true,
+        keep_settings: None,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("recipe") => options.recipes = recipes_of(&value(&mut parser)?)?,
+            Arg::Long("seeds") => options.seeds = range(&value(&mut parser)?)?,
+            Arg::Long("seed") => {
+                let seed = number(&mut parser)?;
+                options.seeds = seed..seed + 1;
+            }
+            Arg::Long("servers") => options.servers = Some(in_range(number(&mut parser)?, 1..=99)?),
+            Arg::Long("clients") => options.clients = in_range(number(&mut parser)?, 1..=1000)?,
+            Arg::Long("rounds") => options.rounds = number(&mut parser)?,
+            Arg::Long("faults") => {
+                let text = value(&mut parser)?;
+                mix(&text)?;
+                options.faults = Some(text);
+            }
+            Arg::Long("keep-faults") => options.keep_faults = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("keep-clients") => options.keep_clients = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("settings") => options.settings = is_all(&value(&mut parser)?)?,
+            Arg::Long("keep-settings") => options.keep_settings = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
+            Arg::Long("timeline") => options.timeline = true,
+            Arg::Long("no-shrink") => options.shrink = false,
+            Arg::Long("keep-going") => options.keep_going = true,
+            Arg::Long("list") => return Ok(Task::Print(list())),
+            Arg::Short('h') | Arg::Long("help") => return Ok(Task::Print(HELP.to_owned())),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Task::Print(VERSION.to_owned())),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Task::Run(options))
+}
+
+fn list() -> String {
+    let line = |recipe: &Recipe| {
+        let note = if recipe.is_demonstration() { " (goes wrong, only by name)" } else { "" };
+        format!("  {:<18} {}{note}\n", recipe.name(), recipe.about())
+    };
+    let recipes = recipes::ALL.iter().map(line);
+    let faults: Vec<_> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
+    format!("recipes:\n{}faults:\n  {}", recipes.collect::<String>(), faults.join(" "))
+}
+
+/// Those that do not go wrong on purpose.
+fn sound() -> Vec<&'static Recipe> {
+    recipes::ALL.iter().filter(|recipe| !recipe.is_demonstration()).collect()
+}
+
+fn recipes_of(names: &str) -> Result<Vec<&'static Recipe>, lexopt::Error> {
+    if names == "all" {
+        return Ok(sound());
+    }
+    let named = |name| recipes::named(name).ok_or_else(|| format!("there is no recipe {name:?}").into());
+    names.split(',').map(named).collect()
+}
+
+fn mix(text: &str) -> Result<Faults, lexopt::Error> {
+    let named = |name| {
+        FaultKind::named(name).ok_or_else(|| lexopt::Error::from(format!("there is no fault {name:?}")))
+    };
+    match text {
+        "all" => Ok(Faults::random()),
+        "none" => Ok(Faults::none()),
+        kinds => Ok(Faults::of(kinds.split(',').map(named).collect::<Result<Vec<_>, _>>()?)),
+    }
+}
+
+fn is_all(text: &str) -> Result<bool, lexopt::Error> {
+    match text {
+        "all" => Ok(true),
+        "none" => Ok(false),
+        _ => Err(format!("{text:?} is neither `all` nor `none`").into()),
+    }
+}
+
+fn range(text: &str) -> Result<Range<u64>, lexopt::Error> {
+    let bounds = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    let (from, to) = bounds.ok_or_else(|| format!("{text:?} is no range such as 0..1000"))?;
+    Ok(from..to)
+}
+
+fn numbers<T: FromStr<Err: Display>>(text: &str) -> Result<Vec<T>, lexopt::Error> {
+    let parse = |number: &str| number.parse().map_err(|error| format!("{number:?}: {error}").into());
+    match text {
+        "none" => Ok(Vec::new()),
+        numbers => numbers.split(',').map(parse).collect(),
+    }
+}
+
+fn in_range<T: PartialOrd + Display + Copy>(
+    number: T,
+    range: std::ops::RangeInclusive<T>,
+) -> Result<T, lexopt::Error> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    Err(format!("{number} is not between {} and {}", range.start(), range.end()).into())
+}
+
+fn number<T: FromStr<Err: Display>>(parser: &mut Parser) -> Result<T, lexopt::Error> {
+    let text = value(parser)?;
+    text.parse().map_err(|error| format!("{text:?}: {error}").into())
+}
+
+fn value(parser: &mut Parser) -> Result<String, lexopt::Error> {
+    parser.value()?.into_string().map_err(lexopt::Error::NonUnicodeValue)
+}

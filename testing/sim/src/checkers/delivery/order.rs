@@ -1,0 +1,96 @@
+//! That items come in the order in which they were put.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::NAME;
+use super::attempts::Attempts;
+use crate::checkers::Violation;
+use crate::history::{Event, History, Name, Outcome, Record, Who};
+
+/// An item, by its queue and its name.
+pub(super) type Item<'a> = (&'a Name, &'a Name);
+
+pub(super) struct Put {
+    producer: Who,
+    pub(super) rank: i64,
+    pub(super) begun: usize,
+    /// Where its producer was sure.
+    pub(super) sure: Option<usize>,
+    /// Where somebody first had it, or may have.
+    pub(super) seen: usize,
+}
+
+/// An item that its consumer was the first to take.
+struct First<'a> {
+    item: Item<'a>,
+    place: usize,
+}
+
+pub(super) fn check(history: &History) -> Result<(), Violation> {
+    let puts = puts(history);
+    let attempts = Attempts::of(history);
+    let kept = |item: Item<'_>, put: &Put, who, before| attempts.kept(&puts, (item, put), who, before);
+    let mut taken = BTreeSet::new();
+    // By queue, consumer and producer.
+    let mut firsts: BTreeMap<(&Name, Who, Who), Vec<First<'_>>> = BTreeMap::new();
+    for (place, record) in history.records().iter().enumerate() {
+        let Event::Taken { queue, item, attempt } = &record.event else { continue };
+        let (name, item) = (item, (queue, item));
+        let Some(put) = puts.get(&item).filter(|_| taken.insert(item) && *attempt <= 1) else { continue };
+        let before = firsts.entry((queue, record.who, put.producer)).or_default();
+        let is_later = |other: &&First<'_>| {
+            let other = puts.get(&other.item).filter(|other| other.rank >= put.rank);
+            matches!((put.sure, other), (Some(sure), Some(other)) if sure < other.begun)
+        };
+        // What somebody has kept from it it could not take; perhaps that one gets it later.
+        let broken = before.iter().filter(is_later).find(|other| !kept(item, put, record.who, other.place));
+        if let Some(other) = broken {
+            let broken = format!("{name} of {queue} was taken after {}, which was put later", other.item.1);
+            return Err(Violation::new(NAME, broken, vec![other.place, place]));
+        }
+        before.push(First { item, place });
+        // It was sure of what it had put itself, and knew all of that.
+        let Some(chosen_after) = attempts.chosen_after(place) else { continue };
+        let comes_first = |other: &&Put| {
+            let is_known = other.producer == record.who && other.sure.is_some_and(|sure| sure < chosen_after);
+            is_known && other.rank < put.rank && other.seen > place
+        };
+        let of_queue = puts.iter().filter(|((its_queue, _), _)| *its_queue == queue);
+        let broken = of_queue
+            .filter(|(_, other)| comes_first(other))
+            .find(|(better, other)| !kept(**better, other, record.who, place));
+        if let Some(((_, better), other)) = broken {
+            let broken = format!("{name} of {queue} was taken although {better} comes before it");
+            return Err(Violation::new(NAME, broken, vec![other.begun, place]));
+        }
+    }
+    Ok(())
+}
+
+fn puts(history: &History) -> BTreeMap<Item<'_>, Put> {
+    let mut puts = BTreeMap::new();
+    for (place, Record { who, event, .. }) in history.records().iter().enumerate() {
+        match event {
+            Event::Putting { queue, item, rank } => {
+                let (producer, rank) = (*who, *rank);
+                let put = Put { producer, rank, begun: place, sure: None, seen: usize::MAX };
+                puts.insert((queue, item), put);
+            }
+            Event::Put { queue, item, outcome: Outcome::Sure } => {
+                if let Some(put) = puts.get_mut(&(queue, item)) {
+                    put.sure = Some(place);
+                }
+            }
+            Event::Taken { queue, item, .. }
+            | Event::Finishing { queue, item }
+            | Event::Done { queue, item, .. }
+            | Event::Dead { queue, item } => {
+                if let Some(put) = puts.get_mut(&(queue, item)) {
+                    put.seen = put.seen.min(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    puts
+}

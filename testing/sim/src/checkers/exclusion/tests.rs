@@ -1,0 +1,331 @@
+use std::time::Duration;
+
+use super::Exclusion;
+use crate::checkers::script::{fails, passes};
+use crate::history::Event::{self, Expired, Killed, Lost, Paused, Released, Releasing, Resumed};
+use crate::history::{Mode, Use};
+
+type Line = (u64, u32, Event);
+
+fn acquiring(mode: Mode, hold: u64) -> Event {
+    Event::Acquiring { resource: "r".into(), mode, hold }
+}
+
+fn acquired(mode: Mode, hold: u64, token: i64) -> Event {
+    Event::Acquired { resource: "r".into(), mode, hold, token }
+}
+
+fn used(hold: u64, token: i64, position: Option<u64>) -> Event {
+    let outcome = position.map_or(Use::Refused, Use::Accepted);
+    Event::Used { resource: "r".into(), hold, token, outcome }
+}
+
+/// A client that acquires at these two times; the number of its hold is its own, unless it is said otherwise.
+fn holds_as(mode: Mode, client: u32, hold: u64, times: [u64; 2], token: i64) -> [Line; 2] {
+    [(times[0], client, acquiring(mode, hold)), (times[1], client, acquired(mode, hold, token))]
+}
+
+fn holds(client: u32, times: [u64; 2], token: i64) -> [Line; 2] {
+    holds_as(Mode::Exclusive, client, client.into(), times, token)
+}
+
+/// Lines in the order of time, and as given where that is the same.
+fn timeline(parts: &[&[Line]]) -> Vec<Line> {
+    let mut lines = parts.concat();
+    lines.sort_by_key(|line| line.0);
+    lines
+}
+
+const RELEASING_1: Event = Releasing { hold: 1 };
+const RELEASING_2: Event = Releasing { hold: 2 };
+const LOST_1: Event = Lost { hold: 1 };
+const RELEASED_1: Event = Released { hold: 1 };
+
+#[test]
+fn one_after_the_other_is_fine() {
+    let lines = timeline(&[
+        &holds(1, [0, 1], 10),
+        &holds(2, [2, 6], 11),
+        &[(3, 1, used(1, 10, Some(1))), (5, 1, RELEASING_1), (7, 2, used(2, 11, Some(2)))],
+    ]);
+    passes(&Exclusion::mutual(), lines);
+}
+
+#[test]
+fn two_at_once_is_found() {
+    let lines = timeline(&[&holds(1, [0, 1], 10), &holds(2, [2, 6], 11), &[(9, 1, RELEASING_1)]]);
+    fails(&Exclusion::mutual(), lines, "held 2 times at once", &[1, 3, 4]);
+}
+
+#[test]
+fn a_hold_without_an_end_lasts() {
+    let lines = timeline(&[&holds(1, [0, 1], 10), &holds(2, [2, 6], 11), &[(9, 2, RELEASING_2)]]);
+    fails(&Exclusion::mutual(), lines, "held 2 times at once", &[1, 3, 4]);
+}
+
+#[test]
+fn the_end_of_a_process_is_the_end_of_what_it_holds() {
+    let lines =
+        timeline(&[&holds(1, [0, 1], 10), &[(4, 1, Killed)], &holds(2, [2, 6], 11), &[(9, 2, RELEASING_2)]]);
+    passes(&Exclusion::mutual(), lines);
+}
+
+#[test]
+fn beliefs_that_meet_in_one_moment_do_not_overlap_whatever_was_seen_first() {
+    let lines =
+        timeline(&[&holds(1, [0, 1], 10), &holds(2, [2, 6], 11), &[(6, 1, LOST_1), (8, 2, RELEASING_2)]]);
+    passes(&Exclusion::mutual(), lines);
+}
+
+#[test]
+fn an_overlap_within_the_slack_does_not_count() {
+    let lines =
+        timeline(&[&holds(1, [0, 1], 10), &holds(2, [2, 6], 11), &[(9, 1, LOST_1), (20, 2, RELEASING_2)]]);
+    passes(&Exclusion::mutual().slack(Duration::from_millis(3)), lines.clone());
+    fails(&Exclusion::mutual().slack(Duration::from_millis(2)), lines, "at once", &[1, 3, 4, 5]);
+}
+
+#[test]
+fn a_stopped_process_may_believe_until_it_goes_on() {
+    let lines = |lost| {
+        let pause = [(2, 1, Paused), (20, 1, Resumed), (lost, 1, LOST_1), (30, 2, RELEASING_2)];
+        timeline(&[&holds(1, [0, 1], 10), &pause, &holds(2, [3, 15], 11)])
+    };
+    passes(&Exclusion::mutual(), lines(20));
+    fails(&Exclusion::mutual(), lines(21), "at once", &[1, 4, 6, 7]);
+}
+
+#[test]
+fn a_pause_from_before_the_attempt_is_no_excuse() {
+    let pause = [(0, 1, Paused), (1, 1, Resumed)];
+    let lines = timeline(&[&pause, &holds(1, [2, 3], 10), &holds(2, [3, 5], 11)]);
+    fails(&Exclusion::mutual(), lines, "at once", &[3, 5]);
+}
+
+#[test]
+fn a_pause_is_no_excuse_for_the_others() {
+    let pause = [(2, 3, Paused), (20, 3, Resumed)];
+    let lines = timeline(&[&holds(1, [0, 1], 10), &pause, &holds(2, [3, 5], 11)]);
+    fails(&Exclusion::mutual(), lines, "at once", &[1, 4]);
+}
+
+#[test]
+fn a_confirmed_release_proves_that_the_stopped_holder_was_in_its_right() {
+    let end = [(2, 1, Paused), (20, 1, Resumed), (20, 1, RELEASING_1), (22, 1, RELEASED_1)];
+    let lines = timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [3, 15], 11), &[(18, 2, RELEASING_2)]]);
+    fails(&Exclusion::mutual(), lines, "at once", &[1, 4, 5, 7]);
+}
+
+#[test]
+fn a_session_that_was_ended_by_force_may_be_believed_in_until_the_notice() {
+    let lines = |lost| {
+        let end = [(2, 1, Expired), (lost, 1, LOST_1), (40, 2, RELEASING_2)];
+        timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [0, 4], 11)])
+    };
+    let checker = Exclusion::mutual().notice(Duration::from_millis(10));
+    passes(&checker, lines(12));
+    fails(&checker, lines(13), "at once", &[2, 4, 5, 6]);
+    passes(&Exclusion::mutual(), lines(13));
+}
+
+#[test]
+fn while_it_is_stopped_a_client_cannot_notice_either() {
+    let end = [(2, 1, Expired), (5, 1, Paused), (25, 1, Resumed), (32, 1, LOST_1), (40, 2, RELEASING_2)];
+    let lines = timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [0, 4], 11)]);
+    passes(&Exclusion::mutual().notice(Duration::from_millis(10)), lines.clone());
+    fails(&Exclusion::mutual().notice(Duration::from_millis(9)), lines, "at once", &[2, 4, 7, 8]);
+}
+
+#[test]
+fn what_is_acquired_after_the_session_was_ended_is_held_by_another() {
+    let lines = timeline(&[&[(0, 1, Expired)], &holds(1, [1, 2], 10), &holds(2, [1, 4], 11)]);
+    fails(&Exclusion::mutual(), lines, "at once", &[3, 4]);
+}
+
+#[test]
+fn what_was_taken_by_force_may_be_believed_in() {
+    let lines = |hold, at_ms| {
+        let end = [(at_ms, 3, Event::Seized { hold }), (30, 1, RELEASING_1), (30, 2, RELEASING_2)];
+        timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [2, 6], 11)])
+    };
+    passes(&Exclusion::mutual(), lines(1, 5));
+    passes(&Exclusion::mutual(), lines(1, 0));
+    fails(&Exclusion::mutual(), lines(1, 7), "at once", &[1, 3, 5, 6]);
+    fails(&Exclusion::mutual(), lines(4, 5), "at once", &[1, 4, 5, 6]);
+}
+
+#[test]
+fn what_an_operator_has_deleted_may_be_believed_in() {
+    let lines = |token, at_ms| {
+        let removed = (at_ms, 0, Event::Removed { path: "/lock".into(), tokens: vec![token] });
+        let end = [removed, (30, 1, RELEASING_1), (30, 2, RELEASING_2)];
+        timeline(&[&holds(1, [0, 1], 10), &end, &holds(2, [2, 6], 11)])
+    };
+    passes(&Exclusion::mutual(), lines(10, 5));
+    fails(&Exclusion::mutual(), lines(10, 7), "at once", &[1, 3, 5, 6]);
+    fails(&Exclusion::mutual(), lines(9, 5), "at once", &[1, 4, 5, 6]);
+}
+
+#[test]
+fn tokens_that_go_back_or_repeat_are_found() {
+    let lines = |token, mode| {
+        let second = holds_as(mode, 2, 2, [2, 6], token);
+        timeline(&[&holds(1, [0, 1], 10), &[(4, 1, RELEASING_1)], &second])
+    };
+    passes(&Exclusion::mutual(), lines(11, Mode::Exclusive));
+    fails(&Exclusion::mutual(), lines(9, Mode::Exclusive), "gone back", &[1, 3, 4]);
+    fails(&Exclusion::mutual(), lines(10, Mode::Exclusive), "the same token", &[1, 3, 4]);
+    // A reader must not be taken for one of before the writer.
+    fails(&Exclusion::read_write(), lines(9, Mode::Shared), "gone back", &[1, 3, 4]);
+}
+
+#[test]
+fn a_grant_that_was_heard_of_late_may_have_an_old_token() {
+    let pause = [(1, 1, Paused), (20, 1, Resumed)];
+    let second = holds(2, [2, 10], 11);
+    let heard =
+        [(0, 1, acquiring(Mode::Exclusive, 1)), (20, 1, acquired(Mode::Exclusive, 1, 10)), (20, 1, LOST_1)];
+    passes(&Exclusion::mutual(), timeline(&[&heard[..1], &pause, &second, &heard[1..]]));
+    let awake = timeline(&[&heard, &second, &[(12, 2, RELEASING_2)]]);
+    fails(&Exclusion::mutual(), awake, "gone back", &[2, 3, 4, 5]);
+}
+
+#[test]
+fn uses_that_go_back_are_found_even_if_the_beliefs_are_excused() {
+    let pause = [(2, 1, Paused), (20, 1, Resumed)];
+    let lines = |late: Event| {
+        let uses = [(8, 2, used(2, 11, Some(1))), (20, 1, late), (20, 1, LOST_1)];
+        timeline(&[&holds(1, [0, 1], 10), &pause, &holds(2, [3, 5], 11), &uses])
+    };
+    passes(&Exclusion::mutual(), lines(used(1, 10, None)));
+    fails(&Exclusion::mutual(), lines(used(1, 10, Some(2))), "after one with token 0xb", &[5, 7]);
+    // In the order of their effect, not of the answers.
+    passes(&Exclusion::mutual(), lines(used(1, 10, Some(0))));
+    fails(&Exclusion::mutual(), lines(used(1, 10, Some(1))), "at the same place", &[5, 7]);
+}
+
+#[test]
+fn a_use_goes_with_the_token_of_its_hold() {
+    let used_with = |token| timeline(&[&holds(1, [0, 1], 10), &[(2, 1, used(1, token, Some(1)))]]);
+    passes(&Exclusion::mutual(), used_with(10));
+    fails(&Exclusion::mutual(), used_with(11), "not that of the hold", &[1, 2]);
+    fails(&Exclusion::mutual(), [(2, 1, used(1, 10, Some(1)))], "without being held", &[0]);
+}
+
+#[test]
+fn numbers_of_holds_are_unique() {
+    let again = holds_as(Mode::Exclusive, 2, 1, [2, 3], 11);
+    fails(&Exclusion::mutual(), timeline(&[&holds(1, [0, 1], 10), &again]), "the same number", &[0, 2]);
+    let twice = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, acquired(Mode::Exclusive, 1, 10))]]);
+    fails(&Exclusion::mutual(), twice, "held twice", &[1, 2]);
+    fails(&Exclusion::mutual(), [(2, 1, acquired(Mode::Exclusive, 1, 10))], "without an attempt", &[0]);
+}
+
+#[test]
+fn resources_have_nothing_to_do_with_each_other() {
+    let other = |event| match event {
+        Event::Acquiring { mode, hold, .. } => Event::Acquiring { resource: "other".into(), mode, hold },
+        Event::Acquired { mode, hold, token, .. } => {
+            Event::Acquired { resource: "other".into(), mode, hold, token }
+        }
+        event => event,
+    };
+    let second = holds(2, [2, 3], 9).map(|(at_ms, client, event)| (at_ms, client, other(event)));
+    passes(&Exclusion::mutual(), timeline(&[&holds(1, [0, 1], 10), &second]));
+}
+
+#[test]
+fn a_token_is_passed_on_within_a_process_only_where_that_is_the_kind_of_lock() {
+    let lines = |client| {
+        let second = holds_as(Mode::Exclusive, client, 2, [2, 6], 10);
+        timeline(&[&holds(1, [0, 1], 10), &[(4, 1, RELEASING_1)], &second])
+    };
+    passes(&Exclusion::handed_over(), lines(1));
+    fails(&Exclusion::handed_over(), lines(2), "the same token", &[1, 3, 4]);
+    fails(&Exclusion::mutual(), lines(1), "the same token", &[1, 3, 4]);
+}
+
+#[test]
+fn what_is_passed_on_goes_with_the_session_of_the_first() {
+    // The second attempt began after the session had ended, but got the node of the first.
+    let second = holds_as(Mode::Exclusive, 1, 2, [3, 4], 10);
+    let third = holds_as(Mode::Exclusive, 3, 3, [0, 5], 11);
+    let lines = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, Expired), (4, 1, RELEASING_1)], &second, &third]);
+    passes(&Exclusion::handed_over(), lines);
+}
+
+fn leases(last: u64) -> Vec<Line> {
+    let lease = |client: u32, times, token| holds_as(Mode::Lease, client, client.into(), times, token);
+    let ends = [(10, 1, RELEASING_1), (30, 2, RELEASING_2), (30, 3, Releasing { hold: 3 })];
+    timeline(&[&lease(1, [0, 1], 12), &ends, &lease(2, [0, 2], 11), &lease(3, [0, last], 13)])
+}
+
+#[test]
+fn no_more_leases_than_there_are() {
+    passes(&Exclusion::at_most(2), leases(10));
+    fails(&Exclusion::at_most(2), leases(9), "held 3 times at once", &[3, 4, 5, 6, 7, 8]);
+    passes(&Exclusion::at_most(3), leases(9));
+}
+
+#[test]
+fn three_leases_that_overlap_by_twos_are_two_at_once() {
+    let lease = |client: u32, times, token| holds_as(Mode::Lease, client, client.into(), times, token);
+    let ends = [(5, 1, RELEASING_1), (7, 2, RELEASING_2)];
+    let lines = timeline(&[&lease(1, [0, 1], 11), &lease(2, [0, 3], 12), &ends, &lease(3, [0, 5], 13)]);
+    passes(&Exclusion::at_most(2), lines);
+}
+
+#[test]
+fn a_lease_that_is_given_twice_is_found() {
+    let lease = |client: u32| holds_as(Mode::Lease, client, client.into(), [0, 1], 12);
+    fails(&Exclusion::at_most(2), timeline(&[&lease(1), &lease(2)]), "the same token", &[2, 3]);
+}
+
+#[test]
+fn readers_share_and_writers_do_not() {
+    let reader = |client: u32, times, token| holds_as(Mode::Shared, client, client.into(), times, token);
+    let ends = [(8, 1, RELEASING_1), (9, 2, RELEASING_2)];
+    let readers = [&reader(1, [0, 2], 11)[..], &reader(2, [0, 1], 10), &ends];
+    let with_writer = |at_ms| timeline(&[&readers.concat(), &holds(3, [0, at_ms], 12)]);
+    passes(&Exclusion::read_write(), with_writer(9));
+    // Against the one that is left.
+    fails(&Exclusion::read_write(), with_writer(8), "held 2 times", &[3, 6, 7]);
+    let writer_first = timeline(&[&holds(1, [0, 1], 10), &reader(2, [0, 2], 11)]);
+    fails(&Exclusion::read_write(), writer_first, "held 2 times", &[2, 3]);
+}
+
+#[test]
+fn a_writer_takes_its_token_along_when_it_becomes_a_reader() {
+    let reader = holds_as(Mode::Shared, 1, 2, [2, 2], 10);
+    let lines = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, RELEASING_1)], &reader]);
+    passes(&Exclusion::read_write(), lines.clone());
+    let another = holds_as(Mode::Shared, 1, 3, [5, 5], 10);
+    fails(&Exclusion::read_write(), timeline(&[&lines, &another]), "the same token", &[4, 6]);
+}
+
+#[test]
+fn reads_go_back_among_themselves_but_not_behind_a_write() {
+    let reader = |client: u32, token| holds_as(Mode::Shared, client, client.into(), [0, 1], token);
+    let reads = [(2, 2, used(2, 12, Some(1))), (3, 1, used(1, 11, Some(2)))];
+    let lines = timeline(&[&reader(1, 11), &reader(2, 12), &reads]);
+    passes(&Exclusion::read_write(), lines.clone());
+    let stopped = [(0, 3, acquiring(Mode::Exclusive, 3)), (0, 3, Paused)];
+    let late =
+        [(4, 3, acquired(Mode::Exclusive, 3, 10)), (4, 3, used(3, 10, Some(3))), (4, 3, Lost { hold: 3 })];
+    let write = timeline(&[&stopped, &lines, &late]);
+    fails(&Exclusion::read_write(), write, "after one with token 0xc", &[6, 9]);
+}
+
+#[test]
+fn one_leader_at_a_time() {
+    let leader = |client, hold, times, token| holds_as(Mode::Leader, client, hold, times, token);
+    let lines = |second: [Line; 2]| timeline(&[&leader(1, 1, [0, 1], 10), &[(5, 1, LOST_1)], &second]);
+    passes(&Exclusion::leader(), lines(leader(2, 2, [0, 5], 11)));
+    fails(&Exclusion::leader(), lines(leader(2, 2, [0, 4], 11)), "at once", &[2, 3, 4]);
+    // It leads again with the same node, and then not another with it.
+    passes(&Exclusion::leader(), lines(leader(1, 2, [6, 7], 10)));
+    fails(&Exclusion::leader(), lines(leader(2, 2, [6, 7], 10)), "the same token", &[1, 2, 4]);
+    let between =
+        timeline(&[&lines(leader(2, 2, [0, 5], 11)), &[(8, 2, RELEASING_2)], &leader(1, 3, [9, 10], 10)]);
+    fails(&Exclusion::leader(), between, "gone back", &[4, 5, 7]);
+}

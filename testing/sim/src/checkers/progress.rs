@@ -1,0 +1,103 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Checker, Violation};
+use crate::history::{Event, History, Who};
+
+/// That everybody gets on: each process that was started, and not killed, has [finished](Event::Finished); in time, once
+/// there were no more faults.
+///
+/// A client that was killed and not started again has nothing to finish.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    within: Duration,
+}
+
+impl Progress {
+    /// That all finish within this time after [`FaultsOver`](Event::FaultsOver).
+    #[must_use]
+    pub const fn within(within: Duration) -> Self {
+        Self { within }
+    }
+}
+
+const NAME: &str = "progress";
+
+impl Checker for Progress {
+    fn check(&self, history: &History) -> Result<(), Violation> {
+        let mut last: BTreeMap<Who, usize> = BTreeMap::new();
+        let mut deadline: Option<(usize, Duration)> = None;
+        for (place, record) in history.records().iter().enumerate() {
+            match &record.event {
+                Event::Started => {
+                    last.insert(record.who, place);
+                }
+                Event::Killed => {
+                    last.remove(&record.who);
+                }
+                Event::FaultsOver => deadline = Some((place, record.at.saturating_add(self.within))),
+                Event::Finished => {
+                    last.remove(&record.who);
+                    if let Some((over, _)) = deadline.filter(|&(_, deadline)| record.at > deadline) {
+                        let broken = format!("{} has finished too late", record.who);
+                        return Err(Violation::new(NAME, broken, vec![over, place]));
+                    }
+                }
+                _ => {}
+            }
+        }
+        match last.into_iter().next() {
+            None => Ok(()),
+            Some((who, started)) => {
+                let broken = format!("{who} has not finished");
+                // Where it has got stuck.
+                let latest = history.records().iter().rposition(|record| record.who == who);
+                let mut places = vec![started];
+                places.extend(latest.filter(|&latest| latest > started));
+                Err(Violation::new(NAME, broken, places))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkers::script::{fails, passes};
+
+    const CHECKER: Progress = Progress::within(Duration::from_millis(10));
+
+    #[test]
+    fn who_has_finished_in_time_is_fine() {
+        let finished =
+            |at_ms| [(0, 1, Event::Started), (5, 0, Event::FaultsOver), (at_ms, 1, Event::Finished)];
+        passes(&CHECKER, finished(15));
+        fails(&CHECKER, finished(16), "c1 has finished too late", &[1, 2]);
+    }
+
+    #[test]
+    fn before_the_faults_are_over_there_is_no_hurry() {
+        passes(&CHECKER, [(0, 1, Event::Started), (5000, 1, Event::Finished), (6000, 0, Event::FaultsOver)]);
+    }
+
+    #[test]
+    fn who_has_not_finished_is_found_with_what_it_did_last() {
+        let stuck = Event::Acquiring { resource: "r".into(), mode: crate::history::Mode::Exclusive, hold: 1 };
+        let lines = [(0, 1, Event::Started), (0, 2, Event::Started), (1, 2, stuck), (2, 1, Event::Finished)];
+        fails(&CHECKER, lines, "c2 has not finished", &[1, 2]);
+    }
+
+    #[test]
+    fn the_killed_need_not_finish_but_their_successors_do() {
+        let mut history = History::new();
+        let successor = Who::Client { number: 1, incarnation: 1 };
+        let mut record = |who, event| history.record(Duration::ZERO, who, event);
+        record(Who::client(1), Event::Started);
+        record(Who::client(1), Event::Killed);
+        record(successor, Event::Started);
+        let violation = CHECKER.check(&history).expect_err("the second life is not over");
+        assert_eq!((violation.records, violation.broken.as_str()), (vec![2], "c1.1 has not finished"));
+        history.record(Duration::ZERO, successor, Event::Finished);
+        assert_eq!(CHECKER.check(&history), Ok(()));
+    }
+}

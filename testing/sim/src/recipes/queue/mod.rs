@@ -1,0 +1,163 @@
+//! [`queue`](zk_curator_recipes::queue): every client puts items and takes those of all. When there are no more faults every
+//! client takes what is left.
+
+mod claiming;
+mod taking;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_recipes::queue::{Enqueue, Error};
+
+use self::claiming::{Kind, consume};
+use self::taking::{MOST_AT_HAND, Taken, take};
+use super::Recipe;
+use crate::Client;
+use crate::checkers::{Checker, Delivery};
+use crate::history::{Event, Name, Outcome};
+
+const QUEUE: &str = "/queue";
+const LOCKS: &str = "/queue-locks";
+const IDS: &str = "/queue-ids";
+const DEAD: &str = "/queue-dead";
+const DEAD_LOCKS: &str = "/queue-dead-locks";
+/// Consumers under claims leave the queue, and processes that die leave ids, which are collected much later.
+const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
+/// The same; and containers which somebody who was killed then has created, for those that never had a child stay.
+const LEAVES_OF_FIFO: &[&str] = &["/queue", "/queue/items", "/queue/ids", "/queue/ids/put-*"];
+
+pub(super) const BOUNDED: Recipe =
+    Recipe::new("bounded_queue", "DistributedQueue with at most so many items", |client| {
+        Box::pin(consume(client, Kind::Bounded))
+    })
+    .checked_by(exactly_once)
+    .leaves(LEAVES);
+
+pub(super) const DEAD_LETTERS: Recipe = Recipe::new(
+    "dead_letters",
+    "DistributedQueue under claims: what was handed out too often is put aside",
+    |client| Box::pin(consume(client, Kind::Counted)),
+)
+.checked_by(exactly_once)
+.leaves(&["/queue", "/queue-locks", DEAD, DEAD_LOCKS]);
+
+pub(super) const DELAY: Recipe =
+    Recipe::new("delay_queue", "DistributedDelayQueue under claims: nothing before its time", |client| {
+        Box::pin(consume(client, Kind::Delay))
+    })
+    .checked_by(exactly_once)
+    .leaves(LEAVES);
+
+pub(super) const EXACTLY_ONCE: Recipe = Recipe::new(
+    "exactly_once",
+    "DistributedQueue with ids, consumers ahead: what is put once is worked off once",
+    |client| Box::pin(consume(client, Kind::WithIds)),
+)
+.checked_by(exactly_once)
+.leaves(LEAVES);
+
+pub(super) const FIFO: Recipe =
+    Recipe::new("fifo_queue", "FifoQueue: once into it, once at most out of it, in order", |client| {
+        Box::pin(take(client, Taken::Fifo(Enqueue::Transaction)))
+    })
+    .checked_by(at_most_once)
+    .leaves(LEAVES_OF_FIFO);
+
+pub(super) const FIFO_TWO_PHASE: Recipe =
+    Recipe::new("fifo_two_phase", "FifoQueue, put in two phases", |client| {
+        Box::pin(take(client, Taken::Fifo(Enqueue::TwoPhase)))
+    })
+    .checked_by(at_most_once)
+    .leaves(LEAVES_OF_FIFO);
+
+pub(super) const IDENTIFIED: Recipe =
+    Recipe::new("id_queue", "DistributedIdQueue under claims: items are removed by their id", |client| {
+        Box::pin(consume(client, Kind::Identified))
+    })
+    .checked_by(exactly_once)
+    .leaves(LEAVES);
+
+pub(super) const PRIORITY: Recipe =
+    Recipe::new("priority_queue", "DistributedPriorityQueue under claims", |client| {
+        Box::pin(consume(client, Kind::Priority))
+    })
+    .checked_by(exactly_once)
+    .leaves(LEAVES);
+
+pub(super) const PLAIN: Recipe =
+    Recipe::new("queue", "DistributedQueue under claims", |client| Box::pin(consume(client, Kind::Plain)))
+        .checked_by(exactly_once)
+        .leaves(LEAVES);
+
+pub(super) const TAKER: Recipe =
+    Recipe::new("queue_taker", "DistributedQueue without claims: once at most out of it", |client| {
+        Box::pin(take(client, Taken::Plain))
+    })
+    .checked_by(|| vec![Arc::new(Delivery::at_most_once(MOST_AT_HAND).in_order())])
+    .leaves(&[QUEUE]);
+
+pub(super) const SIMPLE: Recipe =
+    Recipe::new("simple_queue", "SimpleDistributedQueue: once at most out of it, in order", |client| {
+        Box::pin(take(client, Taken::Simple))
+    })
+    .checked_by(at_most_once)
+    .leaves(&[QUEUE]);
+
+/// A claim is made sure of with every removal, so that no item is worked off twice.
+fn exactly_once() -> Vec<Arc<dyn Checker>> {
+    vec![Arc::new(Delivery::exactly_once().in_order())]
+}
+
+/// Items are removed one by one, each when the one before was handed out.
+fn at_most_once() -> Vec<Arc<dyn Checker>> {
+    vec![Arc::new(Delivery::at_most_once(1).in_order())]
+}
+
+pub(super) fn queue() -> Name {
+    Name::from(QUEUE)
+}
+
+/// Puts an item, whose name is its data, and writes down what has become of it.
+pub(super) async fn put<F>(client: &Client, put: impl FnOnce(String) -> F) -> Outcome
+where
+    F: Future<Output = Result<(), Error>>,
+{
+    let item = format!("i{}", client.unique());
+    put_all(client, &[Name::from(item.as_str())], 0, async { put(item).await.map(|()| true) }).await
+}
+
+/// The same with several items of one rank, which are put together, or not if the answer says so.
+async fn put_all(
+    client: &Client,
+    items: &[Name],
+    rank: i64,
+    put: impl Future<Output = Result<bool, Error>>,
+) -> Outcome {
+    for item in items {
+        client.record(Event::Putting { queue: queue(), item: Name::clone(item), rank });
+    }
+    let outcome = match client.maybe_cancel(put).await {
+        Some(Ok(true)) => Outcome::Sure,
+        Some(Ok(false)) => Outcome::Failed,
+        Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
+        _ => Outcome::Unknown,
+    };
+    for item in items {
+        client.record(Event::Put { queue: queue(), item: Name::clone(item), outcome });
+    }
+    outcome
+}
+
+pub(super) fn name_of(item: &Bytes) -> Name {
+    Name::from(&*String::from_utf8_lossy(item))
+}
+
+/// What is known of the removal of an item by the answer to it, if there was one.
+pub(super) fn settled(answer: Option<Result<(), Error>>) -> Outcome {
+    match answer {
+        Some(Ok(())) => Outcome::Sure,
+        Some(Err(Error::Lost)) => Outcome::Failed,
+        Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
+        _ => Outcome::Unknown,
+    }
+}

@@ -1,0 +1,772 @@
+//! The world of a simulated run: servers, hosts and processes, and what the faults do to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use zk_curator_client::{CreateMode, Spawn, ZooKeeper};
+use zk_curator_testing::rule::path_matches;
+use zk_curator_testing::{
+    LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict, Way, WriteKind,
+};
+
+use super::checkers::Violation;
+use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
+use super::faults::{Fault, FaultKind, What};
+use super::history::{Event, Name, Who};
+use super::options::{self, Manner, Setting};
+use super::process::{Load, Process, Supervisor};
+use super::{Sim, seed};
+
+/// The servers' clocks show this at the start of every run.
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+/// Servers end sessions with this granularity.
+const TICK: Duration = Duration::from_millis(50);
+/// Servers look for empty containers so often.
+const REAPING: Duration = Duration::from_secs(2);
+/// After so many polls it is looked whether time has passed.
+const POLLS: u64 = 1 << 10;
+/// So often it may not have.
+const PATIENCE: u32 = 500;
+
+/// A workload, its servers, and what happens to them.
+pub(super) struct World<'a> {
+    sim: &'a Sim,
+    schedule: &'a [(usize, Fault)],
+    settings: &'a [(usize, Setting)],
+    run: Run,
+    cluster: TestCluster,
+    watch: Arc<Watch>,
+    seats: Vec<Seat>,
+    active: BTreeSet<usize>,
+    rules: BTreeMap<usize, RuleGuard>,
+    lags: BTreeMap<usize, LagGuard>,
+    /// The servers that stand still.
+    held: BTreeSet<usize>,
+    /// Those that are cut off from the others.
+    isolated: BTreeSet<usize>,
+    begun: BTreeMap<FaultKind, u64>,
+}
+
+/// Where a client sits: from life to life.
+struct Seat {
+    number: u32,
+    incarnation: Arc<AtomicU32>,
+    begun: Rounds,
+    /// How to end the present life before its work is done.
+    ending: Arc<Mutex<Arc<Ending>>>,
+    process: Option<Process>,
+    /// Those that were killed, or have finished.
+    former: Vec<Process>,
+    /// Its machine.
+    host: Arc<Mutex<MemoryConnector>>,
+    /// Those that it had before.
+    former_hosts: Vec<MemoryConnector>,
+    /// Of its network.
+    latency: Option<RangeInclusive<Duration>>,
+    finished: bool,
+    paused: bool,
+}
+
+impl Seat {
+    fn who(&self) -> Who {
+        Who::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
+    }
+
+    fn host(&self) -> MemoryConnector {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What the processes tell of themselves.
+struct Watch {
+    run: Run,
+    polls: AtomicU64,
+    /// When it was last looked, and how often it was the same time.
+    looked: Mutex<(Duration, u32)>,
+    finished: Mutex<BTreeSet<u32>>,
+    changed: Notify,
+}
+
+impl Supervisor for Watch {
+    fn panicked(&self, message: String) {
+        self.run.fail(Violation::new("panic", message, Vec::new()));
+    }
+
+    fn may_run(&self) -> bool {
+        if !self.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {
+            return true;
+        }
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.run.elapsed();
+        *looked = (now, if looked.0 == now { looked.1 + 1 } else { 0 });
+        if looked.1 < PATIENCE {
+            return true;
+        }
+        let broken = "tasks wake each other without end, and time does not pass";
+        self.run.fail(Violation::new("liveness", broken, Vec::new()));
+        false
+    }
+}
+
+/// How a run has ended.
+pub(super) struct End {
+    pub(super) run: Run,
+    pub(super) begun: BTreeMap<FaultKind, u64>,
+    pub(super) requests: u64,
+    pub(super) sessions: u64,
+    pub(super) polls: u64,
+}
+
+impl<'a> World<'a> {
+    /// Servers that run, and processes that have not started.
+    pub(super) async fn new(
+        sim: &'a Sim,
+        schedule: &'a [(usize, Fault)],
+        settings: &'a [(usize, Setting)],
+    ) -> io::Result<Self> {
+        let wraps = seed::rng(sim.seed, "overflow", 0).bool();
+        let read_only = settings.iter().any(|(_, setting)| *setting == Setting::ReadOnlyServers);
+        let servers = TestServer::builder()
+            .read_only(read_only)
+            .keep_writes(true)
+            .sequence_overflow(if wraps { SequenceOverflow::WrapsAround } else { SequenceOverflow::Sticks })
+            .tick_time(TICK)
+            .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
+            .container_check_interval(REAPING);
+        let cluster = TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
+        let run = Run::new();
+        let watch = Arc::new(Watch {
+            run: run.clone(),
+            polls: AtomicU64::new(0),
+            looked: Mutex::default(),
+            finished: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let seat = |number| Seat {
+            number,
+            incarnation: Arc::default(),
+            begun: Rounds::default(),
+            ending: Arc::default(),
+            process: None,
+            former: Vec::new(),
+            host: Arc::new(Mutex::new(cluster.connector())),
+            former_hosts: Vec::new(),
+            latency: None,
+            finished: false,
+            paused: false,
+        };
+        let seats = sim.numbers().map(seat).collect();
+        Ok(Self {
+            sim,
+            schedule,
+            settings,
+            run,
+            cluster,
+            watch,
+            seats,
+            active: BTreeSet::new(),
+            rules: BTreeMap::new(),
+            lags: BTreeMap::new(),
+            held: BTreeSet::new(),
+            isolated: BTreeSet::new(),
+            begun: BTreeMap::new(),
+        })
+    }
+
+    /// Runs it to its end.
+    pub(super) async fn play(mut self) -> End {
+        let violated = match self.prepare().await {
+            Ok(()) => self.perform().await,
+            Err(error) => Err(Violation::new("start", error.to_string(), Vec::new())),
+        };
+        if let Err(violation) = violated {
+            self.run.fail(violation);
+        }
+        for seat in &self.seats {
+            for process in seat.former.iter().chain(&seat.process) {
+                process.kill();
+            }
+        }
+        let probe = self.cluster.probe();
+        End {
+            requests: probe.members().iter().map(|member| member.probe.total_requests()).sum(),
+            sessions: self.seats.iter().map(|seat| seat.host().sessions().len() as u64).sum(),
+            polls: self.watch.polls.load(Ordering::Relaxed),
+            run: self.run,
+            begun: self.begun,
+        }
+    }
+
+    /// Creates the nodes that are to be there from the start.
+    async fn prepare(&self) -> Result<(), Failure> {
+        let nodes = self.initial_nodes();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let zk = ZooKeeper::builder(self.cluster.connect_string())
+            .connector(Arc::new(self.cluster.connector()))
+            .seed(seed::of(self.sim.seed, "prepare", 0))
+            .connect()?;
+        for path in &nodes {
+            let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+            for end in ends {
+                zk.create(&path[..end], b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Persistent)
+                    .await
+                    .map(drop)
+                    .or_else(|error| match error.code() {
+                        Some(zk_curator_client::ErrorCode::NodeExists) => Ok(()),
+                        _ => Err(error),
+                    })?;
+            }
+        }
+        zk.close().await?;
+        for (number, path) in (0..).zip(&self.sim.worn) {
+            let path = &self.on_server(path);
+            let left = seed::rng(self.sim.seed, "sequence", number).i32(0..40);
+            self.cluster.set_sequence(path, i32::MAX - left).map_err(|code| format!("{path}: {code:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// A path, or a pattern of paths, of the clients as the servers know it.
+    fn on_server(&self, path: &str) -> String {
+        format!("{}{path}", options::below(self.settings))
+    }
+
+    /// The nodes that are there from the start.
+    fn initial_nodes(&self) -> Vec<String> {
+        let below = Some(options::below(self.settings)).filter(|below| !below.is_empty());
+        let nodes = self.sim.nodes.iter().map(|node| self.on_server(node));
+        below.map(str::to_owned).into_iter().chain(nodes).collect()
+    }
+
+    async fn perform(&mut self) -> Result<(), Violation> {
+        self.reconcile().await;
+        let began = Instant::now();
+        for (at, index, begins) in self.timeline() {
+            tokio::select! {
+                biased;
+                () = self.run.failed() => return Ok(()),
+                () = self.watch.all_finished(self.seats.len()) => break,
+                () = sleep_until(began + at) => {}
+            }
+            self.take_note_of_finished();
+            if begins {
+                self.begin(index).await;
+            } else {
+                self.end(index).await;
+            }
+        }
+        // However long it was going to last.
+        for index in std::mem::take(&mut self.active) {
+            self.put_right(index);
+        }
+        self.reconcile().await;
+        self.run.end_faults();
+        let patience = self.sim.patience();
+        tokio::select! {
+            biased;
+            () = self.run.failed() => return Ok(()),
+            () = self.watch.all_finished(self.seats.len()) => {}
+            () = sleep(patience) => {
+                self.take_note_of_finished();
+                return Err(self.hang(patience));
+            }
+        }
+        self.take_note_of_finished();
+        self.no_task_is_left().await?;
+        self.nothing_is_left().await?;
+        self.nobody_has_deleted_what_is_not_his()
+    }
+
+    /// What begins and ends when, in order.
+    fn timeline(&self) -> Vec<(Duration, usize, bool)> {
+        let mut timeline = Vec::new();
+        for (index, (_, fault)) in self.schedule.iter().enumerate() {
+            timeline.push((fault.at, index, true));
+            if !fault.what.is_at_once() {
+                timeline.push((fault.at + fault.lasts, index, false));
+            }
+        }
+        timeline.sort_by_key(|(at, index, begins)| (*at, *index, !begins));
+        timeline
+    }
+
+    fn take_note_of_finished(&mut self) {
+        let finished = self.watch.finished.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for seat in &mut self.seats {
+            if finished.contains(&seat.number) && !seat.finished {
+                seat.finished = true;
+                seat.former.extend(seat.process.take());
+            }
+        }
+    }
+
+    fn note(&self, index: usize, what: &str) {
+        let (number, fault) = &self.schedule[index];
+        let text = format!("[{number}] {}{what}", fault.what);
+        self.run.record(Who::World, Event::Fault { text });
+    }
+
+    async fn begin(&mut self, index: usize) {
+        let fault = &self.schedule[index].1;
+        *self.begun.entry(fault.what.kind()).or_default() += 1;
+        self.note(index, "");
+        match &fault.what {
+            What::Disconnect { client } => {
+                for session in self.sessions_of(*client) {
+                    self.cluster.disconnect(session);
+                }
+            }
+            What::ChangeLeader => drop(self.cluster.change_leader()),
+            What::Expire { client } => {
+                for session in self.sessions_of(*client) {
+                    if self.cluster.expire(session) {
+                        let who = self.seats.iter().find(|seat| seat.number == *client).map(Seat::who);
+                        self.run.record(who.unwrap_or(Who::World), Event::Expired);
+                    }
+                }
+            }
+            What::Operate { place } => self.operate(*place),
+            What::Close { client, late } => {
+                let seat = self.seats.iter().find(|seat| seat.number == *client);
+                if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
+                    seat.ending.lock().unwrap_or_else(PoisonError::into_inner).ask(*late);
+                }
+            }
+            What::ReapContainers => drop(self.cluster.reap_containers()),
+            What::Jump { by } => self.jump(*by).await,
+            What::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
+            What::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
+            What::DelayRequests { client, one_in, most } => self.rule(index, *client, *one_in, Some(*most)),
+            What::Lag { server, by } if *server < self.sim.servers => {
+                let lag = match by {
+                    Some(by) => self.cluster.lag_by(*server, *by),
+                    None => self.cluster.lag(*server),
+                };
+                self.lags.insert(index, lag);
+            }
+            _ => {}
+        }
+        if !fault.what.is_at_once() {
+            self.active.insert(index);
+            self.reconcile().await;
+        }
+    }
+
+    async fn end(&mut self, index: usize) {
+        if self.active.remove(&index) {
+            self.put_right(index);
+            self.reconcile().await;
+        }
+    }
+
+    fn put_right(&mut self, index: usize) {
+        self.note(index, ": over");
+        self.rules.remove(&index);
+        self.lags.remove(&index);
+    }
+
+    fn sessions_of(&self, client: u32) -> Vec<i64> {
+        let seat = self.seats.iter().find(|seat| seat.number == client);
+        seat.map(|seat| seat.host().sessions()).unwrap_or_default()
+    }
+
+    /// Deletes a node of those that an operator may.
+    fn operate(&self, place: u16) {
+        let may_go: Vec<String> = self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
+        let probe = self.cluster.probe();
+        let mut paths = probe.latest().paths();
+        paths.retain(|path| may_go.iter().any(|pattern| path_matches(pattern, path)));
+        paths.sort_unstable();
+        let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
+        // Nobody may, without a leader.
+        if let Ok(tokens) = self.cluster.remove(path) {
+            self.run.record(Who::World, Event::Removed { path: Name::from(path.as_str()), tokens });
+        }
+    }
+
+    /// Installs the rule of a fault.
+    fn rule(&mut self, index: usize, client: u32, one_in: u32, late: Option<Duration>) {
+        let Some(seat) = self.seats.iter().find(|seat| seat.number == client) else {
+            return;
+        };
+        let host = Arc::clone(&seat.host);
+        let (number, fault) = &self.schedule[index];
+        let loses_reply = fault.what.kind() == FaultKind::LoseReplies;
+        let rng = Mutex::new(seed::rng(self.sim.seed, "rule", *number as u64));
+        let rule = self.cluster.rule(move |request| {
+            let sessions = host.lock().unwrap_or_else(PoisonError::into_inner).sessions();
+            if !sessions.contains(&request.session_id()) {
+                return Verdict::Pass;
+            }
+            let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner);
+            match late {
+                _ if rng.u32(..one_in) > 0 => Verdict::Pass,
+                Some(most) => Verdict::Delay(moment(&mut rng, most)),
+                None if loses_reply => Verdict::LoseReply,
+                None => Verdict::LoseRequest,
+            }
+        });
+        self.rules.insert(index, rule);
+    }
+
+    /// Nobody does anything for a while.
+    async fn jump(&self, by: Duration) {
+        let running = || self.seats.iter().filter(|seat| !seat.paused && seat.process.is_some());
+        for seat in running() {
+            self.run.record(seat.who(), Event::Paused);
+        }
+        tokio::time::advance(by).await;
+        for seat in running() {
+            self.run.record(seat.who(), Event::Resumed);
+        }
+    }
+
+    /// Makes the world what the faults that are active want it to be.
+    async fn reconcile(&mut self) {
+        let schedule = self.schedule;
+        let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.what).collect();
+        self.reconcile_servers(&active).await;
+        let one_in = active.iter().filter_map(|what| match what {
+            What::Cancel { one_in } => Some(*one_in),
+            _ => None,
+        });
+        self.run.set_cancelling(one_in.min().unwrap_or(0));
+        for at in 0..self.seats.len() {
+            self.reconcile_client(at, &active);
+        }
+    }
+
+    async fn reconcile_servers(&mut self, active: &[&What]) {
+        for server in 0..self.sim.servers {
+            let is = |what: &What| active.contains(&what);
+            let member = self.cluster.member(server);
+            let up = !is(&What::KillServer { server }) && !is(&What::Outage);
+            if up != member.is_running() {
+                if up {
+                    // In memory there is no port that could be taken.
+                    drop(member.restart().await);
+                } else {
+                    member.stop().await;
+                }
+            }
+            let held = is(&What::StopServer { server });
+            if held && self.held.insert(server) {
+                member.hold();
+            } else if !held && self.held.remove(&server) {
+                member.release();
+            }
+        }
+        // Everybody who is isolated is alone.
+        let isolated: BTreeSet<usize> = active
+            .iter()
+            .filter_map(|what| match what {
+                What::IsolateServer { server } => Some(*server),
+                _ => None,
+            })
+            .collect();
+        if isolated != self.isolated {
+            let sides: Vec<Vec<usize>> = isolated.iter().map(|server| vec![*server]).collect();
+            let sides: Vec<&[usize]> = sides.iter().map(Vec::as_slice).collect();
+            self.cluster.partition(&sides);
+            self.isolated = isolated;
+        }
+    }
+
+    fn reconcile_client(&mut self, at: usize, active: &[&What]) {
+        let seat = &mut self.seats[at];
+        if seat.finished {
+            return;
+        }
+        let me = seat.number;
+        let killed = active.iter().find_map(|what| match what {
+            What::KillClient { client, silently } if *client == me => Some(*silently),
+            _ => None,
+        });
+        match (&seat.process, killed) {
+            (Some(_), Some(silently)) => self.kill(at, silently),
+            (None, None) => self.start(at),
+            _ => {}
+        }
+        let Seat { process: Some(process), host, .. } = &self.seats[at] else {
+            return;
+        };
+        let host = host.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let base = Base::of(self.sim.seed, me);
+        let mut load = base.load;
+        let mut latency = base.latency;
+        for what in active {
+            match what {
+                What::Busy { client, most } if *client == me => {
+                    load = Load { delays: 3, most: load.most.max(*most), ..load };
+                }
+                What::SlowNetwork { client, most } if *client == me => {
+                    latency = *latency.start()..=*most.max(latency.end());
+                }
+                _ => {}
+            }
+        }
+        process.set_load(load);
+        for server in 0..self.sim.servers {
+            let cuts = active.iter().filter_map(|what| match what {
+                What::CutLink { client, server: of, way } if *client == me && *of == server => Some(*way),
+                What::CutClient { client, way } if *client == me => Some(*way),
+                _ => None,
+            });
+            let way = cuts.reduce(|one, other| if one == other { one } else { Way::Both });
+            match way {
+                Some(way) => host.cut(server, way),
+                None => host.mend(server),
+            }
+        }
+        if self.seats[at].latency.as_ref() != Some(&latency) {
+            for server in 0..self.sim.servers {
+                let seed = seed::of(self.sim.seed, "latency", u64::from(me) << 8 | server as u64);
+                // Anew at every change: what was drawn before does not shift what comes.
+                let since = self.run.elapsed().as_micros() as u64;
+                host.set_latency(server, latency.clone(), seed::of(seed, "since", since));
+            }
+            self.seats[at].latency = Some(latency);
+        }
+        let Seat { process: Some(process), .. } = &self.seats[at] else {
+            return;
+        };
+        let stopped = active.contains(&&What::PauseClient { client: me });
+        if stopped {
+            process.stop();
+        } else {
+            process.resume();
+        }
+        // One that is late at times is stopped at times.
+        let paused = stopped || load.delays > 0;
+        if paused != self.seats[at].paused {
+            self.run.record(self.seats[at].who(), if paused { Event::Paused } else { Event::Resumed });
+            self.seats[at].paused = paused;
+        }
+    }
+
+    fn kill(&mut self, at: usize, silently: bool) {
+        let seat = &mut self.seats[at];
+        if silently {
+            let host = seat.host();
+            for server in 0..self.sim.servers {
+                host.cut(server, Way::Both);
+            }
+        }
+        let Some(process) = seat.process.take() else {
+            return;
+        };
+        process.kill();
+        seat.former.push(process);
+        seat.paused = false;
+        self.run.record(seat.who(), Event::Killed);
+        seat.incarnation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn start(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        let number = seat.number;
+        seat.latency = None;
+        let host = self.cluster.connector();
+        let former =
+            std::mem::replace(&mut *seat.host.lock().unwrap_or_else(PoisonError::into_inner), host.clone());
+        seat.former_hosts.push(former);
+        let of_life = of_life(self.sim.seed, seat.who());
+        let watch: Arc<dyn Supervisor> = Arc::clone(&self.watch) as _;
+        let load = Base::of(self.sim.seed, number).load;
+        let process = Process::new(watch, seed::of(of_life, "schedule", 0), load);
+        let parts = ClientParts {
+            who: seat.who(),
+            clients: self.sim.numbers().count() as u32,
+            rounds: self.sim.rounds,
+            begun: seat.begun.clone(),
+            manner: Manner::of(number, self.settings),
+            seed: of_life,
+            connect_string: self.cluster.connect_string(),
+            connector: Some(Arc::new(host)),
+            spawner: Some(Arc::new(process.clone())),
+            session_timeout: self.sim.session_timeout,
+            run: self.run.clone(),
+        };
+        let (workload, watch) = (self.sim.workload.clone(), Arc::clone(&self.watch));
+        let lives = Lives {
+            seed: self.sim.seed,
+            number,
+            incarnation: Arc::clone(&seat.incarnation),
+            ending: Arc::clone(&seat.ending),
+        };
+        // Before it runs: it may be asked to end at once.
+        let client = lives.begin(parts.clone());
+        process.spawn(Box::pin(async move {
+            sleep(client.moment(Duration::from_millis(100))).await;
+            lives.live(client, parts, &workload).await;
+            watch.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+            watch.changed.notify_one();
+        }));
+        seat.process = Some(process);
+    }
+
+    /// Who has not finished, and what it did last.
+    fn hang(&self, patience: Duration) -> Violation {
+        let history = self.run.history();
+        let stuck: Vec<_> = self.seats.iter().filter(|seat| !seat.finished).map(Seat::who).collect();
+        let last = |who: &Who| history.records().iter().rposition(|record| record.who == *who);
+        let names: Vec<_> = stuck.iter().map(ToString::to_string).collect();
+        let broken = format!(
+            "{} not finished {patience:?} after the last fault; the servers:\n{}",
+            names.join(", "),
+            self.cluster.probe()
+        );
+        Violation::new("liveness", broken, stuck.iter().filter_map(last).collect::<Vec<_>>())
+    }
+
+    async fn no_task_is_left(&self) -> Result<(), Violation> {
+        let left = || {
+            let of_seat = |seat: &Seat| {
+                let tasks: usize = seat.former.iter().map(Process::tasks).sum();
+                (tasks > 0).then(|| format!("{tasks} of {}", seat.who()))
+            };
+            self.seats.iter().filter_map(of_seat).collect::<Vec<_>>()
+        };
+        if !left().is_empty() {
+            sleep(self.sim.session_timeout * 2).await;
+        }
+        match left() {
+            left if left.is_empty() => Ok(()),
+            left => {
+                let broken = format!("tasks are left of clients that have finished: {}", left.join(", "));
+                Err(Violation::new("tasks", broken, Vec::new()))
+            }
+        }
+    }
+
+    /// An ephemeral node goes with its session, or is deleted by the client that has created it.
+    fn nobody_has_deleted_what_is_not_his(&self) -> Result<(), Violation> {
+        let common: Vec<String> = self.sim.common.iter().map(|pattern| self.on_server(pattern)).collect();
+        let mut clients = BTreeMap::new();
+        for seat in &self.seats {
+            let hosts = seat.former_hosts.iter().cloned().chain([seat.host()]);
+            clients.extend(hosts.flat_map(|host| host.sessions()).map(|session| (session, seat.number)));
+        }
+        let writes = self.cluster.writes();
+        let created = writes.iter().filter(|write| write.kind == WriteKind::Created);
+        let creators: BTreeMap<i64, i64> = created.map(|write| (write.czxid, write.session)).collect();
+        let client = |session: i64| clients.get(&session).copied();
+        let deleted = writes.iter().filter(|write| write.kind == WriteKind::Deleted && write.is_ephemeral);
+        for write in deleted.filter(|write| !write.ends_session) {
+            let creator = creators.get(&write.czxid).and_then(|session| client(*session));
+            let (Some(creator), Some(by)) = (creator, client(write.session)) else { continue };
+            if creator != by && !common.iter().any(|pattern| path_matches(pattern, &write.path)) {
+                let broken = format!(
+                    "c{by} has deleted {}, which c{creator} had created by {:#x}, by {:#x}",
+                    write.path, write.czxid, write.zxid
+                );
+                return Err(Violation::new("ownership", broken, Vec::new()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn nothing_is_left(&self) -> Result<(), Violation> {
+        let sessions = || self.cluster.probe().latest().sessions().len();
+        for _ in 0..8 {
+            if sessions() == 0 {
+                break;
+            }
+            sleep(self.sim.session_timeout / 2).await;
+        }
+        if sessions() > 0 {
+            let broken = format!("sessions are left:\n{}", self.cluster.probe().latest());
+            return Err(Violation::new("leftovers", broken, Vec::new()));
+        }
+        while !self.cluster.reap_containers().is_empty() {}
+        let probe = self.cluster.probe();
+        let probe = probe.latest();
+        let never_used = |path: &String| {
+            probe.is_container(path) && probe.stat(path).is_some_and(|stat| stat.cversion == 0)
+        };
+        let unused: Vec<String> = probe.paths().into_iter().filter(never_used).collect();
+        let nodes = self.initial_nodes();
+        let leaves: Vec<String> = self.sim.leaves.iter().map(|pattern| self.on_server(pattern)).collect();
+        let may_stay = |path: &str| {
+            let below = format!("{path}/");
+            let is_declared = nodes.iter().any(|node| node == path || node.starts_with(&below))
+                || leaves.iter().any(|pattern| path_matches(pattern, path));
+            // One that never had a child stays with Apache ZooKeeper as well, and what it is in.
+            let is_unused = || unused.iter().any(|unused| unused == path || unused.starts_with(&below));
+            is_declared || is_unused()
+        };
+        let left: Vec<_> = probe.paths().into_iter().filter(|path| !may_stay(path)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let broken = format!("nodes are left: {}\n{probe}", left.join(", "));
+        Err(Violation::new("leftovers", broken, Vec::new()))
+    }
+}
+
+/// The lives of a process: one after the other, as long as each is asked to close what it has connected.
+struct Lives {
+    seed: u64,
+    number: u32,
+    incarnation: Arc<AtomicU32>,
+    ending: Arc<Mutex<Arc<Ending>>>,
+}
+
+impl Lives {
+    fn begin(&self, parts: ClientParts) -> Client {
+        let client = Client::new(parts);
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(client.ending());
+        client
+    }
+
+    async fn live(&self, mut client: Client, mut parts: ClientParts, workload: &Workload) {
+        while client.live_until_asked(workload).await == Lived::Closed {
+            let incarnation = self.incarnation.fetch_add(1, Ordering::Relaxed) + 1;
+            parts.who = Who::Client { number: self.number, incarnation };
+            parts.seed = of_life(self.seed, parts.who);
+            client = self.begin(parts.clone());
+        }
+    }
+}
+
+/// What a life draws from.
+fn of_life(seed: u64, who: Who) -> u64 {
+    let Who::Client { number, incarnation } = who else { return seed };
+    seed::of(seed, "client", u64::from(number) << 32 | u64::from(incarnation))
+}
+
+impl Watch {
+    async fn all_finished(&self, clients: usize) {
+        while self.finished.lock().unwrap_or_else(PoisonError::into_inner).len() < clients {
+            self.changed.notified().await;
+        }
+    }
+}
+
+/// What the machine and the network of a client are like without faults.
+struct Base {
+    load: Load,
+    latency: RangeInclusive<Duration>,
+}
+
+impl Base {
+    fn of(seed: u64, client: u32) -> Self {
+        let mut rng = seed::rng(seed, "base", u64::from(client));
+        let yields = [0, 16, 4][rng.usize(..3)];
+        let least = Duration::from_micros(rng.u64(0..500));
+        let most = least + Duration::from_micros([200, 2_000, 10_000][rng.usize(..3)]);
+        Self { load: Load { yields, delays: 0, most: Duration::ZERO }, latency: least..=most }
+    }
+}
+
+fn moment(rng: &mut fastrand::Rng, most: Duration) -> Duration {
+    Duration::from_micros(rng.u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+}
