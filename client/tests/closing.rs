@@ -1,12 +1,10 @@
 //! How a client ends.
 
-mod common;
-
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open, simulated,
 };
 use tokio::time::Instant;
@@ -140,7 +138,7 @@ fn close_returns_within_its_timeout_when_the_server_is_gone() {
     simulated(async {
         for fault in ["stopped", "held", "partitioned"] {
             let server = TestServer::in_memory().await;
-            let zk = common::start(builder(&server).close_timeout(Duration::from_secs(2))).await;
+            let zk = crate::common::start(builder(&server).close_timeout(Duration::from_secs(2))).await;
             let waiting = zk.exists_watched("/a").await.unwrap().1;
             match fault {
                 "stopped" => server.stop().await,
@@ -228,7 +226,7 @@ fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
 fn the_session_lost_while_closing_is_not_a_success() {
     simulated(async {
         let server = TestServer::in_memory().await;
-        let zk = common::start(builder(&server).close_timeout(Duration::from_secs(60))).await;
+        let zk = crate::common::start(builder(&server).close_timeout(Duration::from_secs(60))).await;
         server.stop().await;
         let start = Instant::now();
         assert!(matches!(zk.close().await, Err(Error::ConnectionLoss { .. })));

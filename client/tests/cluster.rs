@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{TIMEOUT, create, id, is_connected, open, simulated, start, until};
+use crate::common::{TIMEOUT, create, id, is_connected, open, simulated, start, until};
 use tokio::time::{Instant, sleep};
 use zk_curator_client::{
     CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper, ZooKeeperBuilder,

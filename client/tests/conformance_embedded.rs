@@ -1,9 +1,6 @@
 //! The conformance suite on the embedded server, as ZooKeeper 3.8 and as 3.9, and on a cluster of three.
 
-mod common;
-mod conformance;
-
-use conformance::{Target, for_each_case, on_threads, run, run_all};
+use crate::conformance::{Target, for_each_case, on_threads, run, run_all};
 use zk_curator_testing::{TestCluster, TestServer, ZooKeeperVersion};
 
 async fn servers(members: usize, version: ZooKeeperVersion) -> Target {
@@ -30,13 +27,13 @@ macro_rules! tests {
         mod as_3_8 {
             $(#[test] fn $name() {
                 let version = super::ZooKeeperVersion::V3_8;
-                super::common::real_time(super::embedded(stringify!($name), version));
+                crate::common::real_time(super::embedded(stringify!($name), version));
             })*
         }
         mod as_3_9 {
             $(#[test] fn $name() {
                 let version = super::ZooKeeperVersion::V3_9;
-                super::common::real_time(super::embedded(stringify!($name), version));
+                crate::common::real_time(super::embedded(stringify!($name), version));
             })*
         }
     };

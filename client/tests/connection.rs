@@ -1,10 +1,8 @@
 //! Servers that cannot be reached, fall silent or come back.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, nowhere,
     on_network, open, real_time, reconnect, simulated, start, until,
 };

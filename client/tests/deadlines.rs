@@ -1,10 +1,8 @@
 //! Deadlines of requests, and of the first connection.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open,
     simulated, start,
 };

@@ -1,15 +1,13 @@
 //! The loop with the I/O, against peers that the test plays by hand.
 
-mod common;
-
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::common::{create, history, is_connected, open, real_time, simulated, until};
 use bytes::{Bytes, BytesMut};
-use common::{create, history, is_connected, open, real_time, simulated, until};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;

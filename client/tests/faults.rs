@@ -1,11 +1,9 @@
 //! Requests and answers that are lost: what the client says about them.
 
-mod common;
-
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
+use crate::common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
 use zk_curator_client::{CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
@@ -119,7 +117,7 @@ fn an_expired_session_is_a_final_state_and_a_typed_error() {
         assert_eq!(gone.code(), Some(ErrorCode::SessionExpired));
         assert_eq!(zk.close().await, Ok(()));
         assert_eq!(zk.state(), expired);
-        assert_eq!(common::history(zk.states()).await, [expired]);
+        assert_eq!(crate::common::history(zk.states()).await, [expired]);
         assert!(server.probe().sessions().is_empty());
     });
 }
@@ -174,9 +172,9 @@ fn a_refused_identity_ends_the_client_now_or_after_a_reconnect() {
 fn an_identity_waits_for_a_server_and_is_kept() {
     simulated(async {
         let server = TestServer::in_memory().await;
-        let (zk, network) = common::on_network(&server).await;
+        let (zk, network) = crate::common::on_network(&server).await;
         network.down();
-        common::cut(&server, &zk).await;
+        crate::common::cut(&server, &zk).await;
         let added = zk.add_auth("digest", b"late:x");
         drop(zk.add_auth("digest", b"dropped:x"));
         network.up();

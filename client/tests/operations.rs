@@ -1,11 +1,9 @@
 //! What the client can ask of a server, without any fault.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{builder, connected, create, id, open, real_time, simulated, start, suite};
+use crate::common::{builder, connected, create, id, open, real_time, simulated, start, suite};
 use zk_curator_client::{
     AddWatchMode, CreateMode, Error, ErrorCode, EventType, Op, PersistentEvent, Read, ReadAnswer,
     SessionState, WatchedEvent, WatcherType, ZooKeeper,
@@ -17,18 +15,18 @@ macro_rules! on_the_embedded_server {
     ($($name:ident)*) => {
         mod in_memory {
             $(#[test] fn $name() {
-                super::common::simulated(async {
+                crate::common::simulated(async {
                     let server = zk_curator_testing::TestServer::in_memory().await;
-                    super::common::suite::$name(super::common::connected(&server).await).await;
+                    crate::common::suite::$name(crate::common::connected(&server).await).await;
                 });
             })*
         }
         mod over_tcp {
             $(#[test] fn $name() {
-                super::common::real_time(async {
+                crate::common::real_time(async {
                     let server = zk_curator_testing::TestServer::start().await;
                     let builder = zk_curator_client::ZooKeeper::builder(server.connect_string());
-                    super::common::suite::$name(super::common::start(builder).await).await;
+                    crate::common::suite::$name(crate::common::start(builder).await).await;
                 });
             })*
         }

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -12,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{builder, id, open, real_time, start};
+use crate::common::{builder, id, open, real_time, start};
 use fastrand::Rng;
 use tokio::task::yield_now;
 use tokio::time::timeout;

@@ -1,14 +1,12 @@
 //! Which server a client is at: new lists of servers, and read-only servers.
 
-mod common;
-
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
+use crate::common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
@@ -429,7 +427,7 @@ fn a_blackholed_host_of_three_delays_start_and_fail_over_by_less_than_two_second
             sleep(Duration::from_secs(seed % 7)).await;
             let session = id(&zk);
             let begun = Instant::now();
-            common::reconnect(&server, &zk).await;
+            crate::common::reconnect(&server, &zk).await;
             let moved = begun.elapsed();
             assert_eq!((id(&zk), server.probe().sessions().len()), (session, 1));
             zk.close().await.unwrap();
@@ -463,7 +461,7 @@ async fn blackhole() -> io::Result<(TcpListener, Vec<TcpStream>, String)> {
 /// An attempt may take so long here that the test would hang if one had to end before the next begins.
 #[test]
 fn a_blackholed_address_does_not_hold_up_the_others() {
-    common::real_time(async {
+    crate::common::real_time(async {
         let (_listener, _kept, hole) = blackhole().await.unwrap();
         let server = TestServer::start().await;
         for seed in 0..12 {
@@ -474,7 +472,7 @@ fn a_blackholed_address_does_not_hold_up_the_others() {
                 .disconnected(DisconnectedPolicy::Wait(hour))
                 .seed(seed);
             let zk = start(builder).await;
-            common::reconnect(&server, &zk).await;
+            crate::common::reconnect(&server, &zk).await;
             assert_eq!(server.probe().sessions().len(), 1);
             zk.close().await.unwrap();
             assert!(server.probe().sessions().is_empty());

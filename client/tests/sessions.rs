@@ -1,14 +1,12 @@
 //! Sessions that are left and taken up again, taken over, and given up by the client's own clock.
 
-mod common;
-
 use std::time::Duration;
 
-use bytes::Bytes;
-use common::{
+use crate::common::{
     TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, on_network, open,
     simulated, start, until,
 };
+use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use zk_curator_client::{
     CreateMode, DisconnectedPolicy, Error, ErrorCode, ExpiredBy, SessionCredentials, SessionState,
@@ -61,7 +59,7 @@ fn a_session_that_was_left_is_taken_up_with_its_nodes() {
         assert!(server.probe().watches().is_empty(), "the watches of the client before are gone");
         // It lives on the pings of the new client, over connections that are lost, too.
         sleep(TIMEOUT * 3).await;
-        common::reconnect(&server, &heir).await;
+        crate::common::reconnect(&server, &heir).await;
         assert_eq!(id(&heir), session);
         assert!(server.probe().exists("/e"));
         assert_eq!(server.probe().requests(OpCode::CloseSession), 0);

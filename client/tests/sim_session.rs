@@ -1,12 +1,9 @@
 //! Whole sessions in simulated time: a client, its watches and its requests on a network that flaps for hours, from a
 //! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --release -p zk-curator-client --test sim_session` runs a long one.
 
-mod common;
-mod simulation;
-
 use std::time::Instant;
 
-use simulation::{Report, simulate};
+use crate::simulation::{Report, simulate};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))

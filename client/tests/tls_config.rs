@@ -1,10 +1,8 @@
 //! What TLS can be configured with, and what it says about the rest.
 
-mod certificates;
-
 use std::error::Error;
 
-use certificates::{Authority, pem};
+use crate::certificates::{Authority, pem};
 use zk_curator_client::tls::{TlsConfigError, TlsConnector, TlsInput};
 
 #[test]

@@ -1,17 +1,14 @@
 //! TLS with the embedded server.
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
-mod certificates;
-mod tls_peers;
-
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use certificates::{Authority, Identity};
-use tls_peers::{config, listen, serve};
+use crate::certificates::{Authority, Identity};
+use crate::tls_peers::{config, listen, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

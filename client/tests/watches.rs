@@ -1,11 +1,9 @@
 //! One-shot watches across reconnects.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     connected, create, cut, id, is_connected, on_network, open, real_time, reconnect, simulated, start, until,
 };
 use zk_curator_client::{

@@ -3,16 +3,11 @@
 //!
 //! The first byte is the kind of the message, as in `examples/seed.rs`.
 
-use std::alloc::System;
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
-use cap::Cap;
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, Request, Response, frame};
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 /// How much a decoder may allocate: so many bytes for each of the input, and a little for errors.
 const MULTIPLE: usize = 64;
@@ -21,8 +16,8 @@ const BASE: usize = 64 * 1024;
 pub(crate) fn run(input: &[u8]) {
     let Some((kind, body)) = input.split_first() else { return };
     let body = Bytes::copy_from_slice(body);
-    let allowed = ALLOCATOR.allocated() + BASE + MULTIPLE * body.len();
-    ALLOCATOR.set_limit(allowed).expect("room");
+    let allowed = crate::ALLOCATOR.allocated() + BASE + MULTIPLE * body.len();
+    crate::ALLOCATOR.set_limit(allowed).expect("room");
     match kind {
         0 => record::<ConnectRequest>(body),
         1 => record::<ConnectResponse>(body),
@@ -31,7 +26,7 @@ pub(crate) fn run(input: &[u8]) {
         4 => event(body),
         _ => frames(body),
     }
-    ALLOCATOR.set_limit(usize::MAX).expect("room");
+    crate::ALLOCATOR.set_limit(usize::MAX).expect("room");
 }
 
 fn record<R: Record + PartialEq + Debug>(body: Bytes) {

@@ -3,13 +3,11 @@
 //!
 //! The input is a script of steps of four connections: the byte in front of each says whose turn it is, and for what.
 
-use std::alloc::System;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use cap::Cap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{advance, timeout};
 use zk_curator_client::{Connector, Transport};
@@ -24,10 +22,6 @@ use zk_curator_proto::{Record, Request, Response, frame};
 use zk_curator_testing::{TestServer, WatchKind};
 
 use crate::common::{RawClient, auth, new_session};
-
-/// More than this ends the process.
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, 128 << 20);
 
 /// Where connections that do as they like may look for something. The last two are the healthy session's.
 const PATHS: [&str; 16] = [
@@ -67,11 +61,11 @@ pub(crate) fn run(script: &[u8]) {
             print(panic);
         }));
     });
-    let before = ALLOCATOR.allocated();
+    let before = crate::ALLOCATOR.allocated();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(attack(script));
     assert_eq!(PANICS.load(Ordering::SeqCst), 0, "a task has panicked");
-    let kept = ALLOCATOR.allocated().saturating_sub(before);
+    let kept = crate::ALLOCATOR.allocated().saturating_sub(before);
     assert!(kept < 1 << 20, "{kept} bytes are still there");
 }
 

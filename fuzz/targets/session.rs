@@ -3,7 +3,6 @@
 //!
 //! The input is a script of servers, one after another: each byte below chooses what is said next.
 
-use std::alloc::System;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -11,16 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use cap::Cap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_curator_client::{
     Acl, AddWatchMode, Connector, CreateMode, DisconnectedPolicy, Op, Read, Transport, WatcherType, ZooKeeper,
 };
 use zk_curator_proto::records::{ConnectResponse, ReplyHeader, WatcherEvent};
 use zk_curator_proto::{Encoder, Record, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES, frame};
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, 256 << 20);
 
 /// How long the client may take for everything, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(3600);

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! # How it differs from Apache ZooKeeper
-//! It answers every operation of a client as Apache ZooKeeper does: `tests/real_differential.rs` compares random
+//! It answers every operation of a client as Apache ZooKeeper does: `tests/differential_real.rs` compares random
 //! ones. Where releases differ, it behaves like 3.9 unless [`TestServerBuilder::version`] says otherwise. But
 //!
 //! * everything is in memory, and latencies in the answers to four-letter words are zero;

@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{RawClient, create, new_session, set_data};
 use bytes::Bytes;
-use common::{RawClient, create, new_session, set_data};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 use zk_curator_client::Connector;

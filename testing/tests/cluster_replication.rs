@@ -3,12 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{RawClient, create, delete, new_session, set_data};
 use bytes::Bytes;
-use common::{RawClient, create, delete, new_session, set_data};
 use tokio::time::{Instant, timeout};
 use zk_curator_proto::records::{
     ConnectRequest, CreateMode, EventType, ExistsRequest, GetDataRequest, SyncRequest,
@@ -124,7 +122,9 @@ async fn thousands_of_requests_wait_behind_a_write_and_are_answered_in_order() {
     drop(lag);
     assert!(lagging.reply().await.unwrap().is_ok());
     for expected in 0..5000 {
-        let Some(common::Message::Reply { xid, result, .. }) = lagging.message().await else { panic!("end") };
+        let Some(crate::common::Message::Reply { xid, result, .. }) = lagging.message().await else {
+            panic!("end")
+        };
         assert_eq!((xid, result.is_ok()), (first + expected, true));
     }
 }
@@ -284,7 +284,7 @@ async fn sequence_numbers_and_reaping_are_the_same_everywhere() {
     assert_eq!(cluster.set_sequence("/none", 7), Err(ErrorCode::NoNode));
     cluster.set_sequence("/a", 41).unwrap();
     assert_eq!(zk.create("/a/s-", CreateMode::PersistentSequential).await, Ok("/a/s-0000000041".into()));
-    let container = common::create_body("/c", CreateMode::Container);
+    let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();
     zk.create("/c/d", CreateMode::Persistent).await.unwrap();
     zk.delete("/c/d").await.unwrap();
@@ -299,7 +299,7 @@ async fn sequence_numbers_and_reaping_are_the_same_everywhere() {
 async fn time_moves_for_sessions_and_containers_of_all_members() {
     let (cluster, [mut zk, ..]) = three().await;
     let mut brief = RawClient::with_timeout(cluster.member(1), 1000).await;
-    let container = common::create_body("/c", CreateMode::Container);
+    let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();
     brief.create("/c/e", CreateMode::Ephemeral).await.unwrap();
     cluster.advance(Duration::from_millis(900));

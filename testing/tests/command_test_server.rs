@@ -1,13 +1,10 @@
 //! The program `zk-test-server`, as a process.
-#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
-
-mod common;
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Output, Stdio};
 
-use common::{LONG, RawClient};
+use crate::common::{LONG, RawClient};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};
@@ -150,7 +147,7 @@ async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
 async fn containers_and_outlived_nodes_are_removed_soon() {
     let server = Server::start(&["--container-interval", "10"]).await;
     let mut zk = server.client().await;
-    let container = common::create_body("/c", CreateMode::Container);
+    let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();
     zk.create("/c/child", CreateMode::Persistent).await.unwrap();
     zk.exists("/c", true).await.unwrap();
@@ -183,7 +180,7 @@ async fn options_change_what_it_is() {
     // Nobody but the super user may write there.
     let mut zk = server.client().await;
     assert_eq!(zk.set_data("/zookeeper/config", b"").await, Err(ErrorCode::NoAuth));
-    zk.call(common::auth("digest", b"super:secret")).await.unwrap();
+    zk.call(crate::common::auth("digest", b"super:secret")).await.unwrap();
     zk.set_data("/zookeeper/config", b"").await.unwrap();
     let mut other = server.client().await;
     assert_eq!(server.ask(b"ruok").await, "", "a third connection");
@@ -196,9 +193,9 @@ async fn a_read_only_server_serves_those_content_with_it() {
     let server = Server::start(&["--read-only"]).await;
     assert_eq!(server.ask(b"isro").await, "ro");
     let stream = TcpStream::connect(&server.address).await.unwrap();
-    assert!(RawClient::open(Box::new(stream), common::new_session()).await.is_none());
+    assert!(RawClient::open(Box::new(stream), crate::common::new_session()).await.is_none());
     let stream = TcpStream::connect(&server.address).await.unwrap();
-    let request = ConnectRequest { read_only: true, ..common::new_session() };
+    let request = ConnectRequest { read_only: true, ..crate::common::new_session() };
     let mut zk = RawClient::open(Box::new(stream), request).await.expect("a session");
     assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::NotReadOnly));
 }

@@ -1,11 +1,9 @@
 //! The four-letter words, and that their lines have the form of Apache ZooKeeper's.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::RawClient;
+use crate::common::RawClient;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_curator_proto::Request;
@@ -37,7 +35,10 @@ async fn ask(address: &str, word: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(word.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    tokio::time::timeout(common::LONG, stream.read_to_string(&mut answer)).await.expect("an end").unwrap();
+    tokio::time::timeout(crate::common::LONG, stream.read_to_string(&mut answer))
+        .await
+        .expect("an end")
+        .unwrap();
     answer
 }
 

@@ -2,19 +2,16 @@
 //! empty servers, and what it writes down must be the same. The programs and scripts are in `tests/interop/`.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod interop_common;
-
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use interop_common::{
-    C_CLIENT, PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo,
-};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
+use zk_curator_real::TempDir;
 use zk_curator_real::java::{self, Program};
+use zk_curator_real::other_clients::{C_CLIENT, PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
 use zk_curator_real::{self as real, RealZooKeeper};
 
 /// A member of an ensemble, for clients that do not ask who else is.
@@ -27,13 +24,13 @@ fn interop(file: &str) -> PathBuf {
 /// A server of either kind.
 enum Server {
     Real(RealZooKeeper),
-    Embedded { process: Child, address: String, options: Vec<String>, _data: TemporaryDirectory },
+    Embedded { process: Child, address: String, options: Vec<String>, _data: TempDir },
 }
 
 impl Server {
     /// The program on a free port.
     async fn embedded(test: &str, options: &[&str]) -> Self {
-        let data = TemporaryDirectory::new(test);
+        let data = TempDir::new(test).unwrap();
         let mut all = vec!["--tick-time", "100", "--max-session-timeout", "60000"];
         all.extend(["--data-dir", data.path().to_str().unwrap()].iter().chain(options));
         let options: Vec<_> = all.into_iter().map(str::to_owned).collect();
@@ -132,7 +129,7 @@ async fn transcript(client: Child) -> String {
 
 #[tokio::test]
 async fn kazoo() {
-    let python = python_with_kazoo().await;
+    let python = python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
     if !real::runs("kazoo", python.as_ref().map(|_| ())) {
         return;
     }
@@ -179,7 +176,7 @@ async fn c_programs() {
     if !real::runs(test, c_library()) {
         return;
     }
-    let directory = TemporaryDirectory::new(&format!("program-{test}"));
+    let directory = TempDir::new(&format!("program-{test}")).unwrap();
     let program = compile_c(&interop("c_session.c"), directory.path()).await;
     same_at_both(test, &[&[], ENSEMBLE], async |server| {
         transcript(spawn(Command::new(&program).arg(server.address()))).await
@@ -196,7 +193,7 @@ async fn c_command_line() {
     same_at_both("c_command_line", &[&[]], async |server| {
         let address = server.address();
         // The id and the password of the session.
-        let directory = TemporaryDirectory::new(&format!("c-client-{}", address.rsplit(':').next().unwrap()));
+        let directory = TempDir::new(&format!("c-client-{}", address.rsplit(':').next().unwrap())).unwrap();
         let session = directory.path().join("session");
         let mut client = CClient::start(&address, &session).await;
         let mut transcript = String::new();

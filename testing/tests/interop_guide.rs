@@ -1,13 +1,12 @@
 //! The programs in `docs/guide/other-clients.md` work as they stand there.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod interop_common;
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use interop_common::{PATIENCE, TemporaryDirectory, c_client, c_library, compile_c, python_with_kazoo};
 use tokio::process::Command;
+use zk_curator_real::TempDir;
+use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
 use zk_curator_real::{self as real, java};
 
 const GUIDE: &str = include_str!("../../docs/guide/other-clients.md");
@@ -40,7 +39,7 @@ async fn the_program_for_a_shell_keeps_its_data() {
     if !real::runs(test, c_client()) {
         return;
     }
-    let directory = TemporaryDirectory::new(test);
+    let directory = TempDir::new(test).unwrap();
     let output = run(directory.path(), "sh", &["-e", "-c", program("sh")]).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("/greeting: rc = 0\n value_len = 3\nnew"), "{said}");
@@ -49,11 +48,11 @@ async fn the_program_for_a_shell_keeps_its_data() {
 #[tokio::test]
 async fn the_program_in_python_tests_a_lock() {
     let test = "the_program_in_python_tests_a_lock";
-    let python = python_with_kazoo().await;
+    let python = python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
     if !real::runs(test, python.as_ref().map(|_| ())) {
         return;
     }
-    let directory = TemporaryDirectory::new(test);
+    let directory = TempDir::new(test).unwrap();
     let output = run(directory.path(), python.unwrap(), &["-c", program("python")]).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("Ran 1 test") && said.ends_with("OK\n"), "{said}");
@@ -65,7 +64,7 @@ async fn the_program_in_java_greets() {
     if !real::runs(test, java::available()) {
         return;
     }
-    let directory = TemporaryDirectory::new(test);
+    let directory = TempDir::new(test).unwrap();
     std::fs::write(directory.path().join("ZkTestServer.java"), program("java")).unwrap();
     let jars = std::env::var("ZOOKEEPER_JARS").unwrap_or_else(|_| "/usr/share/java".to_owned());
     let jars: Vec<_> = jars.split(':').map(|directory| format!("{directory}/*")).collect();
@@ -81,7 +80,7 @@ async fn the_program_in_c_greets() {
     if !real::runs(test, c_library()) {
         return;
     }
-    let directory = TemporaryDirectory::new(test);
+    let directory = TempDir::new(test).unwrap();
     let source = directory.path().join("greeting.c");
     std::fs::write(&source, program("c")).unwrap();
     let compiled = compile_c(&source, directory.path()).await;

@@ -1,12 +1,10 @@
 //! The Java programs of the interop tests, alone: they must be right before they judge anything else.
 
-mod blocking_session;
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use blocking_session::Session;
+use crate::blocking_session::Session;
 use tokio::process::Child;
 use zk_curator_real::java::Program;
 use zk_curator_real::{self as real, RealError, RealZooKeeper, java};

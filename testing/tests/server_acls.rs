@@ -1,10 +1,8 @@
 //! Who may do what: every operation against the permission it needs.
 
-mod common;
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use common::{RawClient, auth, create_body, delete, set_data};
+use crate::common::{RawClient, auth, create_body, delete, set_data};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_curator_proto::records::{
@@ -175,7 +173,7 @@ async fn clients_are_known_by_addresses_of_both_versions() {
             println!("SKIPPED: {address} is not reached here");
             continue;
         };
-        let mut zk = RawClient::open(Box::new(stream), common::new_session()).await.unwrap();
+        let mut zk = RawClient::open(Box::new(stream), crate::common::new_session()).await.unwrap();
         let Ok(Response::Identities(identities)) = zk.call(Request::WhoAmI).await else {
             panic!("no identities")
         };

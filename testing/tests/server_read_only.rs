@@ -1,10 +1,8 @@
 //! A server that is read-only: whom it lets in, what it answers, and what is left afterwards.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{RawClient, create, delete, new_session, set_data};
+use crate::common::{RawClient, create, delete, new_session, set_data};
 use zk_curator_proto::records::{ConnectRequest, CreateMode, GetAclRequest, SyncRequest};
 use zk_curator_proto::{ErrorCode, Request, Response};
 use zk_curator_testing::TestServer;

@@ -1,9 +1,7 @@
 //! Requests and answers, through memory and over TCP.
 
-mod common;
-
+use crate::common::{Message, RawClient, auth, create, create_body, delete, set_data};
 use bytes::{BufMut, BytesMut};
-use common::{Message, RawClient, auth, create, create_body, delete, set_data};
 use zk_curator_proto::records::{
     Create2Response, CreateMode, MultiOp, MultiResult, RequestHeader, SyncRequest,
 };

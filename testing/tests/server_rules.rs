@@ -1,10 +1,8 @@
 //! Fault rules: what each verdict does to a request, its connection and everybody else.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{LONG, Message, RawClient, create, create_body, set_data};
+use crate::common::{LONG, Message, RawClient, create, create_body, set_data};
 use tokio::time::Instant;
 use zk_curator_proto::records::{CreateMode, EventType, MultiOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};

@@ -1,10 +1,8 @@
 //! Sessions: negotiation, expiry, re-attaching, and what happens to connections.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{LONG, RawClient, new_session};
+use crate::common::{LONG, RawClient, new_session};
 use tokio::time::Instant;
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, CreateMode};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, Request};
@@ -209,8 +207,8 @@ async fn a_held_server_answers_everything_in_order_when_it_is_released() {
         let server = server.clone();
         async move { RawClient::new(&server).await.id() }
     });
-    zk.send(common::create("/a", CreateMode::Persistent)).await;
-    zk.send(common::set_data("/a", b"x", 0)).await;
+    zk.send(crate::common::create("/a", CreateMode::Persistent)).await;
+    zk.send(crate::common::set_data("/a", b"x", 0)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(server.probe().paths(), [""; 0]);
     assert!(!connecting.is_finished());
@@ -248,7 +246,9 @@ async fn containers_are_reaped_by_request_and_from_time_to_time() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::with_timeout(&server, 40_000).await;
     for path in ["/c1", "/c2"] {
-        zk.call(Request::CreateContainer(common::create_body(path, CreateMode::Container))).await.unwrap();
+        zk.call(Request::CreateContainer(crate::common::create_body(path, CreateMode::Container)))
+            .await
+            .unwrap();
         let child = format!("{path}/x");
         zk.create(&child, CreateMode::Persistent).await.unwrap();
     }

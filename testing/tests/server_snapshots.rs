@@ -1,11 +1,9 @@
 //! Servers that start with what another one had.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::RawClient;
+use crate::common::RawClient;
 use tokio::time::Instant;
 use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateTtlRequest};
 use zk_curator_proto::{ErrorCode, Request};
@@ -24,10 +22,10 @@ async fn original() -> (TestServer, RawClient) {
         zk.create(path, mode).await.unwrap();
     }
     for path in ["/c", "/c/child"] {
-        let body = common::create_body(path, CreateMode::Container);
+        let body = crate::common::create_body(path, CreateMode::Container);
         zk.call(Request::CreateContainer(body)).await.unwrap();
     }
-    let common = common::create_body("/ttl", CreateMode::Persistent);
+    let common = crate::common::create_body("/ttl", CreateMode::Persistent);
     let ttl = CreateTtlRequest { path: common.path, data: None, acl: common.acl, flags: 5, ttl: 60_000 };
     zk.call(Request::CreateTtl(ttl)).await.unwrap();
     zk.set_data("/a", b"new").await.unwrap();
@@ -112,7 +110,7 @@ async fn watches_and_connections_are_not_part_of_it() {
 async fn sessions_of_a_read_only_server_end_with_it_and_others_wait() {
     let (server, zk) = original().await;
     server.set_read_only(true);
-    let request = common::new_session();
+    let request = crate::common::new_session();
     let local = RawClient::handshake(
         &server,
         zk_curator_proto::records::ConnectRequest { read_only: true, timeout: 10_000, ..request },

@@ -1,8 +1,6 @@
 //! Persistent watches, and asking about watches, as of ZooKeeper 3.9; random tests compare 3.8.
 
-mod common;
-
-use common::{RawClient, set_data};
+use crate::common::{RawClient, set_data};
 use zk_curator_proto::records::{
     AddWatchRequest, CreateMode, EventType, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
     GetEphemeralsRequest, ReadOp, ReadResult, ReconfigRequest, ReplyHeader, SaslToken, SetWatches2,

@@ -1,8 +1,6 @@
 //! When watch events are sent, to whom, and in which order with answers.
 
-mod common;
-
-use common::{LONG, Message, RawClient, create_body, delete, set_data};
+use crate::common::{LONG, Message, RawClient, create_body, delete, set_data};
 use zk_curator_proto::records::EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
 use zk_curator_proto::records::{CreateMode, MultiOp, SetDataRequest, SetWatches, SetWatches2};
 use zk_curator_proto::{ErrorCode, Request, Response};

@@ -27,6 +27,7 @@ mod error;
 pub mod java;
 mod launch;
 mod launcher;
+pub mod other_clients;
 mod temp_dir;
 
 use std::env;
@@ -35,6 +36,7 @@ use std::io::{self, Write};
 pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
 pub use launcher::{RealZooKeeper, RealZooKeeperBuilder};
+pub use temp_dir::TempDir;
 
 /// Whether a missing Apache ZooKeeper is a failure: `ZK_CURATOR_REQUIRE_REAL` is `1`.
 #[must_use]

@@ -5,13 +5,16 @@ use super::RealError;
 
 /// A directory of our own under the system's temporary directory, removed on drop.
 #[derive(Debug)]
-pub(super) struct TempDir {
+pub struct TempDir {
     path: PathBuf,
 }
 
 impl TempDir {
     /// Makes a new, empty directory whose name starts with `prefix`.
-    pub(super) fn new(prefix: &str) -> Result<Self, RealError> {
+    ///
+    /// # Errors
+    /// [`RealError::Io`].
+    pub fn new(prefix: &str) -> Result<Self, RealError> {
         let parent = env::temp_dir();
         loop {
             let path = parent.join(format!("{prefix}-{}-{:016x}", std::process::id(), fastrand::u64(..)));
@@ -24,7 +27,9 @@ impl TempDir {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

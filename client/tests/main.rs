@@ -1,0 +1,37 @@
+//! The client, by subject: on the embedded server, and, where a name ends in `_real`, on Apache ZooKeeper.
+
+#[cfg(feature = "tls")]
+mod certificates;
+mod client_real;
+mod closing;
+mod cluster;
+mod common;
+mod conformance;
+mod conformance_embedded;
+mod conformance_real;
+mod connection;
+mod deadlines;
+mod driver;
+mod faults;
+mod operations;
+mod races;
+#[cfg(feature = "sasl")]
+mod sasl_embedded;
+#[cfg(feature = "sasl")]
+mod sasl_real;
+#[cfg(all(feature = "tls", feature = "sasl"))]
+mod security_real;
+mod servers;
+mod sessions;
+mod sessions_real;
+mod sim_session;
+mod simulation;
+#[cfg(feature = "tls")]
+mod tls_config;
+#[cfg(feature = "tls")]
+mod tls_embedded;
+#[cfg(feature = "tls")]
+mod tls_peers;
+#[cfg(feature = "tls")]
+mod tls_real;
+mod watches;

@@ -1,0 +1,137 @@
+//! TLS and SASL at once to Apache ZooKeeper, with clients that are content with a read-only server.
+#![expect(clippy::unwrap_used, reason = "all of it is for tests")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::certificates::{Authority, Identity};
+use crate::common::{id, is_connected, real_time, start, until};
+use tokio::time::sleep;
+use zk_curator_client::tls::{TlsConnector, TlsError, TlsErrorKind};
+use zk_curator_client::{
+    Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper,
+    ZooKeeperBuilder,
+};
+use zk_curator_real::{self as real, RealEnsemble};
+
+const HERE: &str = "127.0.0.1";
+
+/// What the servers read.
+struct Files {
+    directory: PathBuf,
+    ca: Authority,
+    worker: Identity,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // What stays behind in the temporary directory is no failure of the test.
+        drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+impl Files {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("zk-curator-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let ca = Authority::new("zk-curator test CA");
+        let worker = ca.client("worker");
+        std::fs::write(directory.join("server.pem"), ca.server(&[HERE]).pem()).unwrap();
+        std::fs::write(directory.join("ca.pem"), &ca.pem).unwrap();
+        std::fs::write(
+            directory.join("jaas"),
+            "Server {\n    org.apache.zookeeper.server.auth.DigestLoginModule required user_alice=\"secret\";\n};\n",
+        )
+        .unwrap();
+        Self { directory, ca, worker }
+    }
+
+    /// Two servers, whose only port takes TLS, with a certificate of the client, as well as none.
+    async fn ensemble(&self, test: &str) -> Option<RealEnsemble> {
+        let file = |name: &str| self.directory.join(name).display().to_string();
+        let builder = RealEnsemble::builder(2)
+            .setting("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+            .setting("client.portUnification", true)
+            .setting("ssl.keyStore.location", file("server.pem"))
+            .setting("ssl.keyStore.type", "PEM")
+            .setting("ssl.trustStore.location", file("ca.pem"))
+            .setting("ssl.trustStore.type", "PEM")
+            .setting("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider")
+            .setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+            .setting("localSessionsEnabled", true)
+            .setting("localSessionsUpgradingEnabled", true)
+            .jvm_property("readonlymode.enabled", true)
+            .jvm_property("java.security.auth.login.config", file("jaas"));
+        real::or_skip_ensemble_with(test, builder).await
+    }
+
+    fn client(&self, ensemble: &RealEnsemble, trusted: &Authority, password: &str) -> ZooKeeperBuilder {
+        let tls = TlsConnector::builder()
+            .ca_pem(trusted.pem.clone())
+            .client_certificate_pem(self.worker.certificate.clone(), self.worker.key.clone());
+        ZooKeeper::builder(ensemble.connect_string())
+            .session_timeout(Duration::from_secs(20))
+            .read_only(true)
+            .connector(Arc::new(tls.build().unwrap()))
+            .sasl_digest_md5("alice", password)
+    }
+}
+
+#[test]
+fn the_user_is_proven_over_tls_and_at_read_only_servers() {
+    real_time(async {
+        let test = "the_user_is_proven_over_tls_and_at_read_only_servers";
+        let files = Files::new(test);
+        let Some(mut ensemble) = files.ensemble(test).await else { return };
+        let client = || files.client(&ensemble, &files.ca, "secret");
+        let zk = start(client()).await;
+        let owner = |scheme, name| [Acl::new(Permissions::ALL, scheme, name)];
+        // The client is both at once.
+        for (path, acl) in [("/alice", owner("sasl", "alice")), ("/worker", owner("x509", "CN=worker"))] {
+            zk.create(path, b"1", &acl, CreateMode::Persistent).await.unwrap();
+            assert_eq!(zk.get_data(path).await.unwrap().data, "1");
+        }
+        let plain = start(ZooKeeper::builder(ensemble.connect_string())).await;
+        for path in ["/alice", "/worker"] {
+            assert_eq!(plain.get_data(path).await, Err(Error::Refused(ErrorCode::NoAuth)));
+        }
+        plain.close().await.unwrap();
+
+        // What is wrong with either is told apart.
+        let wrong = files.client(&ensemble, &files.ca, "wrong").connect().unwrap();
+        assert_eq!(wrong.connected().await, Err(Error::AuthFailed { sent: false }));
+        assert!(wrong.last_failure().is_some());
+        let patience = DisconnectedPolicy::Wait(Duration::from_secs(1));
+        let stranger = files.client(&ensemble, &Authority::new("other"), "secret").disconnected(patience);
+        let stranger = stranger.connect().unwrap();
+        assert_eq!(stranger.exists("/").await, Err(Error::NotConnected));
+        let failure = stranger.last_failure().unwrap();
+        assert_eq!(TlsError::of(&failure).map(TlsError::kind), Some(&TlsErrorKind::UnknownCa));
+        zk.close().await.unwrap();
+
+        // One is left, which serves reads alone.
+        let leader = ensemble.leader().await.unwrap();
+        let other = 1 - leader;
+        let client = client();
+        ensemble.kill(other).await.unwrap();
+        while ensemble.server(leader).four_letter_word("isro").await.ok().as_deref() != Some("ro") {
+            sleep(Duration::from_millis(50)).await;
+        }
+        let zk = client.connect().unwrap();
+        let mut states = zk.states();
+        let session = zk.connected().await.unwrap();
+        assert_eq!(zk.state(), SessionState::ConnectedReadOnly(session));
+        let (data, watch) = zk.get_data_watched("/alice").await.unwrap();
+        assert_eq!((&*data.data, &*zk.get_data("/worker").await.unwrap().data), (&b"1"[..], &b"1"[..]));
+        assert_eq!(zk.set_data("/alice", b"2", None).await, Err(Error::Refused(ErrorCode::NotReadOnly)));
+
+        // It finds the writable ones, over TLS, and proves itself anew before the watch is armed again.
+        ensemble.restart(other).await.unwrap();
+        until(&mut states, is_connected).await;
+        assert_ne!(id(&zk), session.id.get());
+        zk.set_data("/alice", b"2", None).await.unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+        zk.close().await.unwrap();
+    });
+}

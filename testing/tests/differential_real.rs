@@ -1,0 +1,148 @@
+//! The embedded server against Apache ZooKeeper: the same random operations, one at a time or many in flight, every
+//! answer, comparable field, error and watch event the same, in the same order.
+//!
+//! * `ZK_DIFFERENTIAL_OPERATIONS`: how many operations. Default: 30,000.
+//! * `ZK_DIFFERENTIAL_SEED`: where to begin. A failure prints the seed of the round that failed; with that and
+//!   400 operations the round comes first. Default: 1.
+//!
+//! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::differential::generator::{self, SUPERUSER, Step};
+use crate::differential::run::run;
+use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_testing::{TestServer, ZooKeeperVersion, digest};
+
+/// Steps of a round, one request or a burst of them, which begins with an empty tree and new sessions.
+const ROUND: usize = 400;
+
+/// How many shorter rounds are tried to find out what a failure needs.
+const SHRINK_ATTEMPTS: usize = 150;
+
+/// The interval at which no container is removed during the test.
+const NEVER: Duration = Duration::from_secs(1_000_000);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_and_event_is_that_of_apache_zookeeper() {
+    let builder = RealZooKeeper::builder()
+        .jvm_property("zookeeper.DigestAuthenticationProvider.superDigest", digest(SUPERUSER))
+        .jvm_property("zookeeper.enforceQuota", true)
+        .jvm_property("znode.container.checkIntervalMs", NEVER.as_millis());
+    let test = "every_answer_and_event_is_that_of_apache_zookeeper";
+    let Some(zookeeper) = real::or_skip_with(test, builder).await else { return };
+    let real = zookeeper.connect_string();
+    let (operations, first_seed) = (setting("OPERATIONS", 30_000), setting("SEED", 1));
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut done = 0;
+    let mut seed = first_seed;
+    while done < operations {
+        let steps = generator::steps(seed, ROUND);
+        let operations_of_round: u64 = steps.iter().map(Step::operations).sum();
+        let round = {
+            let (real, steps) = (real.clone(), steps.clone());
+            tokio::spawn(async move { compare(&real, &steps).await }).await
+        };
+        match round.unwrap_or_else(|_| panic!("seed {seed} ends with {}", zookeeper.log_tail())) {
+            Ok(transcript) => tally.add(&transcript),
+            Err(difference) => {
+                let (steps, difference) = shrink(&real, steps, difference).await;
+                panic!("seed {seed}:\n{}", report(&steps, &difference));
+            }
+        }
+        done += operations_of_round;
+        seed += 1;
+    }
+    println!("{done} operations agree, in {:?}, seeds {first_seed}..{seed}: {tally:?}", started.elapsed());
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(format!("ZK_DIFFERENTIAL_{name}")).map_or(default, |value| value.parse().unwrap())
+}
+
+/// Where two servers part.
+struct Difference {
+    step: usize,
+    expected: Vec<Vec<String>>,
+    found: Vec<Vec<String>>,
+}
+
+/// What the transcripts were about: the answers by error code, and the events.
+#[derive(Debug, Default)]
+struct Tally {
+    answers: BTreeMap<i32, u64>,
+    events: u64,
+}
+
+impl Tally {
+    fn add(&mut self, transcript: &[Vec<String>]) {
+        for line in transcript.iter().flatten() {
+            if line.contains("xid: -1,") {
+                self.events += 1;
+            } else if let Some((_, code)) = line.split_once("err: ") {
+                let code = code.split(' ').next().and_then(|code| code.parse().ok()).unwrap();
+                *self.answers.entry(code).or_default() += 1;
+            }
+        }
+    }
+}
+
+async fn compare(real: &str, steps: &[Step]) -> Result<Vec<Vec<String>>, Difference> {
+    let embedded = TestServer::builder()
+        .version(ZooKeeperVersion::V3_8)
+        .super_digest(digest(SUPERUSER))
+        .enforce_quotas(true)
+        .container_check_interval(NEVER)
+        .start()
+        .await
+        .unwrap();
+    let embedded_address = embedded.connect_string();
+    let (expected, found) = tokio::join!(run(real, steps), run(&embedded_address, steps));
+    match expected.iter().zip(&found).position(|(expected, found)| expected != found) {
+        None => Ok(expected),
+        Some(step) => Err(Difference { step, expected, found }),
+    }
+}
+
+/// Leaves out what the failure does not need: everything after it, then larger and smaller pieces before it.
+async fn shrink(real: &str, mut steps: Vec<Step>, mut difference: Difference) -> (Vec<Step>, Difference) {
+    steps.truncate(difference.step + 1);
+    let mut attempts = 0;
+    let mut size = steps.len() / 2;
+    while size > 0 {
+        let mut from = 0;
+        while from < steps.len() && attempts < SHRINK_ATTEMPTS {
+            let mut fewer = steps.clone();
+            fewer.drain(from..(from + size).min(steps.len()));
+            attempts += 1;
+            match compare(real, &fewer).await {
+                Err(other) => {
+                    fewer.truncate(other.step + 1);
+                    (steps, difference) = (fewer, other);
+                }
+                Ok(_) => from += size,
+            }
+        }
+        size /= 2;
+    }
+    (steps, difference)
+}
+
+fn report(steps: &[Step], difference: &Difference) -> String {
+    let mut text = String::new();
+    for (index, step) in steps.iter().enumerate() {
+        text.push_str(&format!("{index:3} session {}: {:?}\n", step.session, step.action));
+        if index < difference.step {
+            for line in &difference.expected[index] {
+                text.push_str(&format!("      {line}\n"));
+            }
+        } else {
+            text.push_str(&format!("      expected {:#?}\n", difference.expected[index]));
+            text.push_str(&format!("      found    {:#?}\n", difference.found[index]));
+        }
+    }
+    text
+}

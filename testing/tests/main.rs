@@ -1,0 +1,32 @@
+//! The embedded server and cluster, by subject; where a name ends in `_real`, beside Apache ZooKeeper.
+
+mod blocking_session;
+#[cfg(feature = "tls")]
+#[path = "../../client/tests/certificates/mod.rs"]
+mod certificates;
+mod cluster_faults;
+mod cluster_parity_real;
+mod cluster_replication;
+#[cfg(unix)]
+mod command_test_server;
+mod common;
+mod differential;
+mod differential_real;
+mod ensemble_real;
+mod four_letter_words;
+mod interop_clients;
+mod interop_guide;
+mod interop_java;
+mod launcher_real;
+mod parity_real;
+mod read_only_real;
+mod server_acls;
+mod server_read_only;
+mod server_requests;
+mod server_rules;
+mod server_sessions;
+mod server_snapshots;
+#[cfg(feature = "tls")]
+mod server_tls;
+mod server_watch_requests;
+mod server_watches;

@@ -1,0 +1,334 @@
+//! Every recipe with compression on one side and none on the other: what they say to each other is never compressed.
+//! What users hand in is, where it has a node of its own.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::join;
+use tokio::time::timeout;
+use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
+use zk_curator_recipes::config::ConfigStore;
+use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
+use zk_curator_recipes::lock::{
+    HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphore,
+    InterProcessSemaphoreMutex, RevocableReadWriteLock, Revoked, attempt_revoke,
+};
+use zk_curator_recipes::queue::jobs::{JobState, Jobs};
+use zk_curator_recipes::queue::{
+    CorruptItem, DistributedQueue, Enqueue, Error, FifoQueue, LockingQueue, SimpleDistributedQueue,
+};
+use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Participant, Vote};
+use zk_curator_testing::{TestServer, Verdict};
+
+use crate::gzip::{compressing, is_compressed};
+use zk_curator_tests::{connected, once, simulated, until};
+
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// Runs a test with two clients, of which one compresses: the first, then the second.
+fn both_ways(test: impl AsyncFn(&TestServer, &CuratorFramework, &CuratorFramework)) {
+    simulated(async {
+        for compresses in [true, false] {
+            let server = TestServer::in_memory().await;
+            let (gzip, plain) = (compressing(&server).await, connected(&server).await);
+            let (one, other) = if compresses { (&gzip, &plain) } else { (&plain, &gzip) };
+            test(&server, one, other).await;
+        }
+    });
+}
+
+#[test]
+fn a_holder_hears_of_a_request_to_let_go() {
+    both_ways(async |server, one, other| {
+        let (lock, same) =
+            (RevocableReadWriteLock::new(one, "/lock"), RevocableReadWriteLock::new(other, "/lock"));
+        let guard = lock.label("ada").write_lock().acquire().await.unwrap();
+        assert_eq!(same.write_lock().participants().await.unwrap()[0].label, "ada");
+        assert!(attempt_revoke(other, guard.path()).await.unwrap());
+        assert_eq!(server.probe().data(guard.path()).unwrap(), "__REVOKE__");
+        timeout(A_MOMENT, guard.revoked()).await.unwrap();
+        guard.acknowledge().await.unwrap();
+        assert_eq!(server.probe().data(guard.path()).unwrap(), "unlocking");
+        let path = guard.path().to_owned();
+        let release = async {
+            timeout(A_MOMENT, guard.revoked()).await.unwrap();
+            guard.release().await.unwrap();
+        };
+        let (revoked, ()) = join!(same.revoke(&path, A_MOMENT * 2), release);
+        assert_eq!(revoked.unwrap(), Revoked::Released);
+    });
+}
+
+/// Java's clients write their address by default, and `__REVOKE__` as it is.
+#[test]
+fn the_bytes_of_java_are_read_and_written() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, java) = (compressing(&server).await, connected(&server).await);
+        let lock = InterProcessMutex::new(&zk, "/lock").label("ada");
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(server.probe().data(guard.path()).unwrap(), "ada");
+        let waits = java.create("/lock/_c_0-lock-").mode(CreateMode::EphemeralSequential).data("10.0.0.1");
+        waits.await.unwrap();
+        let labels: Vec<_> = lock.participants().await.unwrap().into_iter().map(|one| one.label).collect();
+        assert_eq!(labels, ["ada", "10.0.0.1"]);
+        java.set_data(guard.path(), "__REVOKE__").await.unwrap();
+        timeout(A_MOMENT, guard.revoked()).await.unwrap();
+        // The holder's own writes are its own affair.
+        guard.fenced().create("/work", "done").commit().await.unwrap();
+        assert!(is_compressed(&server, "/work"));
+        assert_eq!(zk.get_data("/work").await.unwrap(), "done");
+    });
+}
+
+#[test]
+fn semaphores_and_other_locks_have_labels_that_all_can_read() {
+    both_ways(async |_, one, other| {
+        one.create("/count").data(2i32.to_be_bytes().to_vec()).await.unwrap();
+        for zk in [one, other] {
+            let semaphore = InterProcessSemaphore::with_shared_count(zk, "/semaphore", "/count").label("ada");
+            let _lease = semaphore.acquire().await.unwrap();
+            let same = InterProcessSemaphore::with_shared_count(other, "/semaphore", "/count");
+            assert_eq!(same.participants().await.unwrap()[0].label, "ada");
+        }
+        let mutex = InterProcessSemaphoreMutex::new(one, "/mutex").label("bob");
+        let _lease = mutex.acquire().await.unwrap();
+        let same = InterProcessSemaphoreMutex::new(other, "/mutex");
+        assert_eq!(same.participants().await.unwrap()[0].label, "bob");
+        let handover = HandoverMutex::new(InterProcessMutex::new(one, "/handover").label("eve"), 1);
+        let _held = handover.acquire().await.unwrap();
+        assert_eq!(InterProcessMutex::new(other, "/handover").participants().await.unwrap()[0].label, "eve");
+        let _all = InterProcessMultiLock::of_mutexes(one, ["/m1", "/m2"]).unwrap().acquire().await.unwrap();
+        assert!(InterProcessMutex::new(other, "/m2").try_acquire().await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn elections_have_ids_and_values_that_all_can_read() {
+    both_ways(async |_, one, other| {
+        let candidate = LeaderLatch::new(one, "/latch").id("ada").join().unwrap();
+        candidate.await_leadership().await.unwrap();
+        assert_eq!(LeaderLatch::new(other, "/latch").leader().await.unwrap().unwrap().label, "ada");
+        let selector = LeaderSelector::new(one, "/selector").id("bob");
+        let same = LeaderSelector::new(other, "/selector");
+        let seen =
+            selector.run(|_| async { same.participants().await.unwrap().remove(0).label }).await.unwrap();
+        assert_eq!(seen, "bob");
+        let (election, same) = (Election::new(one, "/election"), Election::new(other, "/election"));
+        let mut observer = same.observe().unwrap();
+        assert!(observer.next().await.unwrap().is_none());
+        let mut elected = election.campaign("first").await.unwrap();
+        assert_eq!(observer.next().await.unwrap().unwrap().value, "first");
+        elected.proclaim("second").await.unwrap();
+        assert_eq!(observer.next().await.unwrap().unwrap().value, "second");
+        assert_eq!(same.leader().await.unwrap().unwrap().value, "second");
+    });
+}
+
+#[test]
+fn barriers_open_for_all() {
+    both_ways(async |server, one, other| {
+        DistributedBarrier::new(one, "/barrier").label("ada").set().await.unwrap();
+        assert_eq!(server.probe().data("/barrier").unwrap(), "ada");
+        let (waited, removed) =
+            (DistributedBarrier::new(other, "/barrier"), DistributedBarrier::new(one, "/barrier"));
+        let (waited, removed) = join!(waited.wait(), removed.remove());
+        assert!(waited.is_ok() && removed.is_ok());
+        let double = |zk, label| DistributedDoubleBarrier::new(zk, "/double", 2).label(label);
+        let (double, same) = (double(one, "ada"), double(other, "bob"));
+        for _ in 0..3 {
+            let (one, other) = join!(double.enter(), same.enter());
+            let (one, other) = join!(one.unwrap().leave(), other.unwrap().leave());
+            assert!(one.is_ok() && other.is_ok());
+        }
+    });
+}
+
+#[test]
+fn a_configuration_is_updated_and_followed_by_all() {
+    both_ways(async |_, one, other| {
+        let (store, same) =
+            (ConfigStore::new(one, "/config").unwrap(), ConfigStore::new(other, "/config").unwrap());
+        store.update().set("a", "1").set("b", "1").commit().await.unwrap();
+        let mut watch = same.follow();
+        assert_eq!(watch.next().await.unwrap().entries()["a"].data, "1");
+        same.update().set("a", "2").commit().await.unwrap();
+        let first = watch.next().await.unwrap();
+        store.update().remove("b").commit().await.unwrap();
+        for seen in [watch.next().await.unwrap(), store.snapshot().await.unwrap()] {
+            assert_eq!((seen.entries().len(), &seen.entries()["a"].data[..]), (1, &b"2"[..]));
+        }
+        store.roll_back(first.revision()).await.unwrap();
+        assert_eq!(same.snapshot().await.unwrap().entries()["b"].data, "1");
+        assert_eq!(same.history().await.unwrap().len(), 4);
+    });
+}
+
+#[test]
+fn all_sites_of_a_transaction_hear_of_each_other() {
+    both_ways(async |_, one, other| {
+        for form in [Form::Symmetric, Form::Coordinated, Form::Ephemeral] {
+            let begin =
+                Coordinator::begin(one, "/tx", ["a", "b"], "payload").form(form).deadline(A_MOMENT * 60);
+            let mut coordinator = begin.await.unwrap();
+            let mut a = Participant::join(one, "/tx", "a").await.unwrap();
+            let mut b = Participant::join(other, "/tx", "b").await.unwrap();
+            assert_eq!(b.payload(), "payload");
+            let (one, two) = join!(a.vote(Vote::Commit), b.vote(Vote::Commit));
+            assert!(one.is_ok() && two.is_ok());
+            assert_eq!(b.vote_cast().await.unwrap(), Some(Vote::Commit));
+            let (decided, heard, told) = join!(coordinator.outcome(), a.outcome(), b.outcome());
+            assert_eq!([decided, heard, told].map(Result::unwrap), [Outcome::Committed; 3]);
+            let seen = two_phase::inspect(other, "/tx").await.unwrap().unwrap();
+            assert_eq!(seen.outcome, Some(Outcome::Committed));
+            a.acknowledge().await.unwrap();
+            b.acknowledge().await.unwrap();
+            coordinator.clean_up().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn jobs_are_cleaned_and_inspected_by_all() {
+    both_ways(async |server, one, other| {
+        let (jobs, same) = (Jobs::new(one, "/jobs").unwrap(), Jobs::new(other, "/jobs").unwrap());
+        jobs.submit_as("a", "job").await.unwrap();
+        assert_eq!(is_compressed(server, "/jobs/all/a"), one.is_compressing());
+        let a = jobs.worker("w").next().await.unwrap();
+        assert_eq!(a.data(), "job");
+        let executing = same.inspect().await.unwrap().remove(0).state;
+        assert!(matches!(executing, JobState::Executing { worker, .. } if worker == "w"));
+        let mut cleaner = Box::pin(same.clean());
+        assert!(timeout(A_MOMENT, &mut cleaner).await.is_err());
+        // Given back by a worker that lives.
+        drop(a);
+        assert!(timeout(A_MOMENT, &mut cleaner).await.is_err());
+        let mut worker = jobs.worker("w");
+        let a = worker.next().await.unwrap();
+        assert_eq!(a.attempt(), 2);
+        a.complete_with("result").await.unwrap();
+        assert_eq!(is_compressed(server, "/jobs/done/a"), one.is_compressing());
+        assert_eq!(jobs.result("a").await.unwrap().unwrap(), "result");
+        jobs.submit_as("b", "job").await.unwrap();
+        worker.next().await.unwrap().reject("bad").await.unwrap();
+        let states: Vec<_> = same.inspect().await.unwrap().into_iter().map(|job| job.state).collect();
+        assert!(matches!(&states[..], [JobState::Done { .. }, JobState::Failed { why, .. }] if why == "bad"));
+    });
+}
+
+#[test]
+fn consumers_wait_for_claims_of_all() {
+    both_ways(async |_, one, other| {
+        let (queue, same) =
+            (LockingQueue::new(one, "/locking").unwrap(), LockingQueue::new(other, "/locking").unwrap());
+        queue.put("item").await.unwrap();
+        let held = queue.consumer().next().await.unwrap();
+        let mut waits = same.consumer();
+        assert!(timeout(A_MOMENT * 5, waits.next()).await.is_err());
+        held.ack().await.unwrap();
+        let queue = DistributedQueue::new(one, "/curator").unwrap();
+        let same = DistributedQueue::new(other, "/curator").unwrap();
+        queue.put("item").await.unwrap();
+        let mut consumer = queue.consumer("/claims").unwrap();
+        let held = consumer.next().await.unwrap();
+        let mut waits = same.consumer("/claims").unwrap();
+        assert!(timeout(A_MOMENT * 5, waits.next()).await.is_err());
+        assert_eq!(held.items(), ["item"]);
+        held.requeue().await.unwrap();
+        assert_eq!(consumer.next().await.unwrap().items(), ["item"]);
+    });
+}
+
+/// The parent has data of whoever has created it; the producer of an item is a path.
+#[test]
+fn queues_keep_their_own_data_apart_from_items() {
+    both_ways(async |server, one, other| {
+        one.create("/bounded").data("10.0.0.1").await.unwrap();
+        let before = server.probe().data("/bounded").unwrap();
+        let bounded = DistributedQueue::new(other, "/bounded").unwrap().max_items(2);
+        bounded.put("item").await.unwrap();
+        assert_eq!(server.probe().data("/bounded").unwrap(), before);
+        assert_eq!(bounded.taker().next().await.unwrap().items, ["item"]);
+
+        let fifo = FifoQueue::new(one, "/fifo").unwrap().enqueue(Enqueue::TwoPhase);
+        let mut put = Box::pin(fifo.put("item"));
+        let hold = server.rule(|request| match request.opcode() {
+            OpCode::Multi => Verdict::Delay(A_MOMENT * 5),
+            _ => Verdict::Pass,
+        });
+        assert!(timeout(A_MOMENT, &mut put).await.is_err());
+        let same = FifoQueue::new(other, "/fifo").unwrap();
+        assert!(timeout(A_MOMENT, same.take()).await.is_err());
+        drop(hold);
+        put.await.unwrap();
+        // With a receipt, and a lost answer to it.
+        let lost = once(server, OpCode::Multi, Verdict::LoseReply);
+        assert_eq!(fifo.take().await.unwrap(), "item");
+        assert_eq!(lost.hits(), 1);
+    });
+}
+
+#[test]
+fn items_are_compressed_and_moved_as_they_are() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = compressing(&server).await;
+        let queue = LockingQueue::new(&zk, "/queue").unwrap();
+        queue.put("item").await.unwrap();
+        let item = |directory: &str| {
+            let name = server.probe().children(directory)[0].to_owned();
+            server.probe().data(&format!("{directory}/{name}")).unwrap()
+        };
+        let stored = item("/queue/items");
+        assert!(stored.starts_with(&crate::gzip::MAGIC));
+        let mut consumer = queue.consumer();
+        consumer.next().await.unwrap().requeue().await.unwrap();
+        assert_eq!(item("/queue/items"), stored);
+        consumer.next().await.unwrap().reject("bad").await.unwrap();
+        let dead = queue.dead_letters().unwrap();
+        assert_eq!(dead.consumer().next().await.unwrap().data(), "item");
+        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        simple.offer("item").await.unwrap();
+        assert!(item("/simple").starts_with(&crate::gzip::MAGIC));
+        assert_eq!(simple.peek().await.unwrap().unwrap(), "item");
+        assert_eq!(simple.take().await.unwrap(), "item");
+    });
+}
+
+/// Of a producer that does not compress.
+#[test]
+fn an_item_that_is_not_compressed_is_reported_once() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (zk, plain) = (compressing(&server).await, connected(&server).await);
+        let why = CorruptItem::Compression;
+        let (queue, same) =
+            (LockingQueue::new(&zk, "/queue").unwrap(), LockingQueue::new(&plain, "/queue").unwrap());
+        same.put("plain").await.unwrap();
+        queue.put("item").await.unwrap();
+        let mut consumer = queue.consumer();
+        let corrupt = consumer.next().await.map(drop);
+        assert!(matches!(corrupt, Err(Error::Corrupt { why: seen, .. }) if seen == why), "{corrupt:?}");
+        assert_eq!(consumer.next().await.unwrap().data(), "item");
+
+        let (queue, same) = (
+            DistributedQueue::new(&zk, "/curator").unwrap(),
+            DistributedQueue::new(&plain, "/curator").unwrap(),
+        );
+        same.put("plain").await.unwrap();
+        queue.put("item").await.unwrap();
+        let mut taker = queue.taker();
+        assert!(matches!(taker.next().await, Err(Error::Corrupt { .. })));
+        assert_eq!(taker.next().await.unwrap().items, [Bytes::from("item")]);
+
+        let jobs = Jobs::new(&zk, "/jobs").unwrap();
+        Jobs::new(&plain, "/jobs").unwrap().submit_as("a", "plain").await.unwrap();
+        jobs.submit_as("b", "job").await.unwrap();
+        let mut worker = jobs.worker("w");
+        assert!(matches!(worker.next().await, Err(Error::Corrupt { .. })));
+        assert_eq!(worker.next().await.unwrap().id(), "b");
+        until(&server, |probe| probe.exists("/jobs/failed/a")).await;
+    });
+}

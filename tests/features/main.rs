@@ -1,0 +1,15 @@
+//! What is off by default.
+
+mod backoff;
+#[path = "../../client/tests/certificates/mod.rs"]
+mod certificates;
+mod gzip;
+mod gzip_recipes;
+mod harness;
+mod metrics;
+#[path = "../recipes/mutex_faults.rs"]
+mod mutex_faults;
+mod sasl;
+mod serde;
+mod tls;
+mod zookeeper_async;

@@ -1,0 +1,140 @@
+//! Typed values, on the embedded server.
+
+use std::error::Error as _;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use zk_curator::typed::{Raw, Typed};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::Verdict;
+use zk_curator_tests::{connected, in_memory, once, simulated};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Job {
+    name: String,
+    attempt: u32,
+}
+
+fn job(name: &str, attempt: u32) -> Job {
+    Job { name: name.to_owned(), attempt }
+}
+
+fn jobs(zk: &CuratorFramework) -> Typed<Job> {
+    zk.typed()
+}
+
+#[test]
+fn values_are_created_read_replaced_and_listed() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let zk = zk.using_namespace("ns").unwrap();
+        let jobs = jobs(&zk);
+        assert_eq!(jobs.find("/jobs/a").await.unwrap(), None);
+        assert_eq!(jobs.get("/jobs/a").await.unwrap_err().kind(), ErrorKind::NoNode);
+        let created = jobs.create("/jobs/b", &job("b", 1)).await.unwrap();
+        assert_eq!(
+            (created.path.as_str(), server.probe().data("/ns/jobs/b").unwrap().as_ref()),
+            ("/jobs/b", &br#"{"name":"b","attempt":1}"#[..])
+        );
+        assert_eq!(jobs.create("/jobs/b", &job("b", 2)).await.unwrap_err().kind(), ErrorKind::NodeExists);
+        assert_eq!(jobs.put("/jobs/a", &job("a", 1)).await.unwrap().version, 0);
+        assert_eq!(jobs.put("/jobs/a", &job("a", 2)).await.unwrap().version, 1);
+        let node = jobs.find("/jobs/a").await.unwrap().unwrap();
+        assert_eq!((node.path.as_str(), &node.value, node.stat.version), ("/jobs/a", &job("a", 2), 1));
+        assert_eq!(jobs.replace("/jobs/a", &job("a", 3), 0).await.unwrap_err().kind(), ErrorKind::BadVersion);
+        jobs.replace("/jobs/a", &job("a", 3), node.stat.version).await.unwrap();
+        let all: Vec<_> =
+            jobs.children("/jobs").await.unwrap().into_iter().map(|node| (node.path, node.value)).collect();
+        assert_eq!(all, [("/jobs/a".to_owned(), job("a", 3)), ("/jobs/b".to_owned(), job("b", 1))]);
+    });
+}
+
+#[test]
+fn a_hundred_children_are_read_in_order_and_those_that_vanish_are_left_out() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for n in 0..100 {
+            jobs.create(format!("/jobs/{n:03}"), &job("x", n)).await.unwrap();
+        }
+        // Deleted between the listing and the read.
+        let other = connected(&server).await;
+        let rule = once(&server, OpCode::GetData, Verdict::Delay(std::time::Duration::from_secs(1)));
+        let reading = tokio::spawn(jobs.children("/jobs"));
+        rule.fired().await;
+        other.delete("/jobs/099").await.unwrap();
+        let values: Vec<_> =
+            reading.await.unwrap().unwrap().into_iter().map(|node| node.value.attempt).collect();
+        assert_eq!(values, (0..99).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_modification_is_made_again_when_somebody_else_was_faster() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (ours, theirs) = (jobs(&zk), jobs(&connected(&server).await));
+        ours.put("/a", &job("a", 0)).await.unwrap();
+        let more = |mut job: Job| {
+            job.attempt += 1;
+            job
+        };
+        let tasks: Vec<_> = (0..20)
+            .map(|n| {
+                tokio::spawn(if n % 2 == 0 { ours.modify("/a", more) } else { theirs.modify("/a", more) })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(ours.get("/a").await.unwrap().value.attempt, 20);
+
+        // The answer is lost: it was ours, and nobody can tell.
+        let rule = once(&server, OpCode::SetData, Verdict::LoseReply);
+        let error = ours.modify("/a", more).await.unwrap_err();
+        assert!(error.may_have_applied(), "{error}");
+        assert_eq!((rule.hits(), theirs.get("/a").await.unwrap().value.attempt), (1, 21));
+    });
+}
+
+#[test]
+fn data_of_another_type_are_undecodable_and_say_why() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        zk.create("/a").data(r#"{"name":"a"}"#).await.unwrap();
+        zk.create("/bytes").data(vec![0xff]).await.unwrap();
+        for error in [
+            jobs(&zk).get("/a").await.unwrap_err(),
+            jobs(&zk).find("/a").await.unwrap_err(),
+            jobs(&zk).modify("/a", |job| job).await.unwrap_err(),
+            jobs(&zk).watched("/a").await.unwrap_err(),
+        ] {
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Undecodable, "/a"));
+            assert!(error.source().unwrap().to_string().contains("missing field `attempt`"));
+        }
+        let error = zk.typed::<String>().codec(Raw).get("/bytes").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Undecodable);
+        // A map whose keys are no text has no JSON.
+        let odd = std::collections::HashMap::from([((1, 2), 3)]);
+        let error = zk.typed().put("/odd", &odd).await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "typed_put"));
+    });
+}
+
+#[test]
+fn raw_values_are_the_bytes_and_modes_are_kept() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let texts = zk.typed::<String>().codec(Raw).mode(CreateMode::Ephemeral);
+        texts.put("/text", &"grün".to_owned()).await.unwrap();
+        assert_eq!(server.probe().data("/text").unwrap(), "grün");
+        assert_ne!(server.probe().stat("/text").unwrap().ephemeral_owner, 0);
+        assert_eq!(zk.typed::<Bytes>().codec(Raw).get("/text").await.unwrap().value, "grün");
+        assert_eq!(zk.typed::<Vec<u8>>().codec(Raw).get("/text").await.unwrap().value, "grün".as_bytes());
+        let watched = texts.watched("/text").await.unwrap();
+        texts.put("/text", &"rot".to_owned()).await.unwrap();
+        assert_eq!(watched.value.value, "grün");
+        watched.watch.await.unwrap();
+    });
+}

@@ -1,0 +1,88 @@
+//! TLS through the framework, in front of the embedded server.
+#![expect(clippy::unwrap_used, reason = "all of it is for tests")]
+
+use std::error::Error as _;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::certificates::{Authority, Identity};
+use zk_curator::tls::{TlsConnector, TlsError, TlsErrorKind};
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_client::Connector;
+use zk_curator_testing::{ServerTls, TestServer};
+use zk_curator_tests::{builder_for, real_time};
+
+const HERE: &str = "127.0.0.1";
+
+/// A server that speaks TLS only, and where.
+async fn serve(ca: &Authority) -> (TestServer, SocketAddr) {
+    let Identity { certificate, key } = ca.server(&[HERE]);
+    let tls = ServerTls::from_pem(certificate, key).unwrap();
+    let server = TestServer::builder().tcp(false).tls(0, tls).start().await.unwrap();
+    let addr = server.tls_addr().unwrap();
+    (server, addr)
+}
+
+fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> CuratorFramework {
+    let tls = TlsConnector::builder().ca_pem(trusted.pem.clone()).build().unwrap();
+    let builder = builder_for(&addr.to_string()).connection_timeout(patience).connector(Arc::new(tls));
+    builder.build().unwrap()
+}
+
+/// An ensemble names the client ports without TLS.
+#[test]
+fn a_framework_with_tls_does_not_follow_an_ensemble_to_other_ports() {
+    let tls: Arc<dyn Connector> =
+        Arc::new(TlsConnector::builder().ca_pem(Authority::new("ca").pem).build().unwrap());
+    let builder = || builder_for("zk1:2281").connector(Arc::clone(&tls));
+    let error = builder().ensemble_tracker(true).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("ports of an ensemble are without TLS"), "{error}");
+    builder().build().unwrap();
+    builder().ensemble_tracker_addresses(|_| None).build().unwrap();
+    builder_for("zk1:2181").ensemble_tracker(true).build().unwrap();
+}
+
+#[test]
+fn a_framework_lives_over_tls() {
+    real_time(async {
+        let ca = Authority::new("ca");
+        let (server, addr) = serve(&ca).await;
+        let zk = framework(addr, &ca, Duration::from_secs(30));
+        zk.start().await.unwrap();
+        zk.create("/a/b").creating_parents().data("over TLS").await.unwrap();
+        let (mut states, session) = (zk.states(), zk.session().unwrap().id);
+        server.disconnect_all();
+        let back = |state| matches!(state, ConnectionState::Reconnected { same_session: true });
+        states.until(|status| back(status.state)).await.unwrap();
+        assert_eq!(zk.get_data("/a/b").await.unwrap(), "over TLS");
+        assert_eq!(zk.session().map(|now| now.id), Some(session));
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_the_source_of_every_error() {
+    real_time(async {
+        let ca = Authority::new("ca");
+        let (_server, addr) = serve(&ca).await;
+        let zk = framework(addr, &Authority::new("other"), Duration::from_secs(2));
+        assert!(zk.last_failure().is_none());
+        let started = zk.start().await.unwrap_err();
+        let read = zk.get_data("/a").await.unwrap_err();
+        for error in [&started, &read] {
+            assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+            let failure = error.source().unwrap().downcast_ref::<io::Error>().unwrap();
+            assert_eq!(
+                TlsError::of(failure).map(TlsError::kind),
+                Some(&TlsErrorKind::UnknownCa),
+                "{failure}"
+            );
+        }
+        assert!(!read.may_have_applied());
+        assert_eq!(zk.last_failure().unwrap().to_string(), started.source().unwrap().to_string());
+        zk.close().await.unwrap();
+    });
+}

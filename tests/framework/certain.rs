@@ -1,0 +1,533 @@
+//! Transactions with a receipt: applied once, or not at all, whatever is lost.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator::certain::{Applied, Receipt};
+use zk_curator::schema::SchemaSet;
+use zk_curator::{
+    Acl, ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, OpResult, Permissions,
+};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{
+    SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, impatient, in_memory, once,
+    server, simulated, until, until_state,
+};
+
+/// A server and a framework with a counter, and a receipt below it.
+async fn counter() -> (TestServer, CuratorFramework, Receipt) {
+    let (server, zk) = in_memory().await;
+    let receipt = count_from_zero(&zk).await;
+    (server, zk, receipt)
+}
+
+async fn count_from_zero(zk: &CuratorFramework) -> Receipt {
+    zk.create("/counter").data("0").await.unwrap();
+    Receipt::at(zk, "/counter")
+}
+
+/// Adds one, in a write that is not idempotent.
+async fn increment(zk: &CuratorFramework, receipt: &Receipt) -> Result<Applied, Error> {
+    let next = count(zk).await + 1;
+    zk.transaction().set_data("/counter", next.to_string()).certain(receipt).await
+}
+
+async fn count(zk: &CuratorFramework) -> u64 {
+    let data = zk.get_data("/counter").synced().await.unwrap();
+    std::str::from_utf8(&data).unwrap().parse().unwrap()
+}
+
+/// How often the counter was written.
+fn writes(server: &TestServer) -> i32 {
+    server.probe().stat("/counter").unwrap().version
+}
+
+fn receipts(server: &TestServer) -> Vec<String> {
+    let probe = server.probe();
+    probe.children("/counter").into_iter().map(|name| format!("/counter/{name}")).collect()
+}
+
+/// Something that happens to the requests of a kind.
+const LOSSES: [Verdict; 4] = [
+    Verdict::LoseReply,
+    Verdict::LoseRequest,
+    Verdict::Disconnect,
+    Verdict::Refuse(ErrorCode::OperationTimeout),
+];
+
+#[test]
+fn a_hundred_increments_count_a_hundred_whatever_is_lost() {
+    simulated(async {
+        for verdict in LOSSES {
+            for every in [1, 2, 3] {
+                let (server, zk, receipt) = counter().await;
+                // The transactions, and the looks at the receipt.
+                let seen = AtomicU64::new(0);
+                let lossy = server.rule(move |request| {
+                    let counts = request.is(OpCode::Multi) || request.matches("/counter/_r_*");
+                    let number = seen.fetch_add(u64::from(counts), Ordering::Relaxed);
+                    let hit = counts && number % 7 < every;
+                    if hit { verdict } else { Verdict::Pass }
+                });
+                for n in 0..100 {
+                    assert_eq!(count(&zk).await, n, "{verdict:?}");
+                    increment(&zk, &receipt).await.unwrap();
+                }
+                assert!(lossy.hits() > 14, "{verdict:?}: {}", lossy.hits());
+                drop(lossy);
+                assert_eq!((count(&zk).await, writes(&server)), (100, 100), "{verdict:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_lost_reply_is_proven_by_the_receipt() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        for first in [true, false] {
+            let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+            let applied = increment(&zk, &receipt).await.unwrap();
+            assert_eq!((lost.hits(), applied.results()), (1, None), "{first}");
+            assert_eq!(server.probe().stat("/counter").unwrap().mzxid, applied.zxid());
+        }
+        let applied = increment(&zk, &receipt).await.unwrap();
+        let stat = server.probe().stat("/counter").unwrap();
+        assert_eq!((stat.mzxid, stat.version), (applied.zxid(), 3));
+        assert_eq!(applied.results(), Some(&[OpResult::DataSet(stat)][..]));
+    });
+}
+
+/// What it costs: an operation more in the same request, two in the first.
+#[test]
+fn a_certain_transaction_is_one_request() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let before = server.probe().total_requests();
+        for n in 0..10 {
+            zk.transaction().set_data_if("/counter", "x", n).certain(&receipt).await.unwrap();
+        }
+        let probe = server.probe();
+        assert_eq!((probe.total_requests() - before, probe.requests(OpCode::Multi)), (10, 10));
+        let [path] = &receipts(&server)[..] else { panic!("one receipt\n{probe}") };
+        assert_eq!(probe.data(path).unwrap(), "10");
+        // A lost answer costs two more, in one flight.
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        zk.transaction().set_data("/counter", "y").certain(&receipt).await.unwrap();
+        let after = server.probe();
+        assert_eq!((lost.hits(), after.requests(OpCode::Multi)), (1, 12));
+        assert_eq!(after.requests(OpCode::GetData) - probe.requests(OpCode::GetData), 1);
+    });
+}
+
+#[test]
+fn transactions_of_one_receipt_are_applied_in_call_order() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        // The second one is sent again, and the others come after it all the same.
+        let lost = once(&server, OpCode::Multi, Verdict::LoseRequest).after(1);
+        let mut tasks = Vec::new();
+        for n in 0..5 {
+            let mode = CreateMode::PersistentSequential;
+            let create = zk.transaction().create_with_mode("/counter/n-", n.to_string(), mode);
+            tasks.push(tokio::spawn(create.certain(&receipt).into_future()));
+            tokio::task::yield_now().await;
+        }
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        let probe = server.probe();
+        let names = probe.children("/counter").into_iter().filter(|name| name.starts_with("n-"));
+        let data: Vec<_> = names.map(|name| probe.data(&format!("/counter/{name}")).unwrap()).collect();
+        assert_eq!(data, ["0", "1", "2", "3", "4"]);
+        assert_eq!(lost.hits(), 1);
+    });
+}
+
+#[test]
+fn a_receipt_deleted_between_transactions_is_replaced() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let operator = connected(&server).await;
+        for n in 1..4 {
+            increment(&zk, &receipt).await.unwrap();
+            operator.delete(receipts(&server)[0].as_str()).await.unwrap();
+            // Also when the answer to the next one is lost.
+            let lost = once(&server, OpCode::Multi, Verdict::LoseReply).after(1);
+            increment(&zk, &receipt).await.unwrap();
+            drop(lost);
+            assert_eq!(
+                (count(&zk).await, writes(&server), receipts(&server).len()),
+                (2 * n, 2 * n as i32, 1)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_receipt_written_by_somebody_else_is_replaced() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        increment(&zk, &receipt).await.unwrap();
+        let foreign = receipts(&server).remove(0);
+        connected(&server).await.set_data(foreign.as_str(), "2").version(1).await.unwrap();
+        // It has the next number, which is then no proof of the next but one.
+        zk.transaction().certain(&receipt).await.unwrap();
+        increment(&zk, &receipt).await.unwrap();
+        assert_eq!(count(&zk).await, 2);
+        connected(&server).await.set_data(receipts(&server)[0].as_str(), "?").await.unwrap();
+        increment(&zk, &receipt).await.unwrap();
+        assert_eq!((count(&zk).await, writes(&server)), (3, 3));
+        until(&server, |probe| !probe.exists(&foreign) && probe.children("/counter").len() == 1).await;
+    });
+}
+
+/// Deleted after the answer was lost and before it was read: it cannot be told, and is not repeated.
+#[test]
+fn a_receipt_deleted_by_hand_is_unknown_and_not_twice() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            let (server, zk, receipt) = counter().await;
+            let operator = connected(&server).await;
+            increment(&zk, &receipt).await.unwrap();
+            let lost = once(&server, OpCode::Multi, verdict);
+            let look =
+                server.rule(|request| match request.is(OpCode::Multi) && !request.is_about("/counter") {
+                    true => Verdict::Delay(Duration::from_secs(1)),
+                    false => Verdict::Pass,
+                });
+            let (zk, own) = (zk.clone(), receipt.clone());
+            let task = tokio::spawn(async move { increment(&zk, &own).await });
+            lost.fired().await;
+            look.fired().await;
+            operator.delete(receipts(&server)[0].as_str()).await.unwrap();
+            let error = task.await.unwrap().unwrap_err();
+            assert_eq!(
+                (error.kind(), error.may_have_applied()),
+                (ErrorKind::ConnectionLoss, true),
+                "{error}"
+            );
+            let applied = i32::from(verdict == Verdict::LoseReply);
+            assert_eq!(writes(&server), 1 + applied);
+            increment(&operator, &Receipt::at(&operator, "/counter")).await.unwrap();
+            assert_eq!(writes(&server), 2 + applied);
+        }
+    });
+}
+
+#[test]
+fn a_session_that_ends_first_leaves_the_outcome_unknown() {
+    simulated(async {
+        for (verdict, applied) in [(Verdict::LoseReply, 1), (Verdict::LoseRequest, 0)] {
+            let (server, zk, receipt) = counter().await;
+            increment(&zk, &receipt).await.unwrap();
+            let lost = once(&server, OpCode::Multi, verdict);
+            let own = receipt.clone();
+            let task = tokio::spawn({
+                let zk = zk.clone();
+                async move { increment(&zk, &own).await }
+            });
+            lost.fired().await;
+            server.stop().await;
+            until_state(&zk, ConnectionState::Lost).await;
+            let error = task.await.unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::SessionExpired, true));
+            server.restart().await.unwrap();
+            zk.wait_connected().await.unwrap();
+            assert_eq!(writes(&server), 1 + applied);
+            // The next session has a receipt of its own.
+            increment(&zk, &receipt).await.unwrap();
+            assert_eq!(writes(&server), 2 + applied);
+            until(&server, |probe| probe.children("/counter").len() == 1).await;
+        }
+    });
+}
+
+#[test]
+fn an_outage_shorter_than_the_session_is_waited_out() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            // No retries: a look at the receipt is none.
+            let (server, zk) = impatient().await;
+            let receipt = count_from_zero(&zk).await;
+            let lost = once(&server, OpCode::Multi, verdict);
+            let began = Instant::now();
+            let own = receipt.clone();
+            let task = tokio::spawn({
+                let zk = zk.clone();
+                async move { increment(&zk, &own).await }
+            });
+            lost.fired().await;
+            server.partition();
+            tokio::time::sleep(SESSION_TIMEOUT * 7 / 10).await;
+            server.heal();
+            let result = task.await.unwrap();
+            assert!(began.elapsed() >= SESSION_TIMEOUT * 7 / 10);
+            match verdict {
+                Verdict::LoseReply => assert_eq!(result.unwrap().results(), None),
+                // It is known not to have been applied, and is not repeated.
+                _ => {
+                    let error = result.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+                    assert!(!error.may_have_applied(), "{error}");
+                    assert_eq!(writes(&server), 0);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_transaction_that_expires_unsent_is_sent_in_the_next_session() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        increment(&zk, &receipt).await.unwrap();
+        expire(&server, &zk).await;
+        increment(&zk, &receipt).await.unwrap();
+        assert_eq!((writes(&server), zk.status().session_epoch), (2, 2));
+        assert_eq!(receipts(&server).len(), 1);
+    });
+}
+
+#[test]
+fn a_deadline_ends_the_wait_and_the_next_transaction_goes_on() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        for known in [false, true] {
+            let before = writes(&server);
+            let held = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(2)));
+            let transaction = zk.transaction().set_data("/counter", "1").deadline(Duration::from_secs(1));
+            let waiting = zk.transaction().set_data("/counter", "2").deadline(Duration::from_millis(500));
+            let (late, never) = tokio::join!(
+                transaction.certain(&receipt).into_future(),
+                waiting.certain(&receipt).into_future()
+            );
+            let (late, never) = (late.unwrap_err(), never.unwrap_err());
+            assert_eq!(
+                (late.kind(), late.may_have_applied()),
+                (ErrorKind::OperationTimeout, true),
+                "{known}"
+            );
+            assert_eq!((never.kind(), never.may_have_applied()), (ErrorKind::OperationTimeout, false));
+            held.fired().await;
+            zk.transaction().set_data("/counter", "3").certain(&receipt).await.unwrap();
+            assert_eq!(writes(&server), before + 2);
+            until(&server, |probe| probe.children("/counter").len() == 1).await;
+        }
+    });
+}
+
+#[test]
+fn indexes_count_the_operations_of_the_caller() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let node = zk.create("/owned").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        for _ in 0..2 {
+            let fenced = node.ownership().fenced().check("/counter", None).delete("/none");
+            let error = fenced.certain(&receipt).await.unwrap_err();
+            let failed = ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NoNode };
+            assert_eq!((error.kind(), error.path(), error.may_have_applied()), (failed, "/none", false));
+            let applied = node.ownership().fenced().create("/counter/x", "").delete("/counter/x");
+            let applied = applied.certain(&receipt).await.unwrap();
+            assert_eq!(applied.results().unwrap().len(), 2);
+        }
+        connected(&server).await.delete("/owned").await.unwrap();
+        let lost = node.ownership().fenced().set_data("/counter", "x").certain(&receipt).await.unwrap_err();
+        assert_eq!((lost.kind(), lost.path()), (ErrorKind::OwnershipLost, "/owned"));
+        assert!(node.ownership().is_over() && writes(&server) == 0);
+    });
+}
+
+#[test]
+fn a_fenced_transaction_with_a_lost_reply_is_proven_after_the_guard_is_gone() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let node = zk.create("/owned").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let fenced = node.ownership().fenced().set_data("/counter", "1").certain(&receipt);
+        let task = tokio::spawn(fenced.into_future());
+        lost.fired().await;
+        drop(node);
+        assert_eq!(task.await.unwrap().unwrap().results(), None);
+    });
+}
+
+#[test]
+fn a_receipt_is_protocol_data_of_the_provider() {
+    simulated(async {
+        let server = server().await;
+        let acl = vec![Acl::new(Permissions::ALL, "world", "anyone")];
+        let zk = builder(&server)
+            .namespace("ns")
+            .enable_compression()
+            .acl_provider(acl.clone())
+            .schema_set(SchemaSet::new([]).unwrap().closed());
+        // Nothing but receipts may be written through this one.
+        let zk = zk.build().unwrap();
+        zk.start().await.unwrap();
+        connected(&server).await.create("/ns/p").creating_parents().await.unwrap();
+        let receipt = Receipt::at(&zk, "/p");
+        let applied = zk.transaction().certain(&receipt).await.unwrap();
+        assert_eq!(applied.results(), Some(&[][..]));
+        let probe = server.probe();
+        let name = probe.children("/ns/p")[0];
+        let path = format!("/ns/p/{name}");
+        assert!(name.starts_with("_r_"), "{name}");
+        assert_eq!((probe.data(&path).unwrap(), probe.acl(&path)), ("1".into(), &acl[..]));
+        assert_eq!(probe.stat(&path).unwrap().mzxid, applied.zxid());
+        assert_eq!(zk.inspect().owned[0].path, path);
+    });
+}
+
+#[test]
+fn a_receipt_that_cannot_be_written_is_an_error_with_its_path() {
+    simulated(async {
+        let server = server().await;
+        let everything = connected(&server).await;
+        everything.create("/counter").data("0").await.unwrap();
+        let read_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
+        everything.create("/closed").acl(read_only.clone()).await.unwrap();
+        everything.create("/ephemeral").mode(CreateMode::Ephemeral).await.unwrap();
+        let zk = builder(&server).acl_provider(read_only).build().unwrap();
+        zk.start().await.unwrap();
+        for (parent, kind) in [
+            ("/closed", ErrorKind::NoAuth),
+            ("/none", ErrorKind::NoNode),
+            ("/ephemeral", ErrorKind::NoChildrenForEphemerals),
+            // It may be created, and not written.
+            ("/counter", ErrorKind::NoAuth),
+        ] {
+            let receipt = Receipt::at(&zk, parent);
+            let error = increment(&zk, &receipt).await.unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (kind, false), "{error}");
+            assert!(error.path().starts_with(&format!("{parent}/_r_")), "{error}");
+        }
+        let invalid = increment(&zk, &Receipt::at(&zk, "none")).await.unwrap_err();
+        assert_eq!(invalid.kind(), ErrorKind::InvalidPath);
+        let foreign = increment(&zk, &Receipt::at(&everything, "/counter")).await.unwrap_err();
+        assert_eq!(foreign.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(writes(&server), 0);
+    });
+}
+
+#[test]
+fn a_receipt_that_cannot_be_read_leaves_the_outcome_unknown() {
+    simulated(async {
+        let server = server().await;
+        let write_only = vec![Acl::new(Permissions::WRITE, "world", "anyone")];
+        let zk = builder(&server).acl_provider(write_only).build().unwrap();
+        zk.start().await.unwrap();
+        connected(&server).await.create("/counter").data("0").await.unwrap();
+        let receipt = Receipt::at(&zk, "/counter");
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let error = increment(&zk, &receipt).await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::ConnectionLoss, true));
+        assert_eq!((lost.hits(), writes(&server)), (1, 1));
+        increment(&zk, &receipt).await.unwrap();
+        assert_eq!(writes(&server), 2);
+    });
+}
+
+#[test]
+fn the_receipt_counts_for_the_size() {
+    simulated(async {
+        let (_server, zk, receipt) = counter().await;
+        let largest =
+            |zk: &CuratorFramework, length: usize| zk.transaction().set_data("/counter", vec![0; length]);
+        let (mut fits, mut exceeds) = (0, 2 << 20);
+        while exceeds - fits > 1 {
+            let length = (fits + exceeds) / 2;
+            match largest(&zk, length).check_size() {
+                Ok(()) => fits = length,
+                Err(_) => exceeds = length,
+            }
+        }
+        let error = largest(&zk, fits).certain(&receipt).check_size().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        let error = largest(&zk, fits).certain(&receipt).await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::TooLarge, false));
+        largest(&zk, fits - 200).certain(&receipt).await.unwrap();
+    });
+}
+
+#[test]
+fn a_receipt_goes_with_its_last_clone_and_with_the_session() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        increment(&zk, &receipt).await.unwrap();
+        let clone = receipt.clone();
+        drop(receipt);
+        increment(&zk, &clone).await.unwrap();
+        drop(clone);
+        until(&server, |probe| probe.children("/counter").is_empty()).await;
+        let receipt = Receipt::at(&zk, "/counter");
+        increment(&zk, &receipt).await.unwrap();
+        zk.delete("/counter").quietly().await.unwrap_err();
+        zk.close().await.unwrap();
+        let error = increment_closed(&zk, &receipt).await;
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::Closed, false));
+        drop(receipt);
+        connected(&server).await.delete("/counter").await.unwrap();
+    });
+}
+
+async fn increment_closed(zk: &CuratorFramework, receipt: &Receipt) -> Error {
+    zk.transaction().set_data("/counter", "x").certain(receipt).await.unwrap_err()
+}
+
+#[test]
+fn a_close_while_the_outcome_is_unknown_says_so() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let task = tokio::spawn(zk.transaction().set_data("/counter", "1").certain(&receipt).into_future());
+        lost.fired().await;
+        server.stop().await;
+        let (closed, result) = tokio::join!(zk.close(), task);
+        closed.unwrap_err();
+        assert!(result.unwrap().unwrap_err().may_have_applied());
+        drop(receipt);
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.sessions().is_empty()).await;
+        assert_eq!(server.probe().paths(), ["/counter"]);
+        connected(&server).await.delete("/counter").await.unwrap();
+    });
+}
+
+/// Two clients, and a proof that each has its own.
+#[test]
+fn two_clients_that_both_lose_their_answer_are_both_told() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let other = connected(&server).await;
+        let others = Receipt::at(&other, "/counter");
+        for _ in 0..20 {
+            let lost = server
+                .rule(|request| if request.is(OpCode::Multi) { Verdict::LoseReply } else { Verdict::Pass })
+                .times(2);
+            let add = |zk: CuratorFramework, receipt: Receipt| async move {
+                loop {
+                    let (data, stat) = zk.get_data("/counter").synced().with_stat().await.unwrap();
+                    let next = std::str::from_utf8(&data).unwrap().parse::<u64>().unwrap() + 1;
+                    let add = zk.transaction().set_data_if("/counter", next.to_string(), stat.version);
+                    match add.certain(&receipt).await {
+                        Ok(_) => return next,
+                        Err(error) => assert_eq!(error.code(), Some(ErrorCode::BadVersion), "{error}"),
+                    }
+                }
+            };
+            let (ours, theirs) =
+                tokio::join!(add(zk.clone(), receipt.clone()), add(other.clone(), others.clone()));
+            assert_eq!((ours.abs_diff(theirs), lost.hits()), (1, 2));
+        }
+        assert_eq!((count(&zk).await, writes(&server)), (40, 40));
+        drop((receipt, others));
+        other.close().await.unwrap();
+        zk.delete("/counter").deleting_children().await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}

@@ -1,0 +1,291 @@
+//! The framework and a lock on several servers that lag, and whose leaders change: what is not known to every server
+//! yet is found all the same.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::certain::Receipt;
+use zk_curator::retry::ExponentialBackoffRetry;
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::barrier::DistributedBarrier;
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::{RuleGuard, TestCluster, Verdict};
+use zk_curator_tests::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, simulated, until_state};
+
+/// A framework that knows these servers of a cluster.
+async fn connected(cluster: &TestCluster, servers: &str) -> CuratorFramework {
+    let zk = CuratorFramework::builder()
+        .connect_string(servers)
+        .session_timeout(SESSION_TIMEOUT)
+        .connection_timeout(CONNECTION_TIMEOUT)
+        .retry(ExponentialBackoffRetry::new(Duration::from_millis(10), 5).seed(7))
+        .connector(Arc::new(cluster.connector()))
+        .build()
+        .expect("a framework");
+    zk.start().await.expect("a connection");
+    zk
+}
+
+/// Three servers, and a framework that knows the two followers; `/jobs` is there.
+async fn two_followers() -> (TestCluster, CuratorFramework) {
+    let cluster = TestCluster::in_memory(3).await;
+    assert_eq!(cluster.leader(), Some(2));
+    let zk = connected(&cluster, "zk1:2181,zk2:2181").await;
+    zk.create("/jobs").await.expect("a node");
+    (cluster, zk)
+}
+
+/// What a server knows below `/jobs` when it is asked to sync.
+fn seen_at_sync(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuard>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let rule = |member: usize| {
+        let (seen, watched) = (Arc::clone(&seen), cluster.clone());
+        cluster.member(member).rule(move |request| {
+            if request.is(OpCode::Sync) {
+                let there = watched.probe().member(member).children("/jobs").len();
+                seen.lock().expect("no panic").push(there);
+            }
+            Verdict::Pass
+        })
+    };
+    let rules = (0..cluster.members().len()).map(rule).collect();
+    (seen, rules)
+}
+
+#[test]
+fn a_protected_create_is_found_at_a_server_that_had_not_heard_of_it() {
+    simulated(async {
+        for mode in [CreateMode::Persistent, CreateMode::EphemeralSequential] {
+            let (cluster, zk) = two_followers().await;
+            let lags = (cluster.lag(0), cluster.lag(1));
+            let lost = cluster
+                .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
+                .times(1);
+            let (seen, rules) = seen_at_sync(&cluster);
+            let created = zk.create("/jobs/job-").mode(mode).protected().await.unwrap();
+            assert_eq!(lost.hits(), 1);
+            drop(rules);
+            let probe = cluster.probe();
+            assert_eq!(probe.latest().children("/jobs").len(), 1, "created twice\n{probe}");
+            assert!(probe.latest().exists(&created.path), "{} is not it\n{probe}", created.path);
+            // Without the sync before the search, it would not have been found.
+            assert_eq!(*seen.lock().unwrap(), [0], "{mode:?}");
+            // The end of a session is a write, too.
+            drop(lags);
+            zk.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_protected_create_of_a_lost_request_is_created_once() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let _lags =
+            (cluster.lag_by(0, Duration::from_millis(50)), cluster.lag_by(1, Duration::from_millis(90)));
+        let lost = cluster
+            .rule(|request| if request.is_create() { Verdict::LoseRequest } else { Verdict::Pass })
+            .times(1);
+        let created =
+            zk.create("/jobs/job-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
+        assert_eq!(lost.hits(), 1);
+        let probe = cluster.probe();
+        assert_eq!(probe.latest().children("/jobs").len(), 1, "{probe}");
+        assert!(probe.latest().exists(&created.path));
+    });
+}
+
+#[test]
+fn a_certain_write_is_proven_at_a_server_that_had_not_heard_of_it() {
+    simulated(async {
+        for (verdict, written) in [(Verdict::LoseReply, 1), (Verdict::LoseRequest, 0)] {
+            let (cluster, zk) = two_followers().await;
+            let receipt = Receipt::at(&zk, "/jobs");
+            let late = Duration::from_millis(500);
+            let lags = (cluster.lag_by(0, late), cluster.lag_by(1, late));
+            let lost = cluster
+                .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
+                .times(1);
+            // What the server knows when it is asked.
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let looks: Vec<_> = (0..2)
+                .map(|member| {
+                    let (seen, watched) = (Arc::clone(&seen), cluster.clone());
+                    cluster.member(member).rule(move |request| {
+                        if request.is(OpCode::Multi) && !request.is_about("/jobs") {
+                            let stat = watched.probe().member(member).stat("/jobs").expect("a node");
+                            seen.lock().expect("no panic").push(stat.version);
+                        }
+                        Verdict::Pass
+                    })
+                })
+                .collect();
+            let write = zk.transaction().set_data("/jobs", "x").certain(&receipt).into_future();
+            let write = tokio::spawn(write);
+            lost.fired().await;
+            assert_eq!(cluster.probe().latest().stat("/jobs").unwrap().version, written);
+            let applied = write.await.unwrap().unwrap();
+            assert_eq!(*seen.lock().unwrap(), [0], "{verdict:?}: it lags");
+            let stat = cluster.probe().latest().stat("/jobs").unwrap();
+            assert_eq!((stat.version, stat.mzxid), (1, applied.zxid()), "{verdict:?}");
+            drop((lags, looks, receipt));
+            zk.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_the_janitor_owes_is_deleted_at_a_server_that_had_not_heard_of_it() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let lags = (cluster.lag(0), cluster.lag(1));
+        let lost = cluster
+            .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
+            .times(1);
+        let create = zk.create("/jobs/job-").protected().into_future();
+        let create = tokio::spawn(create);
+        lost.fired().await;
+        create.abort();
+        assert_eq!(cluster.probe().latest().children("/jobs").len(), 1);
+        cluster.until(|probe| probe.latest().children("/jobs").is_empty()).await;
+        drop(lags);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn sessions_and_states_survive_a_change_of_leader() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let zk = connected(&cluster, &cluster.connect_string()).await;
+        zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+        let session = zk.session().unwrap().id;
+        cluster.change_leader().unwrap();
+        until_state(&zk, ConnectionState::Reconnected { same_session: true }).await;
+        assert_eq!(zk.session().unwrap().id, session);
+        assert_eq!(zk.exists("/e").await.unwrap().unwrap().ephemeral_owner, session.get());
+    });
+}
+
+/// Contenders for one lock at servers that lag, part and lead in turn. Each notes its grant in the node `/log`, whose
+/// data grow only by writes that are fenced by the lock.
+#[test]
+fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
+    simulated(async {
+        for seed in 1..=3 {
+            let cluster = TestCluster::in_memory(3).await;
+            let setup = connected(&cluster, &cluster.connect_string()).await;
+            setup.create("/log").await.unwrap();
+            let tokens = Arc::new(Mutex::new(Vec::new()));
+            let mut contenders = Vec::new();
+            for _ in 0..3 {
+                let zk = connected(&cluster, &cluster.connect_string()).await;
+                let tokens = Arc::clone(&tokens);
+                contenders.push(tokio::spawn(async move {
+                    let mutex = InterProcessMutex::new(&zk, "/lock");
+                    let mut granted = 0;
+                    while granted < 15 {
+                        let Ok(guard) = mutex.acquire().await else { continue };
+                        let fenced = guard.fenced().set_data("/log", "mine").commit().await;
+                        if fenced.is_ok() {
+                            tokens.lock().unwrap().push(guard.fencing_token().get());
+                            granted += 1;
+                        }
+                        guard.release().await.ok();
+                    }
+                    zk.close().await.ok();
+                }));
+            }
+            let mut random = fastrand::Rng::with_seed(seed);
+            while contenders.iter().any(|contender| !contender.is_finished()) {
+                let member = random.usize(0..3);
+                let lag = cluster.lag_by(member, Duration::from_millis(random.u64(1..30)));
+                sleep(Duration::from_millis(random.u64(1..50))).await;
+                match random.u8(0..3) {
+                    0 => _ = cluster.change_leader(),
+                    1 => cluster.partition(&[&[member]]),
+                    _ => cluster.heal(),
+                }
+                drop(lag);
+            }
+            let tokens = tokens.lock().unwrap();
+            assert_eq!(tokens.len(), 45);
+            assert!(tokens.is_sorted(), "seed {seed}: {tokens:?}\n{}", cluster.journal());
+            cluster.heal();
+            let probe = cluster.probe();
+            assert!(probe.latest().children("/lock").is_empty(), "seed {seed}: {probe}");
+        }
+    });
+}
+
+/// Also when it is repeated: `sync` and the read are one attempt.
+#[test]
+fn a_synced_read_answers_what_the_leader_knows() {
+    simulated(async {
+        for verdict in [Verdict::Pass, Verdict::LoseRequest, Verdict::LoseReply] {
+            let (cluster, other) = two_followers().await;
+            let zk = connected(&cluster, "zk1:2181").await;
+            let lag = cluster.lag(0);
+            connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
+            assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+            let lost =
+                cluster.rule(move |request| if request.is(OpCode::Sync) { verdict } else { Verdict::Pass });
+            let lost = lost.times(1);
+            let (exists, data, children) =
+                (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
+            assert!(exists.synced().await.expect("an answer").is_some(), "{verdict:?}");
+            assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
+            assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
+            assert_eq!(children.synced().await.expect("a node"), ["new"]);
+            drop(lag);
+            other.delete("/jobs/new").await.expect("a node");
+        }
+    });
+}
+
+/// Curator's waiter believes the server that it asks, and goes on.
+#[test]
+fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let (keeper, waiter) = (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);
+        let lag = cluster.lag(0);
+        DistributedBarrier::new(&keeper, "/barrier").set().await.expect("a barrier");
+        assert_eq!(waiter.exists("/barrier").await.expect("an answer"), None, "it does not lag");
+        let barrier = DistributedBarrier::new(&waiter, "/barrier");
+        let waiting = tokio::spawn(async move { barrier.wait().await });
+        sleep(Duration::from_millis(100)).await;
+        assert!(!waiting.is_finished());
+        drop(lag);
+        sleep(Duration::from_secs(3600)).await;
+        assert!(!waiting.is_finished());
+        zk.delete("/barrier").await.expect("a barrier");
+        waiting.await.expect("no panic").expect("an open barrier");
+    });
+}
+
+/// The session has moved, also while its client is nowhere at all: a node that it did not find at the new server must not
+/// appear later.
+#[test]
+fn what_a_stopped_server_reads_when_its_client_has_gone_elsewhere_is_refused() {
+    simulated(async {
+        let (cluster, zk) = two_followers().await;
+        let session = zk.session().expect("a session").id.get();
+        let first = cluster.attached_to(session).expect("a server");
+        let creates = || cluster.member(first).probe().requests(OpCode::Create2);
+        let before = creates();
+        cluster.member(first).hold();
+        let lost = zk.create("/jobs/stale").await.expect_err("no answer");
+        assert!(lost.may_have_applied());
+        zk.wait_connected().await.expect("another server");
+        assert_ne!(cluster.attached_to(session), Some(first));
+        assert!(cluster.disconnect(session));
+        assert_eq!(cluster.attached_to(session), None);
+        cluster.member(first).release();
+        cluster.until(|_| creates() > before).await;
+        zk.sync("/jobs").await.expect("an answer");
+        assert_eq!(zk.exists("/jobs/stale").await.expect("an answer"), None);
+    });
+}

@@ -1,0 +1,285 @@
+//! What is deleted in the background: by guaranteed deletes, dropped guards and `close`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator::{ConnectionState, CreateMode, ErrorCode, ErrorKind};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{
+    assert_clean_after_close, builder, connected, expire, impatient, in_memory, once, simulated, until,
+    until_state,
+};
+
+/// CURATOR-106: the outage is long, and the delete was put off by recursion.
+#[test]
+fn curator_106_a_guaranteed_delete_happens_after_a_long_outage() {
+    simulated(async {
+        let (server, zk) = impatient().await;
+        zk.create("/p/n").creating_parents().await.unwrap();
+        zk.create("/q").await.unwrap();
+        server.stop().await;
+        let (tree, node) = tokio::join!(
+            zk.delete("/p").guaranteed().deleting_children().into_future(),
+            zk.delete("/q").guaranteed().into_future(),
+        );
+        assert_eq!(tree.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(node.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        tokio::time::sleep(Duration::from_secs(6 * 3600)).await;
+        assert_eq!(zk.state(), ConnectionState::Lost);
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.paths().is_empty()).await;
+    });
+}
+
+/// CURATOR-42: NoNode and NoAuth were tried for ever.
+#[test]
+fn curator_42_a_guaranteed_delete_that_is_refused_ends() {
+    simulated(async {
+        for code in [ErrorCode::NoAuth, ErrorCode::NoNode, ErrorCode::NotEmpty, ErrorCode::BadVersion] {
+            let (server, zk) = impatient().await;
+            server.stop().await;
+            zk.delete("/n").guaranteed().await.unwrap_err();
+            let refused = server.rule(move |request| match request.is_delete() {
+                true => Verdict::Refuse(code),
+                false => Verdict::Pass,
+            });
+            server.restart().await.unwrap();
+            refused.fired().await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(refused.hits(), 1, "{code:?}");
+        }
+    });
+}
+
+/// A server without a quorum refuses every write until it has one again.
+#[test]
+fn the_janitor_waits_for_a_server_that_writes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        let node = zk.create("/n").owned().await.unwrap();
+        let mut errors = zk.background_errors();
+        server.stop().await;
+        drop(node);
+        until_state(&zk, ConnectionState::Lost).await;
+        server.set_read_only(true);
+        server.restart().await.unwrap();
+        until_state(&zk, ConnectionState::ReadOnly).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(server.probe().exists("/n") && zk.inspect().owed.len() == 1);
+        server.set_read_only(false);
+        until(&server, |probe| probe.paths().is_empty()).await;
+        zk.close().await.unwrap();
+        assert!(errors.next().await.is_none());
+    });
+}
+
+#[test]
+fn a_guaranteed_delete_honours_its_version_in_the_background() {
+    simulated(async {
+        let (server, zk) = impatient().await;
+        zk.create("/n").await.unwrap();
+        server.stop().await;
+        zk.delete("/n").version(0).guaranteed().await.unwrap_err();
+        let held = server.rule(|request| match request.is_delete() {
+            true => Verdict::Refuse(ErrorCode::OperationTimeout),
+            false => Verdict::Pass,
+        });
+        server.restart().await.unwrap();
+        zk.wait_connected().await.unwrap();
+        held.fired().await;
+        connected(&server).await.set_data("/n", "new").await.unwrap();
+        drop(held);
+        let deletes = server.probe().requests(OpCode::Delete);
+        until(&server, |probe| probe.requests(OpCode::Delete) > deletes).await;
+        assert_eq!(server.probe().data("/n").unwrap(), "new");
+    });
+}
+
+#[test]
+fn deleting_an_owned_node_twice_because_of_a_lost_answer_is_no_error() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+        node.delete().await.unwrap();
+        // Before it is sent again the node is looked at.
+        assert_eq!((lost.hits(), server.probe().requests(OpCode::Delete)), (1, 1));
+    });
+}
+
+#[test]
+fn an_owned_node_that_cannot_be_deleted_now_is_deleted_later() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let dropped = zk.create("/m").owned().await.unwrap();
+        server.stop().await;
+        let error = node.delete().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::ConnectionLoss, "/n"));
+        drop(dropped);
+        // Neither is ephemeral, so both outlive the session.
+        until_state(&zk, ConnectionState::Lost).await;
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.paths().is_empty()).await;
+    });
+}
+
+#[test]
+fn what_ends_with_a_lost_session_is_not_deleted_in_the_next_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        server.stop().await;
+        drop(node);
+        until_state(&zk, ConnectionState::Lost).await;
+        server.restart().await.unwrap();
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // By now it might be somebody else's, of the same name.
+        assert_eq!(server.probe().requests(OpCode::Delete), 0);
+        until(&server, |probe| !probe.exists("/n")).await;
+    });
+}
+
+#[test]
+fn the_error_of_an_owned_delete_remembers_that_the_first_try_may_have_been_applied() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+        let delete = tokio::spawn(node.delete());
+        lost.fired().await;
+        server.stop().await;
+        assert!(delete.await.unwrap().unwrap_err().may_have_applied());
+    });
+}
+
+#[test]
+fn close_performs_what_is_owed() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for n in 0..100 {
+            drop(zk.create(format!("/n{n}")).owned().await.unwrap());
+        }
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn close_performs_what_is_owed_in_another_session_if_it_has_to() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").owned().await.unwrap();
+        // The drop meets a session that has just ended, and close comes before the next has begun.
+        let mut states = zk.states();
+        expire(&server, &zk).await;
+        states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        drop(node);
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn close_gives_up_on_what_is_owed_at_its_timeout() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let close_timeout = Duration::from_secs(2);
+        let zk = builder(&server).close_timeout(close_timeout).build().unwrap();
+        zk.start().await.unwrap();
+        let node = zk.create("/n").owned().await.unwrap();
+        server.partition();
+        drop(node);
+        let began = Instant::now();
+        assert_eq!(zk.close().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(began.elapsed(), 2 * close_timeout, "once for what is owed, once for the session");
+    });
+}
+
+#[test]
+fn guards_may_be_dropped_after_the_close() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        let create =
+            tokio::spawn(zk.create("/m").mode(CreateMode::Ephemeral).protected().owned().into_future());
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+        drop(node);
+        drop(create.await.unwrap());
+        assert_clean_after_close(&server);
+    });
+}
+
+/// A node whose name others use too is found by its data, and never mistaken for that of another.
+#[test]
+fn a_node_that_is_protected_by_its_data_is_created_and_deleted_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let create = || zk.create("/n").mode(CreateMode::Ephemeral).data("mine").protected_by_data().owned();
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let first = create().await.unwrap();
+        assert_eq!((lost.hits(), first.path()), (1, "/n"));
+        let refused = zk.create("/n").data("other").protected_by_data().owned().await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NodeExists);
+        for empty in [zk.create("/m").protected_by_data(), zk.create("/m").data("").protected_by_data()] {
+            assert_eq!(empty.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+
+        first.delete().await.unwrap();
+
+        // It is deleted, nobody hears of it, and somebody else creates it anew.
+        let other = connected(&server).await;
+        for dropped in [false, true] {
+            let node = create().await.unwrap();
+            let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+            let again = async {
+                lost.fired().await;
+                other.create("/n").data("theirs").await.unwrap();
+            };
+            if dropped {
+                drop(node);
+                again.await;
+                until(&server, |probe| probe.exists("/n")).await;
+            } else {
+                let (deleted, ()) = tokio::join!(node.delete(), again);
+                deleted.unwrap();
+            }
+            zk.sync("/").await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            assert_eq!(zk.get_data("/n").await.unwrap(), "theirs");
+            other.delete("/n").await.unwrap();
+        }
+    });
+}
+
+/// A protected create whose answer is lost, below a parent that cannot be listed.
+#[test]
+fn a_parent_that_is_too_large_to_list_is_reported_once() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).max_frame(2000).max_answer(4000).build().unwrap();
+        zk.start().await.unwrap();
+        zk.create("/q").await.unwrap();
+        for n in 0..200 {
+            zk.create(format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
+        }
+        let mut errors = zk.background_errors();
+        let epoch = zk.status().epoch;
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let create = zk.create("/q/n-").mode(CreateMode::PersistentSequential).protected().owned();
+        let error = create.await.unwrap_err();
+        assert!(error.may_have_applied(), "{error}");
+        assert_eq!(lost.hits(), 1);
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::AnswerTooLarge);
+        let listings = server.probe().requests(OpCode::GetChildren2);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(server.probe().requests(OpCode::GetChildren2), listings);
+        // Suspended and reconnected, for the answer that was lost.
+        assert_eq!(zk.status().epoch, epoch + 2);
+    });
+}

@@ -1,0 +1,24 @@
+//! The framework: operations, connection state, retries, ownership, and what happens to them when something breaks.
+
+mod cancel;
+mod certain;
+mod cluster_faults;
+mod curator_bugs;
+mod deadlines;
+mod ensemble;
+mod errors;
+mod faults;
+mod janitor;
+mod listeners;
+mod namespaces;
+mod observe;
+mod operations;
+mod options;
+mod ownership;
+mod raw_native;
+mod readme;
+mod retry;
+mod runtime;
+mod schema;
+mod state;
+mod watches;

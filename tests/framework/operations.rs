@@ -1,0 +1,461 @@
+//! Every operation and every option of its builder, on a server without faults.
+
+use std::time::Duration;
+
+use zk_curator::OpResult;
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{connected, in_memory, real_time, session_id, simulated};
+
+#[test]
+fn create_makes_a_persistent_empty_node_that_everybody_may_use() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let created = zk.create("/a").await.unwrap();
+        assert_eq!(created.path, "/a");
+        let probe = server.probe();
+        assert_eq!(probe.stat("/a"), Some(created.stat));
+        assert_eq!(probe.data("/a").unwrap(), "");
+        assert_eq!(probe.acl("/a"), Acl::open_unsafe());
+        assert_eq!(probe.stored_owner("/a"), Some(0));
+    });
+}
+
+#[test]
+fn create_writes_data_and_acl() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let acl = vec![Acl::new(Permissions::READ, "world", "anyone")];
+        zk.create("/a").data("hello").acl(acl.clone()).await.unwrap();
+        assert_eq!(server.probe().data("/a").unwrap(), "hello");
+        assert_eq!(server.probe().acl("/a"), acl);
+    });
+}
+
+#[test]
+fn create_knows_every_kind_of_node() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let owner = session_id(&zk).get();
+        let hour = Duration::from_secs(3600);
+        for (mode, suffix, ephemeral_owner) in [
+            (CreateMode::Persistent, "", 0),
+            (CreateMode::PersistentSequential, "0000000001", 0),
+            (CreateMode::Ephemeral, "", owner),
+            (CreateMode::EphemeralSequential, "0000000003", owner),
+            (CreateMode::Container, "", 0),
+            (CreateMode::PersistentWithTtl, "", 0),
+            (CreateMode::PersistentSequentialWithTtl, "0000000006", 0),
+        ] {
+            let name = format!("/{mode:?}");
+            let create = zk.create(name.as_str()).mode(mode);
+            let created = if mode.is_ttl() { create.ttl(hour).await } else { create.await }.unwrap();
+            assert_eq!(created.path, format!("{name}{suffix}"));
+            assert_eq!(created.stat.ephemeral_owner, ephemeral_owner, "{mode:?}");
+            assert_eq!(server.probe().is_container(&created.path), mode == CreateMode::Container);
+            assert_eq!(server.probe().ttl(&created.path), mode.is_ttl().then_some(hour));
+        }
+    });
+}
+
+#[test]
+fn a_time_to_live_and_a_kind_of_node_that_do_not_fit_are_refused_by_name() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let missing = zk.create("/a").mode(CreateMode::PersistentWithTtl).await.unwrap_err();
+        let extra = zk.create("/a").ttl(Duration::from_secs(1)).await.unwrap_err();
+        for error in [missing, extra] {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert_eq!((error.operation(), error.path()), ("create", "/a"));
+        }
+    });
+}
+
+#[test]
+fn create_without_its_parent_fails_and_with_parents_makes_them() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        assert_eq!(zk.create("/a/b/c").await.unwrap_err().kind(), ErrorKind::NoNode);
+        zk.create("/a/b/c").data("x").creating_parents().await.unwrap();
+        assert_eq!(server.probe().data("/a/b").unwrap(), "");
+        assert!(!server.probe().is_container("/a/b"));
+        zk.create("/d/e/f").creating_parents_as_containers().await.unwrap();
+        let probe = server.probe();
+        assert!(probe.is_container("/d") && probe.is_container("/d/e") && !probe.is_container("/d/e/f"));
+        assert_eq!(zk.create("/d/e/f").creating_parents().await.unwrap_err().kind(), ErrorKind::NodeExists);
+    });
+}
+
+/// CURATOR-715/728: creates of ancestors that exist, or that one may not create.
+#[test]
+fn curator_715_only_missing_parents_are_created() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a").await.unwrap();
+        zk.create("/a/b").await.unwrap();
+        let before = server.probe().requests(OpCode::Create2);
+        zk.create("/a/b/c/d").creating_parents().await.unwrap();
+        // The node, its parent, and the node again.
+        assert_eq!(server.probe().requests(OpCode::Create2), before + 3);
+        zk.create("/a/b/c/e").creating_parents().await.unwrap();
+        assert_eq!(server.probe().requests(OpCode::Create2), before + 4, "all parents were there");
+    });
+}
+
+#[test]
+fn a_protected_name_begins_as_curators_does() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let created = zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
+        let name = created.path.strip_prefix('/').unwrap();
+        let (uuid, rest) = name.strip_prefix("_c_").unwrap().split_at(36);
+        assert_eq!(rest, "-a-0000000000");
+        assert!(uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit() || byte.is_ascii_lowercase()));
+        assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        let other = zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
+        assert_ne!(other.path[..40], created.path[..40], "each create has its own prefix");
+        assert_eq!(server.probe().paths().len(), 2);
+    });
+}
+
+#[test]
+fn an_owned_create_with_siblings_is_one_flight_and_lists_itself() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/p").await.unwrap();
+        zk.create("/p/other").await.unwrap();
+        let children_first = server.rule(|request| {
+            // Held back, the create shows that the listing does not wait for its answer.
+            match request.is_create() {
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
+            }
+        });
+        let started = tokio::time::Instant::now();
+        let (node, mut names) = zk
+            .create("/p/n-")
+            .mode(CreateMode::EphemeralSequential)
+            .protected()
+            .owned_with_siblings()
+            .await
+            .unwrap();
+        assert_eq!(started.elapsed(), Duration::from_secs(1));
+        names.sort();
+        assert_eq!(names, [node.name(), "other"]);
+        assert_eq!(children_first.hits(), 1);
+        node.delete().await.unwrap();
+    });
+}
+
+#[test]
+fn get_data_and_exists_answer_data_and_stat() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        assert_eq!(zk.exists("/a").await.unwrap(), None);
+        let created = zk.create("/a").data("1").await.unwrap();
+        assert_eq!(zk.exists("/a").await.unwrap(), Some(created.stat));
+        assert_eq!(zk.get_data("/a").await.unwrap(), "1");
+        assert_eq!(zk.get_data("/a").with_stat().await.unwrap(), ("1".into(), created.stat));
+        let error = zk.get_data("/none").await.unwrap_err();
+        assert_eq!(error.to_string(), "get_data \"/none\": no node");
+    });
+}
+
+#[test]
+fn set_data_honours_the_version() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        zk.create("/a").await.unwrap();
+        assert_eq!(zk.set_data("/a", "1").await.unwrap().version, 1);
+        assert_eq!(zk.set_data("/a", "2").version(1).await.unwrap().version, 2);
+        assert_eq!(zk.set_data("/a", "3").version(1).await.unwrap_err().kind(), ErrorKind::BadVersion);
+        assert_eq!(zk.get_data("/a").await.unwrap(), "2");
+        assert_eq!(zk.set_data("/none", "").await.unwrap_err().kind(), ErrorKind::NoNode);
+    });
+}
+
+#[test]
+fn children_of_many_nodes_are_listed_in_one_request() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for path in ["/a", "/a/x", "/a/y", "/b"] {
+            zk.create(path).await.unwrap();
+        }
+        let requests = |kind| server.probe().requests(kind);
+        let expected = [Some(vec!["x", "y"]), None, Some(vec![])];
+        for refused in [false, true] {
+            // As servers before 3.6.
+            let refusal = server.rule(move |request| {
+                let is_refused = refused && request.is(OpCode::MultiRead);
+                if is_refused { Verdict::Refuse(ErrorCode::Unimplemented) } else { Verdict::Pass }
+            });
+            let before = (requests(OpCode::MultiRead), requests(OpCode::GetChildren2));
+            let mut lists = zk.children_of_each(["/a", "/none", "/b"]).await.unwrap();
+            lists.iter_mut().flatten().for_each(|names| names.sort());
+            let lists: Vec<_> = lists
+                .iter()
+                .map(|list| list.as_ref().map(|names| names.iter().collect::<Vec<_>>()))
+                .collect();
+            assert_eq!(lists.len(), 3);
+            for (list, expected) in lists.iter().zip(&expected) {
+                assert!(list.is_none() == expected.is_none());
+                assert!(list.iter().flatten().eq(expected.iter().flatten()));
+            }
+            assert_eq!(requests(OpCode::MultiRead) - before.0, 1);
+            assert_eq!(requests(OpCode::GetChildren2) - before.1, if refused { 3 } else { 0 });
+            drop(refusal);
+        }
+        let before = requests(OpCode::MultiRead);
+        let many = (0..600).map(|number| format!("/none-{number}"));
+        assert_eq!(zk.children_of_each(many).await.unwrap(), vec![None; 600]);
+        assert_eq!(requests(OpCode::MultiRead) - before, 3);
+        assert_eq!(zk.children_of_each([""; 0]).await.unwrap(), Vec::<Option<Vec<String>>>::new());
+        let invalid = zk.children_of_each(["/a", "b"]).await.unwrap_err();
+        assert_eq!((invalid.kind(), invalid.path()), (ErrorKind::InvalidPath, "b"));
+        let secret = zk.using_namespace("a").unwrap();
+        assert_eq!(secret.children_of_each(["/x"]).await.unwrap(), [Some(Vec::new())]);
+    });
+}
+
+#[test]
+fn children_lists_names_and_the_stat_of_the_parent() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/p/b").creating_parents().await.unwrap();
+        zk.create("/p/a").await.unwrap();
+        let mut names = zk.children("/p").await.unwrap();
+        names.sort();
+        assert_eq!(names, ["a", "b"]);
+        let (names, stat) = zk.children("/p").with_stat().await.unwrap();
+        assert_eq!(names.len(), 2);
+        assert_eq!(Some(stat), server.probe().stat("/p"));
+        assert_eq!(zk.children("/none").await.unwrap_err().kind(), ErrorKind::NoNode);
+    });
+}
+
+#[test]
+fn sync_asks_the_server() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().requests(OpCode::Sync), 1);
+    });
+}
+
+#[test]
+fn delete_honours_version_and_children_and_is_quiet_when_told() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a/b/c").creating_parents().await.unwrap();
+        zk.create("/a/b/d/e").creating_parents().await.unwrap();
+        assert_eq!(zk.delete("/a").await.unwrap_err().kind(), ErrorKind::NotEmpty);
+        assert_eq!(zk.delete("/a/b/c").version(7).await.unwrap_err().kind(), ErrorKind::BadVersion);
+        zk.delete("/a/b/c").version(0).await.unwrap();
+        assert_eq!(zk.delete("/a/b/c").await.unwrap_err().kind(), ErrorKind::NoNode);
+        zk.delete("/a/b/c").quietly().await.unwrap();
+        zk.delete("/a").deleting_children().await.unwrap();
+        assert_eq!(server.probe().paths(), [""; 0]);
+        zk.delete("/a").guaranteed().quietly().deleting_children().await.unwrap();
+    });
+}
+
+/// Curator ignores the version once it has found children (defect o of its HEAD).
+#[test]
+fn curator_defect_o_the_version_counts_also_when_children_are_deleted_first() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a/b").creating_parents().await.unwrap();
+        let stale = zk.delete("/a").version(3).deleting_children().await.unwrap_err();
+        assert_eq!(stale.kind(), ErrorKind::BadVersion);
+        assert!(server.probe().exists("/a/b"), "nothing is deleted for nothing");
+
+        // Written between the deletion of the child and that of the node.
+        let writer = zk.clone();
+        let (seen, mut deleting) = tokio::sync::mpsc::unbounded_channel();
+        let _hold = server.rule(move |request| {
+            if request.is_delete() && request.is_about("/a/b") {
+                seen.send(()).unwrap_or_default();
+                return Verdict::Delay(Duration::from_secs(1));
+            }
+            Verdict::Pass
+        });
+        let other = connected(&server).await;
+        let delete = tokio::spawn(writer.delete("/a").version(0).deleting_children().into_future());
+        deleting.recv().await.unwrap();
+        other.set_data("/a", "new").await.unwrap();
+        assert_eq!(delete.await.unwrap().unwrap_err().kind(), ErrorKind::BadVersion);
+        assert_eq!(server.probe().data("/a").unwrap(), "new");
+    });
+}
+
+#[test]
+fn two_that_delete_one_tree_both_succeed() {
+    simulated(async {
+        for nth in 1.. {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            zk.create("/a/b/c").creating_parents().await.unwrap();
+            zk.create("/a/d").await.unwrap();
+            // The slower one is held up by its nth request after the first; the other one is done by then.
+            let slow = session_id(&zk).get();
+            let pause = server.rule(move |request| match request.session_id() == slow {
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
+            });
+            let pause = pause.after(nth).times(1);
+            let mut slower = tokio::spawn(zk.delete("/a").deleting_children().into_future());
+            tokio::select! {
+                biased;
+                done = &mut slower => {
+                    done.unwrap().unwrap();
+                    assert!(nth > 5, "{nth} requests");
+                    break;
+                }
+                () = pause.fired() => {}
+            }
+            other.delete("/a").deleting_children().await.unwrap();
+            slower.await.unwrap().unwrap_or_else(|error| panic!("request {nth}: {error}"));
+            assert_eq!(server.probe().paths(), [""; 0]);
+        }
+        let (_server, zk) = in_memory().await;
+        assert_eq!(zk.delete("/a").deleting_children().await.unwrap_err().kind(), ErrorKind::NoNode);
+    });
+}
+
+#[test]
+fn deleting_children_gives_up_on_a_writer_that_never_stops() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a/b").creating_parents().await.unwrap();
+        let other = connected(&server).await;
+        let (seen, mut deleted) = tokio::sync::mpsc::unbounded_channel();
+        let _notice = server.rule(move |request| {
+            if !request.is_delete() || !request.is_about("/a") {
+                return Verdict::Pass;
+            }
+            // Before the node itself is deleted, there is a child again.
+            seen.send(()).unwrap_or_default();
+            Verdict::Delay(Duration::from_millis(10))
+        });
+        let writer = tokio::spawn(async move {
+            while deleted.recv().await.is_some() {
+                drop(other.create("/a/b").await);
+            }
+        });
+        let error = zk.delete("/a").deleting_children().await.unwrap_err();
+        assert_eq!(error.to_string(), "delete \"/a\": node has children");
+        writer.abort();
+    });
+}
+
+#[test]
+fn a_transaction_is_applied_as_a_whole_and_answers_for_each_operation() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/cfg").await.unwrap();
+        zk.create("/old").await.unwrap();
+        let results = zk
+            .transaction()
+            .check("/cfg", Some(0))
+            .set_data_if("/cfg", "v1", 0)
+            .set_data("/cfg", "v2")
+            .create("/n", "data")
+            .create_with_mode("/s-", "", CreateMode::EphemeralSequential)
+            .delete_if("/old", 0)
+            .delete("/n")
+            .commit()
+            .await
+            .unwrap();
+        let [
+            OpResult::Checked,
+            OpResult::DataSet(first),
+            OpResult::DataSet(second),
+            OpResult::Created { path: plain, .. },
+            OpResult::Created { path: sequential, .. },
+            OpResult::Deleted,
+            OpResult::Deleted,
+        ] = &results[..]
+        else {
+            panic!("{results:?}");
+        };
+        assert_eq!((first.version, second.version), (1, 2));
+        assert_eq!((plain.as_str(), sequential.as_str()), ("/n", "/s-0000000003"));
+        assert_eq!(server.probe().paths(), ["/cfg", "/s-0000000003"]);
+        assert_eq!(zk.transaction().commit().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_transaction_that_fails_names_the_operation_at_fault_and_its_path_and_applies_nothing() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let zk = zk.using_namespace("ns").unwrap();
+        zk.create("/a").await.unwrap();
+        let error = zk.transaction().create("/b", "").check("/a", Some(9)).delete("/a").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::BadVersion });
+        assert_eq!((error.operation(), error.path()), ("transaction", "/a"));
+        assert_eq!(error.code(), Some(ErrorCode::BadVersion));
+        assert!(!server.probe().exists("/ns/b"));
+    });
+}
+
+#[test]
+fn nothing_is_sent_until_it_is_awaited() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let before = server.probe().total_requests();
+        let create = zk.create("/a").protected();
+        let delete = zk.delete("/a").guaranteed().into_future();
+        let transaction = zk.transaction().create("/b", "").commit();
+        drop((create, delete, transaction));
+        zk.close().await.unwrap();
+        let after = server.probe();
+        assert_eq!(after.total_requests() - before, after.requests(OpCode::CloseSession), "{after}");
+    });
+}
+
+/// Compiles only if every future can be spawned on any runtime.
+#[test]
+fn futures_are_send_and_own_what_they_need() {
+    const fn spawnable<T: Send + 'static>(_: &T) {}
+    real_time(async {
+        let server = TestServer::start().await;
+        let zk = connected(&server).await;
+        let (start, close) = (zk.clone(), zk.clone());
+        spawnable(&async move { start.start().await });
+        spawnable(&async move { close.close().await });
+        spawnable(&zk.create("/a").protected().owned().into_future());
+        spawnable(&zk.create("/a").owned_with_siblings().into_future());
+        spawnable(&zk.delete("/a").guaranteed().into_future());
+        spawnable(&zk.exists("/a").watched().into_future());
+        spawnable(&zk.get_data("/a").watched().into_future());
+        spawnable(&zk.children("/a").watched().into_future());
+        spawnable(&zk.set_data("/a", "").into_future());
+        spawnable(&zk.sync("/a").into_future());
+        spawnable(&zk.create("/a").or_set_data().idempotent().into_future());
+        spawnable(&zk.exists("/a").creating_parents().watched().into_future());
+        spawnable(&zk.create_containers("/a").into_future());
+        spawnable(&zk.get_acl("/a").with_stat().into_future());
+        spawnable(&zk.set_acl("/a", Acl::open_unsafe()).into_future());
+        spawnable(&zk.add_watch("/a").into_future());
+        spawnable(&zk.remove_watches("/a").into_future());
+        spawnable(&zk.get_config().watched().into_future());
+        spawnable(&zk.reconfig().into_future());
+        spawnable(&zk.background_errors());
+        let (scoped, body) = (zk.clone(), |zk: CuratorFramework| async move { zk.sync("/").await });
+        spawnable(&async move { scoped.in_one_session(body).await });
+        spawnable(&zk_curator::op::fan_out(2, vec![zk.sync("/a")]));
+        let mut breaker = zk.states().circuit_breaking(zk_curator::retry::RetryOneTime::new(Duration::ZERO));
+        spawnable(&async move { breaker.next().await });
+        spawnable(&zk.transaction().commit());
+        spawnable(&zk.states());
+        spawnable(&zk.states().into_stream());
+        let node = zk.create("/a").owned().await.unwrap();
+        let (ownership, node_of_task) = (node.ownership().clone(), node);
+        spawnable(&async move { ownership.lost().await });
+        let deleted = tokio::spawn(node_of_task.delete()).await.unwrap();
+        deleted.unwrap();
+        zk.close().await.unwrap();
+    });
+}

@@ -1,0 +1,52 @@
+//! The tests that the documents name exist.
+
+use std::fs;
+use std::path::Path;
+
+/// Whether a file of an area, or a suite that it runs, has a test of this name.
+fn has_test(area: &str, file: &str, test: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let text = read(&format!("{area}/{file}.rs"));
+    text.contains(&format!("fn {test}()"))
+        || (text.contains("for_each_case!")
+            && read("support/raw_suite.rs").contains(&format!("fn {test}(case: Case)")))
+}
+
+/// Everything in backticks that is `area::file::test`.
+fn named(text: &str) -> Vec<(&str, &str, &str)> {
+    let is_name =
+        |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let names = text.split('`').map(|word| word.split("::").collect::<Vec<_>>());
+    let names = names.filter(|parts| parts.iter().all(is_name));
+    names
+        .filter_map(|parts| match parts[..] {
+            [area @ ("framework" | "recipes" | "features" | "sim" | "interop" | "limits"), file, test] => {
+                Some((area, file, test))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn every_test_that_the_documents_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
+    let mut found = 0;
+    let mut missing = Vec::new();
+    let mut left = vec![root.join("README.md"), root.join("docs")];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            for (area, file, test) in named(&fs::read_to_string(&path).unwrap()) {
+                found += 1;
+                if !has_test(area, file, test) {
+                    missing.push(format!("{}: {area}::{file}::{test}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 30, "the table is gone: {found}");
+    assert!(missing.is_empty(), "no such tests: {missing:#?}");
+}

@@ -1,0 +1,569 @@
+//! The life of a framework and the states of its connection.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::{Instant, sleep, timeout};
+use zk_curator::{ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
+    real_time, session_id, simulated, until,
+};
+
+/// All states from the present one on, collected in a task until the framework is closed.
+fn record(zk: &CuratorFramework) -> tokio::task::JoinHandle<Vec<ConnectionStatus>> {
+    tokio::spawn(zk.states().into_stream().collect())
+}
+
+fn states(history: &[ConnectionStatus]) -> Vec<ConnectionState> {
+    for pair in history.windows(2) {
+        assert_eq!(pair[0].epoch + 1, pair[1].epoch, "a state is missing in {history:?}");
+    }
+    history.iter().map(|status| status.state).collect()
+}
+
+#[test]
+fn a_framework_is_connecting_connected_and_closed() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).build().unwrap();
+        let history = record(&zk);
+        assert_eq!((zk.state(), zk.session()), (ConnectionState::Connecting, None));
+        tokio::task::yield_now().await;
+        zk.start().await.unwrap();
+        let session = zk.session().unwrap();
+        assert_eq!(session.timeout, SESSION_TIMEOUT);
+        assert_eq!(zk.status().server.as_deref(), Some(server.connect_string().as_str()));
+        assert!(server.probe().session(session.id.get()).is_some());
+        tokio::task::yield_now().await;
+        zk.close().await.unwrap();
+        let history = history.await.unwrap();
+        assert_eq!(
+            states(&history),
+            [ConnectionState::Connecting, ConnectionState::Connected, ConnectionState::Closed]
+        );
+        assert_eq!(history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(), [0, 1, 1]);
+        assert_eq!((zk.state(), zk.session()), (ConnectionState::Closed, None));
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_cut_connection_is_suspended_and_reconnected_in_the_same_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let history = record(&zk);
+        let session = session_id(&zk);
+        let mut states_of = zk.states();
+        server.stop().await;
+        let suspended = states_of.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        assert_eq!(suspended.session.unwrap().id, session, "the session may live on");
+        server.restart().await.unwrap();
+        zk.wait_connected().await.unwrap();
+        assert_eq!(session_id(&zk), session);
+        assert_eq!(zk.state(), ConnectionState::Reconnected { same_session: true });
+        zk.close().await.unwrap();
+        let history = history.await.unwrap();
+        assert_eq!(history.last().unwrap().session_epoch, 1);
+        assert_eq!(
+            states(&history),
+            [
+                ConnectionState::Connected,
+                ConnectionState::Suspended,
+                ConnectionState::Reconnected { same_session: true },
+                ConnectionState::Closed,
+            ]
+        );
+    });
+}
+
+#[test]
+fn an_expiry_by_the_server_is_suspended_lost_and_reconnected_in_another_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let history = record(&zk);
+        let old = session_id(&zk);
+        expire(&server, &zk).await;
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        assert_ne!(session_id(&zk), old);
+        tokio::task::yield_now().await;
+        zk.close().await.unwrap();
+        let history = history.await.unwrap();
+        assert_eq!(
+            states(&history),
+            [
+                ConnectionState::Connected,
+                ConnectionState::Suspended,
+                ConnectionState::Lost,
+                ConnectionState::Reconnected { same_session: false },
+                ConnectionState::Closed,
+            ]
+        );
+        assert_eq!(history[2].session, None);
+        assert_eq!(history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(), [1, 1, 1, 2, 2]);
+        assert_clean_after_close(&server);
+    });
+}
+
+/// CURATOR-247/134/185 and 405/561: LOST is the end of the session, by our own clock if nobody can tell; never
+/// early, and never not at all.
+#[test]
+fn curator_247_561_a_partition_is_lost_at_the_negotiated_timeout_and_not_before() {
+    simulated(async {
+        // CURATOR-460: what counts is what the server has granted.
+        let server = TestServer::builder().tcp(false).max_session_timeout(SESSION_TIMEOUT / 2);
+        let server = server.start().await.unwrap();
+        let zk = connected(&server).await;
+        let granted = zk.session().unwrap().timeout;
+        assert_eq!(granted, SESSION_TIMEOUT / 2);
+        let ownership = zk.create("/a").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        let lost = ownership.ownership().session_lost();
+        let mut states = zk.states();
+        let cut = Instant::now();
+        server.partition();
+        states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        assert!(!lost.is_cancelled());
+        let suspended = cut.elapsed();
+        assert!(suspended <= granted * 2 / 3 + Duration::from_millis(1), "{suspended:?}");
+        states.until(|status| status.state == ConnectionState::Lost).await.unwrap();
+        assert!(lost.is_cancelled(), "guards learn of it no later than listeners");
+        let elapsed = cut.elapsed();
+        assert!(elapsed <= granted && elapsed > granted * 9 / 10, "{elapsed:?}");
+        // Stuck for as long as the partition lasts, and not a moment longer than the next attempt.
+        tokio::time::advance(20 * granted).await;
+        assert_eq!(zk.state(), ConnectionState::Lost);
+        server.heal();
+        let status = states.until(|status| status.state.is_connected()).await.unwrap();
+        assert_eq!(status.state, ConnectionState::Reconnected { same_session: false });
+        assert_eq!(status.session_epoch, 2);
+        drop(ownership);
+        zk.close().await.unwrap();
+    });
+}
+
+/// CURATOR-525: a request that fails late, after the reconnect, changed the state.
+#[test]
+fn curator_525_a_request_that_fails_does_not_change_the_state() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let history = record(&zk);
+        for code in [ErrorCode::ConnectionLoss, ErrorCode::SessionMoved, ErrorCode::OperationTimeout] {
+            let refused = server.rule(move |request| match request.is(OpCode::GetData) {
+                true => Verdict::Refuse(code),
+                false => Verdict::Pass,
+            });
+            zk.get_data("/").await.unwrap_err();
+            assert!(refused.hits() > 1);
+        }
+        zk.close().await.unwrap();
+        assert_eq!(states(&history.await.unwrap()), [ConnectionState::Connected, ConnectionState::Closed]);
+    });
+}
+
+/// Curator's queue of 25 drops the oldest states (61; defect k): a slow listener may miss LOST. Here it sees LOST, the
+/// latest state, and by the epochs how much it has missed.
+#[test]
+fn curator_61_defect_k_a_slow_listener_never_misses_a_lost_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mut slow = zk.states();
+        let first = slow.next().await.unwrap();
+        for flap in 0..40 {
+            let mut watcher = zk.states();
+            if flap == 20 {
+                expire(&server, &zk).await;
+            } else {
+                server.disconnect(session_id(&zk).get());
+            }
+            let epoch = watcher.next().await.unwrap().epoch;
+            watcher.until(|status| status.epoch > epoch && status.state.is_connected()).await.unwrap();
+        }
+        let lost = slow.next().await.unwrap();
+        assert_eq!((lost.state, lost.session), (ConnectionState::Lost, None));
+        assert_eq!(lost.epoch, first.epoch + 2 * 20 + 2);
+        let latest = slow.next().await.unwrap();
+        assert_eq!(latest.state, ConnectionState::Reconnected { same_session: true });
+        assert_eq!(latest.epoch, first.epoch + 2 * 39 + 3);
+        assert_eq!(latest.session_epoch, first.session_epoch + 1);
+        zk.close().await.unwrap();
+        assert_eq!(slow.next().await.unwrap().state, ConnectionState::Closed);
+        assert_eq!(slow.next().await, None);
+    });
+}
+
+#[test]
+fn until_looks_at_the_present_state_first() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let mut states = zk.states();
+        for _ in 0..2 {
+            states.until(|status| status.state == ConnectionState::Connected).await.unwrap();
+        }
+        zk.close().await.unwrap();
+        assert_eq!(states.until(|status| status.state == ConnectionState::Lost).await, None);
+    });
+}
+
+#[test]
+fn start_without_a_server_fails_at_the_connection_timeout_and_goes_on_trying() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.stop().await;
+        let zk = builder(&server).build().unwrap();
+        let began = Instant::now();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!(began.elapsed(), CONNECTION_TIMEOUT);
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "start"));
+        assert_eq!(zk.state(), ConnectionState::Connecting);
+        server.restart().await.unwrap();
+        let status = zk.wait_connected().await.unwrap();
+        assert_eq!(status.state, ConnectionState::Connected);
+        zk.create("/a").await.unwrap();
+    });
+}
+
+#[test]
+fn a_framework_starts_once() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).build().unwrap();
+        let (first, second) = tokio::join!(zk.start(), zk.start());
+        first.unwrap();
+        assert_eq!(second.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(zk.start().await.unwrap_err().to_string(), "start: invalid argument (started before)");
+        assert_eq!(server.probe().sessions().len(), 1);
+        zk.close().await.unwrap();
+        assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn close_may_be_called_by_many_and_before_the_start() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (one, two) = tokio::join!(zk.close(), zk.close());
+        one.unwrap();
+        two.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+
+        let latent = builder(&server).build().unwrap();
+        latent.close().await.unwrap();
+        assert_eq!(latent.state(), ConnectionState::Closed);
+        assert_eq!(latent.wait_connected().await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+/// CURATOR-297: start and close in quick succession.
+#[test]
+fn curator_297_close_during_the_start_ends_both_and_leaves_no_session() {
+    real_time(async {
+        let server = TestServer::start().await;
+        for _ in 0..20 {
+            let zk = builder(&server).build().unwrap();
+            let starting = tokio::spawn({
+                let zk = zk.clone();
+                async move { zk.start().await }
+            });
+            tokio::task::yield_now().await;
+            zk.close().await.unwrap();
+            if let Err(error) = starting.await.unwrap() {
+                assert_eq!((error.kind(), error.operation()), (ErrorKind::Closed, "start"));
+            }
+        }
+        // A session whose opening was cut short ends by itself, but here none is cut short.
+        until(&server, |probe| probe.sessions().is_empty()).await;
+    });
+}
+
+#[test]
+fn close_without_a_server_says_so_within_its_timeouts() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let close_timeout = Duration::from_secs(2);
+        let zk = builder(&server).close_timeout(close_timeout).build().unwrap();
+        zk.start().await.unwrap();
+        server.partition();
+        let began = Instant::now();
+        let error = zk.close().await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "close"));
+        assert_eq!(began.elapsed(), close_timeout, "nothing was owed");
+        assert_eq!(zk.state(), ConnectionState::Closed);
+    });
+}
+
+#[test]
+fn operations_fail_by_name_before_the_start_and_after_the_close() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).build().unwrap();
+        for kind in [ErrorKind::NotStarted, ErrorKind::Closed] {
+            let errors = [
+                zk.create("/a").protected().await.unwrap_err(),
+                zk.delete("/a").guaranteed().await.unwrap_err(),
+                zk.exists("/a").await.unwrap_err(),
+                zk.get_data("/a").await.unwrap_err(),
+                zk.set_data("/a", "").await.unwrap_err(),
+                zk.children("/a").await.unwrap_err(),
+                zk.sync("/a").await.unwrap_err(),
+                zk.transaction().check("/a", None).commit().await.unwrap_err(),
+            ];
+            let operations =
+                ["create", "delete", "exists", "get_data", "set_data", "children", "sync", "transaction"];
+            for (error, operation) in errors.into_iter().zip(operations) {
+                assert_eq!((error.kind(), error.operation(), error.path()), (kind, operation, "/a"));
+                assert!(!error.may_have_applied());
+            }
+            if kind == ErrorKind::NotStarted {
+                zk.start().await.unwrap();
+                zk.close().await.unwrap();
+            }
+        }
+    });
+}
+
+/// CURATOR-729/720: retries went on after the close.
+#[test]
+fn curator_720_close_ends_operations_that_wait_to_try_again() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let hour = Duration::from_secs(3600);
+        let zk = builder(&server).retry(zk_curator::retry::RetryForever::new(hour)).build().unwrap();
+        zk.start().await.unwrap();
+        let refused = server.rule(|request| match request.is(OpCode::GetData) {
+            true => Verdict::Refuse(ErrorCode::OperationTimeout),
+            false => Verdict::Pass,
+        });
+        let reading = tokio::spawn(zk.get_data("/a").into_future());
+        refused.fired().await;
+        let began = Instant::now();
+        zk.close().await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert!(began.elapsed() < hour);
+    });
+}
+
+#[test]
+fn the_last_handle_closes_the_session_in_the_background() {
+    real_time(async {
+        let server = TestServer::start().await;
+        let zk = connected(&server).await;
+        let mut states = zk.states();
+        let node = zk.create("/a").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        drop(zk);
+        // A guard is a handle too.
+        assert_eq!(states.current().state, ConnectionState::Connected);
+        drop(node);
+        states.until(|status| status.state == ConnectionState::Closed).await.unwrap();
+        until(&server, |probe| probe.sessions().is_empty() && probe.paths().is_empty()).await;
+    });
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_where_there_is_no_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(TestServer::start());
+    let zk = runtime.block_on(connected(&server));
+    let node = runtime.block_on(zk.create("/a").owned().into_future()).unwrap();
+    drop(node);
+    drop(zk);
+    let gone =
+        async { until(&server, |probe| probe.sessions().is_empty() && probe.paths().is_empty()).await };
+    runtime.block_on(gone);
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (short, long) = (runtime(), runtime());
+    let server = long.block_on(TestServer::start());
+    let zk = short.block_on(connected(&server));
+    let node = short.block_on(zk.create("/a").owned().into_future()).unwrap();
+    drop(short);
+    long.block_on(async {
+        timeout(Duration::from_secs(20), async {
+            node.ownership().lost().await;
+            zk.close().await.unwrap();
+            assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::Closed);
+        })
+        .await
+        .expect("somebody waits for a task that has gone");
+    });
+}
+
+#[test]
+fn credentials_are_on_every_connection_and_in_every_session() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).authorization("digest", "me:secret").build().unwrap();
+        assert!(
+            !format!("{zk:?} {:?}", builder(&server).authorization("digest", "me:secret")).contains("secret")
+        );
+        zk.start().await.unwrap();
+        let known = |probe: &zk_curator_testing::Probe| {
+            probe.sessions().iter().all(|session| session.identities.iter().any(|who| who.contains("me")))
+                && !probe.sessions().is_empty()
+        };
+        assert!(known(&server.probe()), "{}", server.probe());
+        expire(&server, &zk).await;
+        zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+        until(&server, known).await;
+    });
+}
+
+#[test]
+fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let refused = server.rule(|request| match request.is(OpCode::Auth) {
+            true => Verdict::Refuse(ErrorCode::AuthFailed),
+            false => Verdict::Pass,
+        });
+        let zk = builder(&server).authorization("digest", "me:wrong").build().unwrap();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "start"));
+        let attempts = refused.hits();
+        sleep(Duration::from_secs(10)).await;
+        assert!((5..=11).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
+        drop(refused);
+        zk.wait_connected().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_start_with_a_wrong_scheme_has_applied_nothing() {
+    real_time(async {
+        let server = TestServer::start().await;
+        for auth in ["", "x"] {
+            let zk = builder(&server).authorization("no-such-scheme", auth).build().unwrap();
+            let error = zk.start().await.unwrap_err();
+            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+        }
+        let _slow = server.rule(|request| match request.is(OpCode::Auth) {
+            true => Verdict::Delay(Duration::from_millis(50)),
+            false => Verdict::Pass,
+        });
+        let zk = builder(&server).authorization("no-such-scheme", "x").build().unwrap();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+    });
+}
+
+/// Some versions of the server ask for a permission to see whether a node exists (ZOOKEEPER-2590).
+#[test]
+fn credentials_that_are_accepted_need_no_permission_on_the_root() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let refused = server.rule(|request| match request.is(OpCode::Exists) {
+            true => Verdict::Refuse(ErrorCode::NoAuth),
+            false => Verdict::Pass,
+        });
+        connected(&server).await.create("/app").await.unwrap();
+        for connect_string in ["memory:2181", "memory:2181/app"] {
+            let zk = builder(&server).connect_string(connect_string);
+            let zk = zk.authorization("digest", "me:secret").build().unwrap();
+            zk.start().await.unwrap();
+        }
+        assert!(refused.hits() >= 2);
+    });
+}
+
+#[test]
+fn everything_works_on_one_thread_over_tcp() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = TestServer::start().await;
+        let zk = connected(&server).await;
+        let watched = zk.exists("/a").watched().await.unwrap();
+        let node = zk.create("/a").protected().owned();
+        let other = tokio::spawn(zk.create("/a").into_future());
+        let node = timeout(Duration::from_secs(20), node.into_future()).await.unwrap().unwrap();
+        other.await.unwrap().unwrap();
+        watched.watch.await.unwrap();
+        node.delete().await.unwrap();
+        zk.delete("/a").await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_read_only_server_will_do_for_those_who_say_so() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let writer = connected(&server).await;
+        writer.create("/a").data("1").await.unwrap();
+        server.set_read_only(true);
+        let strict = builder(&server).build().unwrap();
+        assert_eq!(strict.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.state(), ConnectionState::ReadOnly);
+        assert_eq!(zk.get_data("/a").await.unwrap(), "1");
+        let error = zk.create("/b").await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::ReadOnly, false));
+        let mut states = zk.states();
+        server.set_read_only(false);
+        let writable =
+            |status: &ConnectionStatus| matches!(status.state, ConnectionState::Reconnected { .. });
+        states.until(writable).await.unwrap();
+        zk.create("/b").await.unwrap();
+        strict.wait_connected().await.unwrap();
+    });
+}
+
+/// Servers that were away give every session its whole timeout again when they are back, also one that its client has given up.
+#[test]
+fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
+    for seconds in [2, 4, 6, 8, 60, 3600] {
+        simulated(async {
+            let (server, zk) = in_memory().await;
+            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+            let lost = session_id(&zk);
+            server.stop().await;
+            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+            sleep(Duration::from_secs(seconds)).await;
+            assert!(server.probe().exists("/e"));
+            server.restart().await.unwrap();
+            let next =
+                zk_curator_tests::until_state(&zk, ConnectionState::Reconnected { same_session: false })
+                    .await;
+            // No message of this network takes any time, so nothing but round trips may be between.
+            let connected = Instant::now();
+            until(&server, |probe| !probe.exists("/e")).await;
+            assert_eq!(connected.elapsed(), Duration::ZERO, "{seconds} s");
+            let probe = server.probe();
+            assert!(probe.session(lost.get()).is_none());
+            assert_eq!(probe.sessions().len(), 1);
+            assert!(probe.session(next.session.unwrap().id.get()).is_some());
+            zk.close().await.unwrap();
+            assert_clean_after_close(&server);
+        });
+    }
+}
+
+/// The answer, or the connection, is lost on the way: it is tried again.
+#[test]
+fn the_farewell_is_repeated_until_a_server_has_taken_it() {
+    simulated(async {
+        for verdict in [Verdict::Disconnect, Verdict::LoseRequest, Verdict::LoseReply] {
+            let (server, zk) = in_memory().await;
+            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+            server.stop().await;
+            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+            sleep(Duration::from_secs(60)).await;
+            let lost = zk_curator_tests::once(&server, OpCode::CloseSession, verdict);
+            server.restart().await.unwrap();
+            lost.fired().await;
+            let begun = Instant::now();
+            until(&server, |probe| !probe.exists("/e")).await;
+            assert!(begun.elapsed() < SESSION_TIMEOUT, "{:?}", begun.elapsed());
+            until(&server, |probe| probe.sessions().len() == 1).await;
+            zk.close().await.unwrap();
+        }
+    });
+}

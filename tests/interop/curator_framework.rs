@@ -1,0 +1,140 @@
+//! What Java Curator and we write into nodes, each read by the other: gzip, default data, ACLs, namespaces.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::Path;
+
+use zk_curator::acl::AclProvider;
+use zk_curator::{Acl, CuratorFramework, ErrorKind};
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{builder_for, real_time};
+
+/// The provider of the Java program.
+#[derive(Debug)]
+struct Provider;
+
+impl AclProvider for Provider {
+    fn acl(&self, path: &str) -> Vec<Acl> {
+        if path.contains("/acl") { Acl::read_unsafe() } else { Acl::open_unsafe() }
+    }
+}
+
+fn large() -> Vec<u8> {
+    (0..200_000_i32).map(|i| (i.wrapping_mul(i) % 251) as u8).collect()
+}
+
+/// `java.util.Arrays.hashCode`.
+fn hash(data: &[u8]) -> i32 {
+    data.iter().fold(1, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed())))
+}
+
+async fn framework(connect_string: &str, namespace: &str) -> CuratorFramework {
+    let builder = builder_for(connect_string)
+        .namespace(namespace)
+        .acl_provider(Provider)
+        .default_data_is_local_address()
+        .authorization("digest", "user:secret");
+    let zk = builder.build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// What the Java program does when it writes.
+async fn write(zk: &CuratorFramework) {
+    zk.create("/gzip/text").creating_parents().compressed().data("grün").await.unwrap();
+    zk.create("/gzip/empty").compressed().data("").await.unwrap();
+    zk.create("/gzip/large").compressed().data(large()).await.unwrap();
+    zk.create("/default").await.unwrap();
+    zk.create("/mine").acl(Acl::creator_all()).data("mine").await.unwrap();
+    zk.create("/acl").data("acl").await.unwrap();
+}
+
+/// What the program prints, without the last line.
+async fn run(program: &Program, connect_string: &str, namespace: &str, what: &str) -> Vec<String> {
+    let child = program.spawn([connect_string, namespace, what]).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    assert_eq!(lines.pop().as_deref(), Some("DONE"), "{text}");
+    lines
+}
+
+async fn java_and_rust_read_each_other(connect_string: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorFrameworkData.java");
+    let program = Program::compile(source).await.unwrap();
+    let (rust, java) =
+        (framework(connect_string, "teams/rust").await, framework(connect_string, "teams/java").await);
+    write(&rust).await;
+    let written = run(&program, connect_string, "teams/java", "write").await;
+    let default = written[0].strip_prefix("DEFAULT ").unwrap();
+
+    // Java finds in ours what it finds in its own, and what it wrote.
+    let ours = run(&program, connect_string, "teams/rust", "read").await;
+    let theirs = run(&program, connect_string, "teams/java", "read").await;
+    // The default data are an address of this machine for both, if it has several perhaps not the same.
+    let is_default = |line: &String| line.starts_with("DATA /default ");
+    let but_default =
+        |lines: &[String]| lines.iter().filter(|line| !is_default(line)).cloned().collect::<Vec<_>>();
+    assert_eq!(but_default(&ours), but_default(&theirs));
+    for lines in [&ours, &theirs] {
+        let line = lines.iter().find(|line| is_default(line)).unwrap();
+        let address = line.rsplit(' ').next().unwrap().parse::<std::net::IpAddr>();
+        assert!(address.is_ok(), "{line}");
+    }
+    let large = large();
+    for (name, data) in [("text", "grün".as_bytes()), ("empty", b""), ("large", &large)] {
+        assert!(ours.contains(&format!("GZIP {name} {} {}", data.len(), hash(data))), "{name}: {ours:?}");
+    }
+    assert!(theirs.contains(&format!("DATA /default {default}")), "{default}: {theirs:?}");
+    assert_eq!(java.get_data("/default").await.unwrap(), default);
+    assert!(ours.contains(&"DATA /mine mine".to_owned()), "{ours:?}");
+
+    // We find the same in Java's, byte by byte where nothing is compressed.
+    for (name, data) in [("text", "grün".as_bytes()), ("empty", b""), ("large", &large)] {
+        let path = format!("/gzip/{name}");
+        assert_eq!(java.get_data(&path).decompressed().await.unwrap(), data, "{name}");
+        let header = java.get_data(&path).await.unwrap().slice(..10);
+        assert_eq!(rust.get_data(&path).await.unwrap().slice(..10), header, "{name}");
+    }
+    assert_eq!(java.get_data("/gzip/empty").await.unwrap(), rust.get_data("/gzip/empty").await.unwrap());
+    for path in ["/mine", "/acl", "/gzip", "/"] {
+        assert_eq!(java.get_data(path).await.unwrap(), rust.get_data(path).await.unwrap(), "{path}");
+        assert_eq!(java.get_acl(path).await.unwrap(), rust.get_acl(path).await.unwrap(), "{path}");
+    }
+    let stranger = builder_for(connect_string).namespace("teams/java").build().unwrap();
+    stranger.start().await.unwrap();
+    assert_eq!(stranger.get_data("/mine").await.unwrap_err().kind(), ErrorKind::NoAuth);
+    assert_eq!(stranger.set_data("/acl", "").await.unwrap_err().kind(), ErrorKind::NoAuth);
+    assert_eq!(stranger.get_data("/acl").await.unwrap(), "acl");
+
+    // The namespace is a path like any other.
+    let outside = rust.using_namespace("").unwrap();
+    let mut names = outside.children("/teams/rust").await.unwrap();
+    names.sort();
+    assert_eq!(names, ["acl", "default", "gzip", "mine"]);
+}
+
+#[test]
+fn on_apache_zookeeper_java_and_rust_read_each_other() {
+    real_time(async {
+        let name = "on_apache_zookeeper_java_and_rust_read_each_other";
+        if !real::runs(name, java::available()) {
+            return;
+        }
+        let Some(zookeeper) = real::or_skip(name).await else { return };
+        java_and_rust_read_each_other(&zookeeper.connect_string()).await;
+    });
+}
+
+#[test]
+fn on_the_embedded_server_java_and_rust_read_each_other() {
+    real_time(async {
+        if !real::runs("on_the_embedded_server_java_and_rust_read_each_other", java::available()) {
+            return;
+        }
+        let server = TestServer::start().await;
+        java_and_rust_read_each_other(&server.connect_string()).await;
+    });
+}

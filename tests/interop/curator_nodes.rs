@@ -1,0 +1,208 @@
+//! Java Curator's `GroupMember`, `PersistentNode` and `PersistentTtlNode`, and ours, in one group and at one path.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+use zk_curator::{CreateMode, CuratorFramework, EventType};
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
+use zk_curator_recipes::group::{GroupEvent, GroupMember};
+use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::builder_for;
+
+const GROUP: &str = "/groups/workers";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A Java process that does what it is told.
+struct Java {
+    process: Child,
+    commands: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Java {
+    fn start(program: &Program, connect_string: &str) -> Self {
+        let mut process = program.spawn([connect_string]).unwrap();
+        let commands = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, commands, answers }
+    }
+
+    async fn tell(&mut self, command: &str) -> String {
+        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+        let answer = timeout(PATIENCE / 2, self.answers.next_line()).await;
+        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
+    }
+
+    /// Its end closes its session.
+    async fn end(self) {
+        let Self { mut process, commands, .. } = self;
+        drop(commands);
+        assert!(process.wait().await.unwrap().success());
+    }
+}
+
+async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
+    let member = GroupMember::builder(zk, GROUP, id).data(data.to_owned()).start().unwrap();
+    member.joined().await.unwrap();
+    member
+}
+
+/// Each sees the other come and go, and reads what it says.
+async fn one_group(program: &Program, connect_string: &str) {
+    let zk = builder_for(connect_string).build().unwrap();
+    zk.start().await.unwrap();
+    let mut java = Java::start(program, connect_string);
+    let ours = member(&zk, "rust-1", "ours").await;
+    let mut watch = ours.group().follow();
+    assert_eq!(watch.next().await.unwrap(), GroupEvent::Joined { id: "rust-1".into(), data: "ours".into() });
+    assert_eq!(java.tell(&format!("join {GROUP} java-1 theirs")).await, "ok");
+    let joined = GroupEvent::Joined { id: "java-1".into(), data: "theirs".into() };
+    assert_eq!(watch.next().await.unwrap(), joined);
+    assert_eq!(java.tell("members 2").await, "java-1=theirs rust-1=ours");
+    let members = ours.group().members().await.unwrap();
+    assert_eq!((members["java-1"].as_ref(), members["rust-1"].as_ref()), (&b"theirs"[..], &b"ours"[..]));
+
+    let second = member(&zk, "rust-2", "too").await;
+    assert_eq!(java.tell("members 3").await, "java-1=theirs rust-1=ours rust-2=too");
+    ours.leave().await.unwrap();
+    drop(second);
+    assert_eq!(java.tell("members 1").await, "java-1=theirs");
+    assert_eq!(java.tell("leave").await, "ok");
+    while !watch.members().is_empty() {
+        watch.next().await.unwrap();
+    }
+    // They join again, and their process ends.
+    assert_eq!(java.tell(&format!("join {GROUP} java-1 theirs")).await, "ok");
+    assert_eq!(watch.next().await.unwrap(), joined);
+    java.end().await;
+    assert_eq!(watch.next().await.unwrap(), GroupEvent::Left { id: "java-1".into() });
+    zk.close().await.unwrap();
+}
+
+/// The same name for the same options; and where one is closed, the other takes its place.
+async fn one_path(program: &Program, connect_string: &str) {
+    let zk = builder_for(connect_string).build().unwrap();
+    zk.start().await.unwrap();
+    let mut java = Java::start(program, connect_string);
+    let path = java.tell("node EPHEMERAL_SEQUENTIAL true /nodes/w- theirs").await;
+    let ours = PersistentNode::builder(&zk, "/nodes/w-", CreateMode::EphemeralSequential).protected();
+    let ours = ours.data("ours").start();
+    let shape = |path: &str| {
+        let (prefix, number) = path.split_at(path.len() - 10);
+        (
+            prefix.len(),
+            prefix.starts_with("/nodes/_c_") && prefix.ends_with("-w-"),
+            number.parse::<u32>().is_ok(),
+        )
+    };
+    assert_eq!(shape(&path), shape(&ours.created().await.unwrap()));
+    assert!(shape(&path).1 && shape(&path).2);
+    assert_eq!(java.tell("close").await, "ok");
+    ours.close().await.unwrap();
+
+    // Theirs is ephemeral and there: ours waits, and leaves it alone.
+    assert_eq!(java.tell("node EPHEMERAL false /nodes/name theirs").await, "/nodes/name");
+    let ours = PersistentNode::builder(&zk, "/nodes/name", CreateMode::Ephemeral).data("ours").start();
+    let (created, closed) = tokio::join!(ours.created(), java.tell("close"));
+    assert_eq!((created.unwrap().as_str(), closed.as_str()), ("/nodes/name", "ok"));
+    assert_eq!(zk.get_data("/nodes/name").await.unwrap(), "ours");
+    let owner = zk.exists("/nodes/name").await.unwrap().unwrap().ephemeral_owner;
+    assert_eq!(owner, zk.session().unwrap().id.get());
+    ours.close().await.unwrap();
+
+    // A lasting one is adopted by ours.
+    assert_eq!(java.tell("node PERSISTENT false /nodes/lasting theirs").await, "/nodes/lasting");
+    let ours = PersistentNode::builder(&zk, "/nodes/lasting", CreateMode::Persistent).data("ours").start();
+    ours.set_data("ours").await.unwrap();
+    assert_eq!(zk.get_data("/nodes/lasting").await.unwrap(), "ours");
+    // Java keeps it, too: closed by us, it comes back from there.
+    let mut watch = zk.exists("/nodes/lasting").watched().await.unwrap().watch;
+    ours.close().await.unwrap();
+    (&mut watch).await.unwrap();
+    while zk.get_data("/nodes/lasting").await.is_err() {
+        let watched = zk.exists("/nodes/lasting").watched().await.unwrap();
+        if watched.value.is_none() {
+            watched.watch.await.unwrap();
+        }
+    }
+    java.end().await;
+    zk.close().await.unwrap();
+}
+
+/// Both keep the same node by touching the same child: whoever has made it, and when the other one stops.
+async fn one_node_with_a_time_to_live(program: &Program, connect_string: &str) {
+    const TTL: Duration = Duration::from_secs(3);
+    let zk = builder_for(connect_string).build().unwrap();
+    zk.start().await.unwrap();
+    let mut java = Java::start(program, connect_string);
+    // Curator 5.4 makes a container.
+    assert_eq!(java.tell("ttl /ttl/theirs 3000 theirs").await, "ok");
+    let node = PersistentTtlNode::builder(&zk, "/ttl/theirs", TTL).data("ours").start().unwrap();
+    node.set_data("ours").await.unwrap();
+    assert_eq!(java.tell("forget").await, "ok");
+    assert!(touched_twice(&zk, "/ttl/theirs/touch").await);
+    assert_eq!(zk.get_data("/ttl/theirs").await.unwrap(), "ours");
+
+    let node = PersistentTtlNode::builder(&zk, "/ttl/ours", TTL).data("ours").start().unwrap();
+    node.created().await.unwrap();
+    assert_eq!(java.tell("ttl /ttl/ours 3000 theirs").await, "ok");
+    drop(node);
+    assert!(touched_twice(&zk, "/ttl/ours/touch").await);
+    assert!(zk.exists("/ttl/ours").await.unwrap().is_some());
+    java.end().await;
+    zk.close().await.unwrap();
+}
+
+/// The second time it is by somebody who has not stopped meanwhile.
+async fn touched_twice(zk: &CuratorFramework, path: &str) -> bool {
+    let mut touched = 0;
+    while touched < 2 {
+        let watch = match zk.get_data(path).watched().await {
+            Ok(watched) => watched.watch,
+            Err(_) => zk.exists(path).watched().await.unwrap().watch,
+        };
+        touched += usize::from(watch.await.unwrap().event_type != EventType::NodeDeleted);
+    }
+    zk.exists(path).await.unwrap().is_some()
+}
+
+async fn program() -> Program {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorNodes.java");
+    Program::compile(source).await.unwrap()
+}
+
+async fn both(connect_string: &str) {
+    let program = program().await;
+    timeout(PATIENCE, async {
+        one_group(&program, connect_string).await;
+        one_path(&program, connect_string).await;
+        one_node_with_a_time_to_live(&program, connect_string).await;
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_apache_zookeeper_groups_and_nodes_are_shared_with_curator() {
+    let name = "on_apache_zookeeper_groups_and_nodes_are_shared_with_curator";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    both(&zookeeper.connect_string()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_server_groups_and_nodes_are_shared_with_curator() {
+    if !real::runs("on_the_embedded_server_groups_and_nodes_are_shared_with_curator", java::available()) {
+        return;
+    }
+    let server = TestServer::start().await;
+    both(&server.connect_string()).await;
+}

@@ -1,0 +1,252 @@
+//! Java Curator puts and we take, and the reverse, for every queue that both have, with and without a lock path.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::time::timeout;
+use zk_curator::CuratorFramework;
+use zk_curator_real as real;
+use zk_curator_real::java::{self, Program};
+use zk_curator_recipes::queue::{
+    CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
+    SimpleDistributedQueue,
+};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::builder_for;
+
+const COUNT: usize = 8;
+/// So often at least each has to get a part of what is put.
+const FEW: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(240);
+const KINDS: [&str; 5] = ["simple", "plain", "priority", "delay", "id"];
+
+struct Peers {
+    java: Program,
+    zk: CuratorFramework,
+    connect_string: String,
+}
+
+impl Peers {
+    async fn new(connect_string: String) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorQueueWorker.java");
+        let zk = builder_for(&connect_string).build().unwrap();
+        zk.start().await.unwrap();
+        Self { java: Program::compile(source).await.unwrap(), zk, connect_string }
+    }
+
+    /// What the program has taken.
+    async fn java(&self, verb: &str, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
+        let count = COUNT.to_string();
+        let arguments = [&self.connect_string, verb, kind, path, locks.unwrap_or("-"), &count];
+        let output = self.java.spawn(arguments).unwrap().wait_with_output().await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.ends_with("DONE\n"), "{kind}: {text}");
+        text.lines().filter_map(|line| line.strip_prefix("TAKEN ").map(str::to_owned)).collect()
+    }
+
+    /// The same as the program does.
+    async fn put(&self, kind: &str, path: &str) {
+        let zk = &self.zk;
+        let text = |number: usize| number.to_string();
+        let ago = |seconds| SystemTime::now() - Duration::from_secs(100 + seconds as u64);
+        for number in 0..COUNT {
+            match kind {
+                "simple" => SimpleDistributedQueue::new(zk, path).unwrap().offer(text(number)).await,
+                "plain" if number < COUNT - 2 => {
+                    DistributedQueue::new(zk, path).unwrap().put(text(number)).await
+                }
+                "plain" if number == COUNT - 2 => {
+                    let last = [number, number + 1].map(|number| Bytes::from(text(number)));
+                    DistributedQueue::new(zk, path).unwrap().put_multi(last).await
+                }
+                "plain" => Ok(()),
+                "priority" => {
+                    let priority = (COUNT / 2) as i32 - number as i32;
+                    DistributedPriorityQueue::new(zk, path).unwrap().put(text(number), priority).await
+                }
+                "delay" => DistributedDelayQueue::new(zk, path).unwrap().put(text(number), ago(number)).await,
+                _ => {
+                    DistributedIdQueue::new(zk, path).unwrap().put(text(number), &format!("id{number}")).await
+                }
+            }
+            .unwrap();
+        }
+    }
+
+    async fn take(&self, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
+        let zk = &self.zk;
+        match kind {
+            "simple" => {
+                let queue = SimpleDistributedQueue::new(zk, path).unwrap();
+                let mut taken = Vec::new();
+                for _ in 0..COUNT {
+                    taken.push(String::from_utf8(queue.take().await.unwrap().to_vec()).unwrap());
+                }
+                taken
+            }
+            "plain" => drain(&DistributedQueue::new(zk, path).unwrap(), locks).await,
+            "priority" => drain(&DistributedPriorityQueue::new(zk, path).unwrap(), locks).await,
+            "delay" => drain(&DistributedDelayQueue::new(zk, path).unwrap(), locks).await,
+            _ => drain(&DistributedIdQueue::new(zk, path).unwrap(), locks).await,
+        }
+    }
+}
+
+async fn drain<K>(queue: &CuratorQueue<K>, locks: Option<&str>) -> Vec<String> {
+    let mut taken: Vec<Bytes> = Vec::new();
+    if let Some(locks) = locks {
+        let mut consumer = queue.consumer(locks).unwrap();
+        while taken.len() < COUNT {
+            let delivery = consumer.next().await.unwrap();
+            taken.extend(delivery.items().iter().cloned());
+            delivery.ack().await.unwrap();
+        }
+    } else {
+        let mut taker = queue.taker();
+        while taken.len() < COUNT {
+            taken.extend(taker.next().await.unwrap().items);
+        }
+    }
+    taken.iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect()
+}
+
+async fn both_directions(connect_string: String) {
+    let peers = Peers::new(connect_string).await;
+    for kind in KINDS {
+        // Those with priorities and times are put in the reverse of their order.
+        let in_order: Vec<String> = if ["priority", "delay"].contains(&kind) {
+            (0..COUNT).rev().map(|number| number.to_string()).collect()
+        } else {
+            (0..COUNT).map(|number| number.to_string()).collect()
+        };
+        let lock_paths: &[bool] = if kind == "simple" { &[false] } else { &[false, true] };
+        for with_locks in lock_paths {
+            let (ours, theirs) =
+                (format!("/{kind}-ours-{with_locks}"), format!("/{kind}-theirs-{with_locks}"));
+            let locks = with_locks.then(|| format!("/{kind}-locks"));
+            // The same nodes and the same bytes.
+            peers.put(kind, &ours).await;
+            peers.java("put", kind, &theirs, locks.as_deref()).await;
+            assert_eq!(nodes(&peers.zk, &ours).await, nodes(&peers.zk, &theirs).await, "{kind}");
+            // Each takes what the other has put.
+            let by_java = peers.java("take", kind, &ours, locks.as_deref()).await;
+            let mut sorted = by_java.clone();
+            sorted.sort_by_key(|item| in_order.iter().position(|other| other == item));
+            assert_eq!(sorted, in_order, "{kind} by Java, with locks: {with_locks}");
+            let by_us = peers.take(kind, &theirs, locks.as_deref()).await;
+            assert_eq!(by_us, in_order, "{kind} by us, with locks: {with_locks}");
+            for path in [&ours, &theirs].into_iter().chain(&locks) {
+                assert_eq!(peers.zk.children(path).await.unwrap_or_default(), [""; 0], "{path}");
+            }
+        }
+    }
+    peers.zk.close().await.unwrap();
+}
+
+/// Both consume at once, under the same lock path, until they have shared some batches: every item once.
+async fn side_by_side(connect_string: String) {
+    let peers = Peers::new(connect_string).await;
+    for kind in KINDS.into_iter().filter(|kind| *kind != "simple") {
+        let (path, locks) = (format!("/{kind}-shared"), format!("/{kind}-shared-locks"));
+        let zk = &peers.zk;
+        zk.create(&*path).await.unwrap();
+        let java = peers.java("share", kind, &path, Some(&locks));
+        let ours = async {
+            let (mut put, mut ours, mut shared) = (0, Vec::new(), 0);
+            while shared < FEW {
+                peers.put(kind, &path).await;
+                put += COUNT;
+                let before = ours.len();
+                match kind {
+                    "plain" => share(&DistributedQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                    "priority" => {
+                        share(&DistributedPriorityQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                    }
+                    "delay" => {
+                        share(&DistributedDelayQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                    }
+                    _ => share(&DistributedIdQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                }
+                shared += usize::from((1..COUNT).contains(&(ours.len() - before)));
+            }
+            zk.create(format!("{path}-end")).await.unwrap();
+            (put, ours)
+        };
+        let (theirs, (put, ours)) = tokio::join!(java, ours);
+        let mut all = [ours, theirs].concat();
+        all.sort();
+        let mut expected: Vec<String> = (0..put).map(|number| (number % COUNT).to_string()).collect();
+        expected.sort();
+        assert_eq!(all, expected, "{kind}");
+        assert_eq!(zk.children(&*locks).await.unwrap(), [""; 0], "{kind}");
+    }
+    peers.zk.close().await.unwrap();
+}
+
+/// Takes what others leave of the items until there is none.
+async fn share<K>(queue: &CuratorQueue<K>, locks: &str, taken: &mut Vec<String>) {
+    let mut consumer = queue.consumer(locks).unwrap();
+    while queue.count().await.unwrap() > 0 {
+        let Ok(delivery) = timeout(Duration::from_millis(50), consumer.next()).await else { continue };
+        let delivery = delivery.unwrap();
+        let items = delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap());
+        taken.extend(items);
+        // As much work as an item is for the other.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        delivery.ack().await.unwrap();
+    }
+}
+
+/// The names, without times, and the data.
+async fn nodes(zk: &CuratorFramework, path: &str) -> Vec<(String, Bytes)> {
+    let mut nodes = Vec::new();
+    for name in zk.children(path).await.unwrap() {
+        let data = zk.get_data(format!("{path}/{name}")).await.unwrap();
+        // The times of a delay queue are those of the moment.
+        let is_time = |part: &str| part.len() == 11 && part.chars().all(|char| char.is_ascii_hexdigit());
+        let parts: Vec<_> = name.split('|').map(|part| if is_time(part) { "time" } else { part }).collect();
+        nodes.push((parts.join("|"), data));
+    }
+    nodes.sort();
+    nodes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_apache_zookeeper_java_and_rust_take_what_the_other_puts() {
+    let name = "on_apache_zookeeper_java_and_rust_take_what_the_other_puts";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    timeout(PATIENCE, both_directions(zookeeper.connect_string())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_server_java_and_rust_take_what_the_other_puts() {
+    if !real::runs("on_the_embedded_server_java_and_rust_take_what_the_other_puts", java::available()) {
+        return;
+    }
+    let server = TestServer::start().await;
+    timeout(PATIENCE, both_directions(server.connect_string())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_apache_zookeeper_java_and_rust_consume_side_by_side() {
+    let name = "on_apache_zookeeper_java_and_rust_consume_side_by_side";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    timeout(PATIENCE, side_by_side(zookeeper.connect_string())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_server_java_and_rust_consume_side_by_side() {
+    if !real::runs("on_the_embedded_server_java_and_rust_consume_side_by_side", java::available()) {
+        return;
+    }
+    let server = TestServer::start().await;
+    timeout(PATIENCE, side_by_side(server.connect_string())).await.unwrap();
+}

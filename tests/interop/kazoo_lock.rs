@@ -1,0 +1,71 @@
+//! kazoo's `Lock` and our mutex share a lock when each is told of the other's names.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use zk_curator::CreateMode;
+use zk_curator_real as real;
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::TestServer;
+use zk_curator_tests::builder_for;
+
+const LOCK: &str = "/locks/orders";
+const WITNESS: &str = "/witness";
+const ROUNDS: usize = 60;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+async fn contend(connect_string: &str, label: &str) {
+    let zk = builder_for(connect_string).build().unwrap();
+    zk.start().await.unwrap();
+    let lock = InterProcessMutex::new(&zk, LOCK).label(label.to_owned()).extra_lock_patterns(["__lock__"]);
+    for _ in 0..ROUNDS {
+        let guard = lock.acquire().await.unwrap();
+        zk.create(WITNESS).mode(CreateMode::Ephemeral).await.unwrap();
+        zk.delete(WITNESS).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    zk.close().await.unwrap();
+}
+
+async fn kazoo_and_rust_contend(python: &Path, connect_string: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_lock_contender.py");
+    let rounds = ROUNDS.to_string();
+    let kazoo = ["kazoo-1", "kazoo-2"].map(|label| {
+        let mut command = Command::new(python);
+        command.arg("-B").arg(&script).args([connect_string, LOCK, WITNESS, &rounds, label]);
+        command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+    });
+    let mut ours = JoinSet::new();
+    for label in ["rust-1", "rust-2"] {
+        let connect_string = connect_string.to_owned();
+        ours.spawn(async move { contend(&connect_string, label).await });
+    }
+    while let Some(contender) = ours.join_next().await {
+        contender.unwrap();
+    }
+    for process in kazoo {
+        let output = process.wait_with_output().await.unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{lines}");
+        assert_eq!(lines, "HELD\n".repeat(ROUNDS) + "DONE\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn never_two_of_kazoo_and_rust_hold_the_lock() {
+    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
+    let name = "never_two_of_kazoo_and_rust_hold_the_lock";
+    if !real::runs(name, python.as_ref().map(|_| ())) {
+        return;
+    }
+    let python = python.unwrap();
+    let server = TestServer::start().await;
+    timeout(PATIENCE, kazoo_and_rust_contend(&python, &server.connect_string())).await.unwrap();
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    timeout(PATIENCE, kazoo_and_rust_contend(&python, &zookeeper.connect_string())).await.unwrap();
+}

@@ -1,0 +1,35 @@
+//! The fuzz targets with inputs that are made without libFuzzer, for as long as an ordinary test may take.
+
+#[path = "../../fuzz/targets/decode.rs"]
+mod decode;
+#[path = "../../fuzz/targets/mutation.rs"]
+mod mutation;
+#[path = "../../fuzz/targets/server.rs"]
+mod server;
+#[path = "../../fuzz/targets/session.rs"]
+mod session;
+
+use crate::{ALLOCATOR, ALONE};
+
+/// Runs a target with so many bytes of memory.
+fn fuzz(name: &str, inputs: u64, memory: usize, target: fn(&[u8])) {
+    let _alone = ALONE.blocking_lock();
+    ALLOCATOR.set_limit(memory).expect("room");
+    mutation::for_each_input(name, inputs, target);
+    ALLOCATOR.set_limit(usize::MAX).expect("room");
+}
+
+#[test]
+fn no_bytes_make_a_decoder_panic_or_take_memory() {
+    fuzz("decode", 1_000_000, usize::MAX, decode::run);
+}
+
+#[test]
+fn no_server_makes_a_client_panic_or_hang() {
+    fuzz("session", 10_000, 256 << 20, session::run);
+}
+
+#[test]
+fn whatever_connections_send_a_server_goes_on_and_other_sessions_do_not_notice() {
+    fuzz("server", 1500, 128 << 20, server::run);
+}

@@ -1,0 +1,19 @@
+//! What must stay small, as the allocator counts it, and what hostile bytes do. One test at a time.
+
+use std::alloc::System;
+
+use cap::Cap;
+use tokio::sync::Mutex;
+
+#[path = "../../testing/tests/common/mod.rs"]
+mod common;
+mod fuzz;
+mod recipes;
+mod server;
+mod server_memory;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Held by each test: what the others allocate would be counted, too.
+static ALONE: Mutex<()> = Mutex::const_new(());

@@ -1,0 +1,60 @@
+//! What those who wait take in memory.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_recipes::queue::DistributedQueue;
+use zk_curator_tests::{in_memory, simulated, until};
+
+use crate::{ALLOCATOR, ALONE};
+
+const LOCK: &str = "/locks/orders";
+
+/// With the list of all that wait, each of 800 would keep 60 KB.
+#[test]
+fn a_waiter_keeps_no_list_of_the_others() {
+    let _alone = ALONE.blocking_lock();
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
+        let waiters = 800;
+        let before = ALLOCATOR.allocated();
+        let mut waiting = JoinSet::new();
+        for _ in 0..waiters {
+            let lock = InterProcessMutex::new(&zk, LOCK);
+            waiting.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+        }
+        until(&server, |probe| probe.children(LOCK).len() == waiters + 1).await;
+        // Simulated: all have listed, and wait.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let each = (ALLOCATOR.allocated() - before) / waiters;
+        // Task, node and watches, here and at the server.
+        assert!(each < 20_000, "{each} bytes for a waiter");
+        gate.release().await.unwrap();
+        waiting.join_all().await;
+    });
+}
+
+/// The names of all of them would be 9 MB.
+#[test]
+fn of_a_hundred_thousand_items_few_are_remembered() {
+    let _alone = ALONE.blocking_lock();
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, "/queue").unwrap();
+        for first in (0..100_000_usize).step_by(1000) {
+            let items = (first..first + 1000).map(|number| Bytes::from(number.to_string()));
+            queue.put_all(items).await.unwrap();
+        }
+        let before = ALLOCATOR.allocated();
+        let mut taker = queue.taker();
+        assert_eq!(taker.next().await.unwrap().items, ["0"]);
+        let mut consumer = queue.consumer("/queue-locks").unwrap();
+        let _delivery = consumer.next().await.unwrap();
+        // Both keep the names of 10,000.
+        let kept = ALLOCATOR.allocated() - before;
+        assert!(kept < 2 * 1_500_000, "{kept} bytes");
+    });
+}

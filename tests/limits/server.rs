@@ -1,0 +1,239 @@
+//! What clients can make the server keep: figures in bytes, from the allocator of this process.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::time::Duration;
+
+use crate::common::{Message, RawClient, new_session, set_data};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::MutexGuard;
+use tokio::time::Instant;
+use zk_curator_client::{Connector, Transport};
+use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateRequest, GetDataRequest, ReadOp};
+use zk_curator_proto::{DEFAULT_MAX_FRAME, OpCode, Request, Response};
+use zk_curator_testing::TestServer;
+
+use crate::{ALLOCATOR, ALONE};
+
+const KB: usize = 1 << 10;
+const MB: usize = 1 << 20;
+
+/// What a connection in memory holds in each direction: the network, not the server.
+const NETWORK: usize = 256 * KB;
+
+/// Counts bytes; the tests of this file run one after the other.
+struct Meter {
+    before: usize,
+    most: usize,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Meter {
+    async fn new() -> Self {
+        let _alone = ALONE.lock().await;
+        Self { before: 0, most: 0, _alone }
+    }
+
+    fn start(&mut self) {
+        (self.before, self.most) = (ALLOCATOR.allocated(), 0);
+    }
+
+    /// How many more bytes are allocated than at the start.
+    fn grown(&mut self) -> usize {
+        let grown = ALLOCATOR.allocated().saturating_sub(self.before);
+        self.most = self.most.max(grown);
+        grown
+    }
+}
+
+async fn connect(server: &TestServer) -> Box<dyn Transport> {
+    server.connector().connect("memory", 2181).await.unwrap()
+}
+
+/// Lets the server do all that it can do without anybody else.
+async fn settle() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Makes a node with so many bytes.
+async fn node(zk: &mut RawClient, path: &str, bytes: usize) {
+    let body = crate::common::create_body(path, CreateMode::Persistent);
+    let body = CreateRequest { data: Some(vec![7; bytes].into()), ..body };
+    zk.call(Request::Create(body)).await.unwrap();
+}
+
+fn get_data(path: &str) -> GetDataRequest {
+    GetDataRequest { path: path.into(), watch: false }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_events_is_disconnected_at_the_limit() {
+    const LIMIT: usize = 2 * MB;
+    let mut meter = Meter::new().await;
+    let server = TestServer::builder().tcp(false).max_backlog(LIMIT).start().await.unwrap();
+    let path = format!("/{}", "n".repeat(1000));
+    // Length, header (xid, zxid, error), event (type, state, path).
+    let event = 4 + 16 + 8 + 4 + path.len();
+    let mut writer = RawClient::new(&server).await;
+    node(&mut writer, &path, 10).await;
+    let mut deaf = RawClient::new(&server).await;
+    deaf.call(Request::AddWatch(AddWatchRequest { path: "/".into(), mode: 1 })).await.unwrap();
+    let before = server.probe().notifications();
+    meter.start();
+    while server.probe().session(deaf.id()).unwrap().connected {
+        writer.call(set_data(&path, b"new", -1)).await.unwrap();
+        meter.grown();
+    }
+    let queued = usize::try_from(server.probe().notifications() - before).unwrap() * event;
+    assert!((LIMIT..=LIMIT + NETWORK + 2 * event).contains(&queued), "{queued} bytes of events");
+    // A buffer doubles when it grows, and is there twice while it is copied.
+    assert!(meter.most < 3 * LIMIT + 2 * NETWORK, "{} bytes at most", meter.most);
+    // The session lives on, as does everybody else.
+    let heir = deaf.reattach(&server).await.unwrap();
+    assert_eq!(heir.id(), deaf.id());
+    writer.ping().await;
+    drop((deaf, heir));
+    settle().await;
+    assert!(meter.grown() < 100 * KB, "{} bytes are left", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_a_client_that_does_not_read_wait() {
+    let mut meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    node(&mut zk, "/large", 900 * KB).await;
+    meter.start();
+    for _ in 0..200 {
+        zk.send(Request::GetData(get_data("/large"))).await;
+    }
+    settle().await;
+    // Two in the queue, one on the way, whose first part the network has.
+    let handled = server.probe().requests(OpCode::GetData);
+    assert!((1..=4).contains(&handled), "{handled} requests");
+    assert!(meter.grown() < 8 * MB, "{} bytes", meter.grown());
+    for _ in 0..200 {
+        let Some(Message::Reply { result: Ok(Response::Data(body)), .. }) = zk.message().await else {
+            panic!("no data")
+        };
+        assert_eq!(body.data.unwrap().len(), 900 * KB);
+    }
+    settle().await;
+    drop(zk);
+    settle().await;
+    assert!(meter.grown() < 100 * KB, "{} bytes are left", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_read_answers_no_more_than_may_wait() {
+    let mut meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    node(&mut zk, "/large", MB / 2).await;
+    let many = |reads| Request::MultiRead(vec![ReadOp::GetData(get_data("/large")); reads]);
+    let Ok(Response::ReadResults(results)) = zk.call(many(31)).await else { panic!("no answer") };
+    assert_eq!(results.len(), 31);
+    drop(results);
+    meter.start();
+    zk.send(many(33)).await;
+    zk.closed().await;
+    let mut zk = zk.reattach(&server).await.unwrap();
+    // As much as a request can ask for.
+    zk.send(many(40_000)).await;
+    zk.closed().await;
+    assert!(meter.grown() < 4 * MB, "{} bytes", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_session_costs_little_and_is_closed_in_time() {
+    const CONNECTIONS: usize = 1000;
+    let mut meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    meter.start();
+    let mut silent = Vec::with_capacity(CONNECTIONS);
+    for n in 0..CONNECTIONS {
+        let mut stream = connect(&server).await;
+        // Nothing, or a part of a word, or of the length, or of a frame as long as they may be.
+        let part = [&b""[..], b"ruo", b"\0\0", b"\0\x0f\xff\xff\0\0\0\0\0\0\0\0"][n % 4];
+        stream.write_all(part).await.unwrap();
+        silent.push(stream);
+    }
+    settle().await;
+    let each = meter.grown() / CONNECTIONS;
+    assert!(each < 12 * KB, "{each} bytes each");
+    let start = Instant::now();
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
+    }
+    let after = start.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_millis(10_010)).contains(&after), "{after:?}");
+    settle().await;
+    assert!(meter.grown() < 100 * KB, "{} bytes are left", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_never_ends_costs_no_more_than_the_longest() {
+    let mut meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    meter.start();
+    zk.write(&i32::try_from(DEFAULT_MAX_FRAME).unwrap().to_be_bytes()).await;
+    // Of what is announced, nothing is allocated.
+    settle().await;
+    assert!(meter.grown() < 100 * KB, "{} bytes", meter.grown());
+    for _ in 0..DEFAULT_MAX_FRAME / (32 * KB) {
+        zk.write(&[0; 32 * KB]).await;
+        settle().await;
+        meter.grown();
+    }
+    assert!(meter.most < 3 * DEFAULT_MAX_FRAME + 2 * NETWORK, "{} bytes at most", meter.most);
+    // The session of a client that says no more expires.
+    zk.closed().await;
+    settle().await;
+    assert!(meter.grown() < 100 * KB, "{} bytes are left", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_cannot_keep_an_ended_connection() {
+    let mut meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    node(&mut zk, "/large", 900 * KB).await;
+    meter.start();
+    zk.send(Request::GetData(get_data("/large"))).await;
+    settle().await;
+    assert!(server.expire(zk.id()).await);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    // What the network has is all that is left of it.
+    assert!(meter.grown() < NETWORK + 100 * KB, "{} bytes are left", meter.grown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_the_server_cannot_hear_does_not_count() {
+    let _meter = Meter::new().await;
+    let server = TestServer::in_memory().await;
+    for blocked in [TestServer::hold, TestServer::partition] {
+        let stream = connect(&server).await;
+        blocked(&server);
+        let (client, ()) = tokio::join!(RawClient::open(stream, new_session()), async {
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            server.release();
+            server.heal();
+        });
+        client.expect("a session").ping().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_without_a_session_is_a_setting() {
+    let _meter = Meter::new().await;
+    let short = Duration::from_millis(500);
+    let server = TestServer::builder().tcp(false).session_within(short).start().await.unwrap();
+    let mut zk = RawClient::new(&server).await;
+    let mut stream = connect(&server).await;
+    let start = Instant::now();
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
+    assert!((short..short + Duration::from_millis(10)).contains(&start.elapsed()));
+    zk.ping().await;
+}

@@ -1,0 +1,539 @@
+//! The configuration store: what belongs together is seen together, whatever is lost on the way.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, pin_mut};
+use tokio::time::timeout;
+use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snapshot};
+use zk_curator_testing::{Probe, Verdict};
+use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, once, simulated, until};
+
+const STORE: &str = "/config/orders";
+
+fn store(zk: &CuratorFramework) -> ConfigStore {
+    ConfigStore::new(zk, STORE).unwrap()
+}
+
+async fn set(store: &ConfigStore, key: &str, value: i64) -> Revision {
+    store.update().set(key, value).commit().await.unwrap()
+}
+
+async fn next(watch: &mut ConfigWatch) -> Snapshot {
+    let next = timeout(Duration::from_secs(3600), watch.next()).await;
+    next.unwrap_or_else(|_| panic!("nothing happens: {watch:?}")).unwrap()
+}
+
+fn values(snapshot: &Snapshot) -> Vec<(&str, &str)> {
+    let value = |data: &'_ Bytes| std::str::from_utf8(data).unwrap().to_owned().leak() as &str;
+    snapshot.entries().iter().map(|(key, entry)| (key.as_str(), value(&entry.data))).collect()
+}
+
+fn requests(probe: &Probe) -> u64 {
+    probe.total_requests() - probe.requests(OpCode::Ping)
+}
+
+#[test]
+fn values_are_nodes_with_the_data_as_people_write_them() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk);
+        let update =
+            store.update().set("db.host", "10.0.0.7").set("db.port", 5432).set("raw", &b"\x00\xff"[..]);
+        let revision = update.commit().await.unwrap();
+        let probe = server.probe();
+        assert!(probe.is_container("/config"));
+        assert_eq!(probe.data("/config/orders").unwrap(), "config 1");
+        assert_eq!(probe.data("/config/orders/values/db.host").unwrap(), "10.0.0.7");
+        assert_eq!(probe.data("/config/orders/values/db.port").unwrap(), "5432");
+        assert_eq!(probe.children("/config/orders/history"), ["0000000001"]);
+        for path in ["/config/orders", "/config/orders/values/db.port"] {
+            assert_eq!(probe.stat(path).unwrap().mzxid, revision.get(), "{path}");
+        }
+        let now = store.snapshot().await.unwrap();
+        assert_eq!(now.revision(), revision);
+        assert_eq!(now.get::<u16>("db.port").unwrap(), Some(5432));
+        assert_eq!(now.get::<String>("db.host").unwrap().as_deref(), Some("10.0.0.7"));
+        assert_eq!(now.get::<Bytes>("raw").unwrap().unwrap(), &b"\x00\xff"[..]);
+        assert_eq!(now.get::<String>("none").unwrap(), None);
+        assert_eq!(now.entry("db.host").unwrap().revision, revision);
+        let Err(Error::Undecodable { path, .. }) = now.get::<u16>("db.host") else {
+            panic!("it is no number")
+        };
+        assert_eq!(path, "/config/orders/values/db.host");
+
+        let second = store.update().remove("raw").remove("never").set("db.port", 1).commit().await.unwrap();
+        assert!(second > revision);
+        let now = store.snapshot().await.unwrap();
+        assert_eq!(values(&now), [("db.host", "10.0.0.7"), ("db.port", "1")]);
+        assert_eq!(
+            (now.entry("db.host").unwrap().revision, now.entry("db.port").unwrap().revision),
+            (revision, second)
+        );
+    });
+}
+
+#[test]
+fn updates_are_made_only_if_their_conditions_hold() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let store = store(&zk);
+        let one = store.update().if_unchanged_since(Revision::NONE).set("a", 1).commit().await.unwrap();
+        let two = store.update().if_revision("b", None).set("b", 1).commit().await.unwrap();
+        let late = store.update().if_revision("b", None).set("a", 9).set("b", 9).commit().await;
+        let Err(error @ Error::Conflict { .. }) = late else { panic!("{late:?}") };
+        let told = format!("/config/orders/values/b was to have no value, and has revision {two}");
+        assert_eq!(error.to_string(), told);
+        let Error::Conflict { path, expected, found } = error else { unreachable!() };
+        assert_eq!((path.as_str(), expected, found), ("/config/orders/values/b", None, Some(two)));
+        // Of a value that has not changed, though the store has.
+        let three = store.update().if_revision("a", Some(one)).set("a", 2).commit().await.unwrap();
+        let late = store.update().if_revision("a", Some(one)).set("b", 9).commit().await;
+        assert!(
+            matches!(late, Err(Error::Conflict { found: Some(found), .. }) if found == three),
+            "{late:?}"
+        );
+        let late = store.update().if_unchanged_since(two).set("b", 9).commit().await;
+        assert!(
+            matches!(late, Err(Error::Changed { expected, found, .. }) if (expected, found) == (two, three)),
+            "{late:?}"
+        );
+        // A value that is removed and set again is not the same one.
+        store.update().remove("b").commit().await.unwrap();
+        let gone = store.update().if_revision("b", Some(two)).set("b", 9).commit().await;
+        assert!(matches!(gone, Err(Error::Conflict { found: None, .. })), "{gone:?}");
+        set(&store, "b", 1).await;
+        assert!(store.update().if_revision("b", Some(two)).set("b", 9).commit().await.is_err());
+        assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "2"), ("b", "1")]);
+    });
+}
+
+#[test]
+fn of_many_that_replace_one_value_each_replaces_that_of_another() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        set(&store(&zk), "count", 0).await;
+        let refused = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..5)
+            .map(|_| {
+                let (server, refused) = (server.clone(), Arc::clone(&refused));
+                tokio::spawn(async move {
+                    let zk = connected(&server).await;
+                    let store = store(&zk);
+                    let mut done = 0;
+                    while done < 10 {
+                        let now = store.snapshot().await.unwrap();
+                        let count: i64 = now.get("count").unwrap().unwrap();
+                        let since = now.entry("count").map(|entry| entry.revision);
+                        let update = store.update().if_revision("count", since).set("count", count + 1);
+                        match update.commit().await {
+                            Ok(_) => done += 1,
+                            Err(Error::Conflict { .. }) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(store(&zk).snapshot().await.unwrap().get("count").unwrap(), Some(50));
+        assert!(refused.load(Ordering::Relaxed) > 0);
+    });
+}
+
+/// Writers change two values to the same one all the time; nobody ever sees different ones.
+#[test]
+fn nobody_sees_half_of_an_update() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let writer = async {
+            let store = store(&zk).kept(100);
+            for number in 0..200 {
+                let update = store.update().set("a", number).set("b.c", number);
+                let update = if number % 3 == 0 { update.remove("d") } else { update.set("d", number) };
+                update.commit().await.unwrap();
+                tokio::time::sleep(Duration::from_micros(number as u64 % 7 * 100)).await;
+            }
+        };
+        let whole = |snapshot: &Snapshot| {
+            let [a, c, d] = ["a", "b.c", "d"].map(|key| snapshot.get::<i64>(key).unwrap());
+            assert_eq!(a, c);
+            assert_eq!(d, a.filter(|number| number % 3 != 0));
+            a
+        };
+        let reader = async {
+            let distant = server.connector();
+            distant.set_latency(0, Duration::from_micros(50)..=Duration::from_millis(2), 7);
+            let zk = zk_curator_tests::builder(&server).connector(Arc::new(distant)).build().unwrap();
+            zk.start().await.unwrap();
+            let store = store(&zk);
+            let mut seen = 0;
+            while whole(&store.snapshot().await.unwrap()) != Some(199) {
+                seen += 1;
+            }
+            seen
+        };
+        let follower = async {
+            let zk = connected(&server).await;
+            let (mut watch, mut last, mut seen) = (store(&zk).follow(), None, 0);
+            while last != Some(199) {
+                let now = whole(&next(&mut watch).await);
+                assert!(now > last || last.is_none());
+                (last, seen) = (now, seen + 1);
+            }
+            seen
+        };
+        let ((), read, followed) = tokio::join!(writer, reader, follower);
+        assert!(read > 10 && followed > 10, "{read} {followed}");
+    });
+}
+
+/// There are always more updates between two reads than the history keeps.
+#[test]
+fn a_store_that_changes_too_fast_to_be_read_says_so() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let distant = server.connector();
+        distant.set_latency(0, Duration::from_millis(100)..=Duration::from_millis(100), 0);
+        let far = zk_curator_tests::builder(&server).connector(Arc::new(distant)).build().unwrap();
+        far.start().await.unwrap();
+        let writer = async {
+            let store = store(&zk).kept(1);
+            for number in 0.. {
+                set(&store, "a", number).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reader = async { store(&far).snapshot().await };
+        tokio::select! {
+            biased;
+            read = reader => assert!(matches!(read, Err(Error::Busy { .. })), "{read:?}"),
+            () = writer => {}
+        }
+    });
+}
+
+#[test]
+fn those_who_follow_are_told_of_what_they_follow() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk);
+        let mut all = store.follow();
+        let mut below = store.follow_below("db");
+        assert_eq!(next(&mut all).await.revision(), Revision::NONE);
+        assert!(next(&mut below).await.entries().is_empty());
+        let (now, _) = tokio::join!(next(&mut all), set(&store, "dbs", 1));
+        assert_eq!(values(&now), [("dbs", "1")]);
+        set(&store, "db.port", 2).await;
+        let last = set(&store, "db", 3).await;
+        // Those in between are left out.
+        let now = next(&mut below).await;
+        assert_eq!((values(&now), now.revision()), (vec![("db", "3"), ("db.port", "2")], last));
+        assert_eq!(values(&next(&mut all).await), [("db", "3"), ("db.port", "2"), ("dbs", "1")]);
+        // It costs no requests but these.
+        store.update().remove("db.port").commit().await.unwrap();
+        assert_eq!(values(&next(&mut below).await), [("db", "3")]);
+        // The store goes, and comes again.
+        zk.delete(STORE).deleting_children().await.unwrap();
+        assert!(next(&mut below).await.entries().is_empty());
+        assert!(next(&mut all).await.entries().is_empty());
+        set(&store, "db.port", 4).await;
+        assert_eq!(values(&next(&mut below).await), [("db.port", "4")]);
+        let stream = below.into_stream();
+        pin_mut!(stream);
+        let (now, _) = tokio::join!(stream.next(), set(&store, "db.port", 5));
+        assert_eq!(values(&now.unwrap().unwrap()), [("db.port", "5")]);
+        let (end, closed) = tokio::join!(stream.next(), zk.close());
+        closed.unwrap();
+        assert!(matches!(end, Some(Err(Error::Framework(error))) if error.kind() == ErrorKind::Closed));
+        assert!(stream.next().await.is_none());
+        until(&server, |probe| probe.watches().is_empty()).await;
+    });
+}
+
+#[test]
+fn who_follows_survives_the_session_and_an_outage() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let (ours, theirs) = (store(&zk), store(&other));
+        let mut watch = ours.follow();
+        next(&mut watch).await;
+        set(&theirs, "a", 1).await;
+        assert_eq!(values(&next(&mut watch).await), [("a", "1")]);
+        expire(&server, &zk).await;
+        // More than the history keeps.
+        for number in 0..20 {
+            set(&theirs, "a", number).await;
+        }
+        assert_eq!(values(&next(&mut watch).await), [("a", "19")]);
+        server.stop().await;
+        let restart = async {
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            server.restart().await.unwrap();
+            let zk = connected(&server).await;
+            set(&store(&zk), "a", 20).await;
+        };
+        let (now, ()) = tokio::join!(next(&mut watch), restart);
+        assert_eq!(values(&now), [("a", "20")]);
+    });
+}
+
+#[test]
+fn history_tells_what_was_changed_and_goes_back() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk).kept(4);
+        let mut made = Vec::new();
+        for number in 1..=6 {
+            let update = store.update().set("a", number);
+            let update = if number == 4 { update.set("once", 1) } else { update.remove("once") };
+            made.push(update.commit().await.unwrap());
+        }
+        let history = store.history().await.unwrap();
+        assert_eq!(history.iter().map(|change| change.revision).collect::<Vec<_>>(), made[2..]);
+        let [_, fourth, fifth, _] = &history[..] else { panic!("{history:?}") };
+        let data = |text: &'static str| Some(Bytes::from(text));
+        assert_eq!((&fourth.keys["a"].before, &fourth.keys["a"].after), (&data("3"), &data("4")));
+        assert_eq!((&fifth.keys["once"].before, &fifth.keys["once"].after), (&data("1"), &None));
+        assert!(fourth.at_ms > 0 && fourth.at_ms <= fifth.at_ms);
+        assert_eq!(server.probe().children("/config/orders/history").len(), 4);
+
+        for gone in [made[1], Revision::new(1), Revision::new(i64::MAX), Revision::NONE] {
+            let error = store.roll_back(gone).await.unwrap_err();
+            assert!(matches!(error, Error::NotKept { revision, .. } if revision == gone), "{error}");
+        }
+        assert_eq!(store.roll_back(made[5]).await.unwrap(), made[5]);
+        let back = store.roll_back(made[3]).await.unwrap();
+        let now = store.snapshot().await.unwrap();
+        assert_eq!((values(&now), now.revision()), (vec![("a", "4"), ("once", "1")], back));
+        // That is an update, too, which can be taken back.
+        store.roll_back(made[5]).await.unwrap();
+        assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "6")]);
+        // Fewer are kept from now on.
+        let store = store.kept(1);
+        set(&store, "a", 7).await;
+        assert_eq!(store.history().await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_store_can_be_emptied_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk);
+        set(&store, "a", 1).await;
+        set(&store, "b", 1).await;
+        let made = Revision::new(server.probe().stat(STORE).unwrap().czxid);
+        store.roll_back(made).await.unwrap();
+        assert!(store.snapshot().await.unwrap().entries().is_empty());
+        let nothing = ConfigStore::new(&zk, "/config/none").unwrap();
+        assert!(matches!(nothing.roll_back(made).await, Err(Error::NotKept { .. })));
+        assert!(nothing.history().await.unwrap().is_empty());
+    });
+}
+
+/// Every request and every answer of each kind once.
+#[test]
+fn lost_messages_make_no_difference() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            for opcode in [OpCode::Multi, OpCode::GetData, OpCode::GetChildren2, OpCode::Sync] {
+                for skipped in 0..4 {
+                    let (server, zk) = in_memory().await;
+                    let store = store(&zk);
+                    let mut watch = store.follow();
+                    let lost = server
+                        .rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass })
+                        .after(skipped)
+                        .times(1);
+                    let mut made = Vec::new();
+                    for number in 1..=3 {
+                        made.push(store.update().set("a", number).set("b", number).commit().await.unwrap());
+                    }
+                    let last = store.roll_back(made[1]).await.unwrap();
+                    let (read, followed) = (store.snapshot().await.unwrap(), next(&mut watch).await);
+                    assert_eq!(read, followed);
+                    assert_eq!((values(&read), read.revision()), (vec![("a", "2"), ("b", "2")], last));
+                    // Nothing was done twice.
+                    let made: Vec<_> = made.into_iter().chain([last]).collect();
+                    let history = store.history().await.unwrap();
+                    assert_eq!(history.iter().map(|change| change.revision).collect::<Vec<_>>(), made);
+                    assert_eq!(lost.hits(), 1, "{opcode:?} {verdict:?} {skipped}");
+                }
+            }
+        }
+    });
+}
+
+/// Others go on before we learn what came of it: then the record tells, as long as it is kept.
+#[test]
+fn an_update_whose_answer_is_lost_is_found_again_or_said_to_be_unknown() {
+    simulated(async {
+        for (others, is_known) in [(0, true), (9, true), (10, false)] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let theirs = store(&other);
+            let first = set(&theirs, "a", 0).await;
+            let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+            let ours = zk.session().unwrap().id.get();
+            let _slow = server.rule(move |request| {
+                let is_ours = request.is(OpCode::Sync) && request.session_id() == ours;
+                if is_ours { Verdict::Delay(Duration::from_secs(2)) } else { Verdict::Pass }
+            });
+            // A condition that does not hold any more when it is looked at again.
+            let update = store(&zk).update().if_revision("a", Some(first)).set("a", -1);
+            let update = tokio::spawn(update.commit());
+            let probe = until(&server, |probe| probe.data("/config/orders/values/a").unwrap() == "-1").await;
+            let made = Revision::new(probe.stat(STORE).unwrap().mzxid);
+            drop(lost);
+            for number in 0..others {
+                set(&theirs, "a", number).await;
+            }
+            match update.await.unwrap() {
+                Ok(revision) => assert!(is_known && revision == made),
+                Err(error) => assert!(!is_known && error.may_have_applied(), "{error}"),
+            }
+            let updates = server.probe().stat(STORE).unwrap().version;
+            assert_eq!(updates, 2 + i32::try_from(others).unwrap());
+        }
+    });
+}
+
+#[test]
+fn an_update_survives_the_end_of_its_session() {
+    simulated(async {
+        for applied in [true, false] {
+            let (server, zk) = in_memory().await;
+            let store = store(&zk);
+            set(&store, "a", 0).await;
+            let verdict = if applied { Verdict::LoseReply } else { Verdict::LoseRequest };
+            let lost = once(&server, OpCode::Multi, verdict);
+            let update = tokio::spawn(store.update().set("a", 1).commit());
+            lost.fired().await;
+            expire(&server, &zk).await;
+            update.await.unwrap().unwrap();
+            assert_eq!(store.history().await.unwrap().len(), 2, "{applied}");
+        }
+    });
+}
+
+#[test]
+fn requests_are_those_of_the_documentation() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let ours = store(&zk);
+        let mut update = ours.update();
+        for number in 0..20 {
+            update = update.set(format!("k{number}"), number);
+        }
+        update.commit().await.unwrap();
+        let cost = async |run: &mut (dyn Future<Output = ()> + Unpin)| {
+            let before = server.probe();
+            run.await;
+            let after = server.probe();
+            (requests(&after) - requests(&before), after.notifications() - before.notifications())
+        };
+        let mut watch = store(&other).follow();
+        assert_eq!(cost(&mut Box::pin(async { drop(ours.snapshot().await) })).await, (23, 0));
+        assert_eq!(cost(&mut Box::pin(async { drop(next(&mut watch).await) })).await, (22, 0));
+        for keys in [1, 5] {
+            let update = (0..keys).fold(ours.update(), |update, key| update.set(format!("k{key}"), "new"));
+            // And the notification of the follower.
+            let commit = async { assert!(update.set("always", keys).commit().await.is_ok()) };
+            assert_eq!(cost(&mut Box::pin(commit)).await.0, keys + 1 + 4);
+        }
+        assert_eq!(cost(&mut Box::pin(async { drop(next(&mut watch).await) })).await.0, 3);
+    });
+}
+
+#[test]
+fn mistakes_are_told() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        assert_eq!(ConfigStore::new(&zk, "no-slash").unwrap_err().kind(), ErrorKind::InvalidPath);
+        let store = store(&zk);
+        for key in ["", ".", "a/b", "a..b", ".a", "a.", "a\nb", ".."] {
+            let set = store.update().set(key, 1).commit().await;
+            assert!(
+                matches!(&set, Err(Error::InvalidKey { key: told, .. }) if told == key),
+                "{key:?} {set:?}"
+            );
+            let condition = store.update().set("a", 1).if_revision(key, None).commit().await;
+            assert!(matches!(condition, Err(Error::InvalidKey { .. })), "{key:?}");
+            let below = store.follow_below(key).next().await;
+            assert!(matches!(below, Err(Error::InvalidKey { .. })), "{key:?}");
+        }
+        assert!(matches!(store.update().commit().await, Err(Error::NoChanges { .. })));
+        assert!(!server.probe().exists("/config"));
+
+        zk.create("/other").data("something else").await.unwrap();
+        let other = ConfigStore::new(&zk, "/other").unwrap();
+        for error in [
+            other.snapshot().await.unwrap_err(),
+            other.update().set("a", 1).commit().await.unwrap_err(),
+            other.follow().next().await.unwrap_err(),
+        ] {
+            assert!(matches!(&error, Error::NotAStore { path } if path == "/other"), "{error}");
+        }
+
+        set(&store, "a", 1).await;
+        let large = store.update().set("large", Bytes::from(vec![0; 2 << 20])).commit().await.unwrap_err();
+        assert!(!large.may_have_applied());
+        assert!(matches!(&large, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{large}");
+        let refuse = server.rule(|request| {
+            if request.is(OpCode::Multi) { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+        });
+        let denied = store.update().set("a", 2).commit().await.unwrap_err();
+        assert!(
+            matches!(&denied, Error::Framework(error) if error.code() == Some(ErrorCode::NoAuth)),
+            "{denied}"
+        );
+        drop(refuse);
+        assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "1")]);
+    });
+}
+
+#[test]
+fn values_that_are_written_by_hand_are_found_out() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let store = store(&zk);
+        set(&store, "a", 1).await;
+        set(&store, "b", 1).await;
+        zk.set_data("/config/orders/values/a", "2").await.unwrap();
+        let error = store.snapshot().await.unwrap_err();
+        assert!(matches!(&error, Error::Foreign { path } if path == "/config/orders/values/a"), "{error}");
+        let error = store.follow().next().await.unwrap_err();
+        assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        // Of the other one an update says nothing about this, but one of it mends it.
+        set(&store, "a", 3).await;
+        assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "3"), ("b", "1")]);
+        let history = store.history().await.unwrap();
+        assert_eq!(history.last().unwrap().keys["a"].before.as_deref(), Some(&b"2"[..]));
+    });
+}
+
+#[test]
+fn nothing_is_left_behind_but_the_store() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk);
+        set(&store, "a", 1).await;
+        let mut watch = store.follow();
+        next(&mut watch).await;
+        drop(watch);
+        zk.delete(STORE).deleting_children().await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}

@@ -1,0 +1,271 @@
+//! Groups: who is a member, who is told of it, and what administrators do.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::time::timeout;
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
+use zk_curator_testing::Verdict;
+use zk_curator_tests::{
+    assert_clean_after_close, connected, expire, in_memory, once, simulated, until, until_state,
+};
+
+const GROUP: &str = "/groups/workers";
+
+async fn joined(zk: &CuratorFramework, id: &str) -> GroupMember {
+    let member = GroupMember::builder(zk, GROUP, id).data(format!("data of {id}")).start().unwrap();
+    member.joined().await.unwrap();
+    member
+}
+
+fn join(id: &str) -> GroupEvent {
+    GroupEvent::Joined { id: id.into(), data: format!("data of {id}").into() }
+}
+
+fn left(id: &str) -> GroupEvent {
+    GroupEvent::Left { id: id.into() }
+}
+
+fn ids(members: &BTreeMap<String, Bytes>) -> Vec<&str> {
+    members.keys().map(String::as_str).collect()
+}
+
+async fn next(watch: &mut GroupWatch) -> GroupEvent {
+    let event = timeout(Duration::from_secs(3600), watch.next()).await;
+    event.unwrap_or_else(|_| panic!("nothing happens: {watch:?}")).unwrap()
+}
+
+#[test]
+fn the_layout_is_curators() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let member = joined(&zk, "worker-1").await;
+        let probe = server.probe();
+        assert!(probe.is_container(GROUP));
+        assert_eq!(probe.data("/groups/workers/worker-1").unwrap(), "data of worker-1");
+        assert!(probe.stat("/groups/workers/worker-1").unwrap().ephemeral_owner > 0);
+        assert_eq!((member.id(), member.group().path()), ("worker-1", GROUP));
+        assert_eq!(member.group().members().await.unwrap()["worker-1"], "data of worker-1");
+        member.leave().await.unwrap();
+        assert_eq!(Group::new(&zk, GROUP).members().await.unwrap(), BTreeMap::new());
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn who_follows_is_told_of_everything() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let mut watch = Group::new(&zk, GROUP).follow();
+        let (event, one) = tokio::join!(next(&mut watch), joined(&other, "one"));
+        assert_eq!(event, join("one"));
+        let two = joined(&other, "two").await;
+        assert_eq!(next(&mut watch).await, join("two"));
+        assert_eq!(ids(watch.members()), ["one", "two"]);
+        one.set_data("new").await.unwrap();
+        assert_eq!(next(&mut watch).await, GroupEvent::Changed { id: "one".into(), data: "new".into() });
+        assert_eq!(watch.members()["one"], "new");
+        one.leave().await.unwrap();
+        assert_eq!(next(&mut watch).await, left("one"));
+        // So quickly that the list is the same.
+        two.leave().await.unwrap();
+        let two = joined(&other, "two").await;
+        assert_eq!((next(&mut watch).await, next(&mut watch).await), (left("two"), join("two")));
+        assert_eq!(ids(watch.members()), ["two"]);
+        drop(two);
+        assert_eq!(next(&mut watch).await, left("two"));
+        // The group itself comes and goes.
+        server.reap_containers();
+        assert!(!server.probe().exists(GROUP));
+        let (event, three) = tokio::join!(next(&mut watch), joined(&other, "three"));
+        assert_eq!(event, join("three"));
+        drop(three);
+    });
+}
+
+#[test]
+fn the_events_are_a_stream() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let one = joined(&zk, "one").await;
+        let mut events = Box::pin(Group::new(&zk, GROUP).follow().into_stream());
+        assert_eq!(events.next().await.unwrap().unwrap(), join("one"));
+        assert!(timeout(Duration::from_secs(1), events.next()).await.is_err());
+        let two = joined(&zk, "two").await;
+        assert_eq!(events.next().await.unwrap().unwrap(), join("two"));
+        one.leave().await.unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap(), left("one"));
+        drop(two);
+        assert_eq!(events.next().await.unwrap().unwrap(), left("two"));
+    });
+}
+
+/// Curator: a member is always one for itself.
+#[test]
+fn nobody_is_a_member_without_a_connection() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let member = joined(&zk, "one").await;
+        assert!(member.is_member());
+        server.partition();
+        until_state(&zk, ConnectionState::Suspended).await;
+        assert!(!member.is_member());
+        assert!(member.group().members().await.is_err());
+        until_state(&zk, ConnectionState::Lost).await;
+        assert!(!member.is_member());
+        server.heal();
+        zk.wait_connected().await.unwrap();
+        member.joined().await.unwrap();
+        assert!(member.is_member());
+        until(&server, |probe| probe.children(GROUP) == ["one"]).await;
+    });
+}
+
+#[test]
+fn those_who_follow_see_sessions_end_and_survive_their_own() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (first, second) = (connected(&server).await, connected(&server).await);
+        let (_one, _two) = (joined(&first, "one").await, joined(&second, "two").await);
+        let mut watch = Group::new(&zk, GROUP).follow();
+        let mut told = [next(&mut watch).await, next(&mut watch).await];
+        told.sort_by_key(|event| format!("{event:?}"));
+        assert_eq!(told, [join("one"), join("two")]);
+        expire(&server, &first).await;
+        assert_eq!(next(&mut watch).await, left("one"));
+        assert_eq!(next(&mut watch).await, join("one"));
+        // While nobody looks our own session ends, and others come and go.
+        expire(&server, &zk).await;
+        second.close().await.unwrap();
+        let _three = joined(&first, "three").await;
+        let mut told = [next(&mut watch).await, next(&mut watch).await];
+        told.sort_by_key(|event| format!("{event:?}"));
+        assert_eq!(told, [join("three"), left("two")]);
+        // An outage that is longer than the retry policy allows.
+        server.stop().await;
+        let restart = async {
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            server.restart().await.unwrap();
+            let zk = connected(&server).await;
+            (joined(&zk, "four").await, zk)
+        };
+        let seen = async {
+            while !watch.members().contains_key("four") {
+                next(&mut watch).await;
+            }
+        };
+        let (_four, ()) = tokio::join!(restart, seen);
+    });
+}
+
+#[test]
+fn a_group_can_be_waited_for_until_it_is_large_enough() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let group = Group::new(&zk, GROUP);
+        assert_eq!(group.wait_for(0).await.unwrap(), BTreeMap::new());
+        let members = async {
+            let mut members = Vec::new();
+            for id in ["a", "b", "c"] {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                members.push(joined(&zk, id).await);
+            }
+            members
+        };
+        let (large, members) = tokio::join!(group.wait_for(3), members);
+        assert_eq!(ids(&large.unwrap()), ["a", "b", "c"]);
+        drop(members);
+        until(&server, |probe| probe.children(GROUP).is_empty()).await;
+    });
+}
+
+#[test]
+fn administrators_create_and_delete_groups_and_they_stay_deleted() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let group = Group::new(&zk, GROUP);
+        let early = group.join("early", "").unwrap();
+        assert_eq!(early.joined().await.unwrap_err().kind(), ErrorKind::NoNode);
+        group.create().await.unwrap();
+        group.create().await.unwrap();
+        until(&server, |probe| probe.children(GROUP) == ["early"]).await;
+        early.joined().await.unwrap();
+        server.reap_containers();
+        let other = Group::new(&connected(&server).await, GROUP);
+        other.delete().await.unwrap();
+        other.delete().await.unwrap();
+        assert_eq!(group.members().await.unwrap(), BTreeMap::new());
+        until(&server, |probe| !probe.exists(GROUP)).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(!server.probe().exists(GROUP));
+        assert!(!early.is_member());
+        assert_eq!(early.joined().await.unwrap_err().kind(), ErrorKind::NoNode);
+        group.create().await.unwrap();
+        until(&server, |probe| probe.children(GROUP) == ["early"]).await;
+    });
+}
+
+#[test]
+fn the_second_with_an_id_waits_for_the_first() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let first = joined(&other, "one").await;
+        let second = GroupMember::builder(&zk, GROUP, "one").data("second").start().unwrap();
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        assert!(!second.is_member());
+        first.leave().await.unwrap();
+        second.joined().await.unwrap();
+        assert_eq!(second.group().members().await.unwrap()["one"], "second");
+    });
+}
+
+#[test]
+fn lost_answers_make_no_difference() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            for opcode in
+                [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData, OpCode::Exists, OpCode::Delete]
+            {
+                let (server, zk) = in_memory().await;
+                let mut watch = Group::new(&zk, GROUP).follow();
+                let _lost = once(&server, opcode, verdict);
+                let member = joined(&zk, "one").await;
+                assert_eq!(next(&mut watch).await, join("one"), "{opcode:?} {verdict:?}");
+                member.leave().await.unwrap();
+                assert_eq!(next(&mut watch).await, left("one"));
+            }
+        }
+    });
+}
+
+#[test]
+fn mistakes_are_told() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for (group, id) in [("no-slash", "a"), (GROUP, ""), (GROUP, "a/b"), (GROUP, ".."), (GROUP, "/a")] {
+            let member = GroupMember::builder(&zk, group, id).start();
+            assert_eq!(member.unwrap_err().kind(), ErrorKind::InvalidPath, "{group} {id}");
+        }
+        let invalid = Group::new(&zk, "no-slash");
+        assert_eq!(invalid.members().await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        assert_eq!(invalid.follow().next().await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        let refuse = server.rule(|request| {
+            if request.is(OpCode::GetChildren2) { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+        });
+        zk.create_containers(GROUP).await.unwrap();
+        assert_eq!(Group::new(&zk, GROUP).follow().next().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        drop(refuse);
+        let mut watch = Group::new(&zk, "/nowhere").follow();
+        let (end, closed) = tokio::join!(watch.next(), zk.close());
+        closed.unwrap();
+        assert_eq!(end.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}

@@ -1,0 +1,255 @@
+//! [`LeaderSelector`] when all is well: when the body runs, and when it has ended.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, yield_now};
+use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
+use zk_curator_recipes::leader::{Error, LeaderSelector};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{assert_clean_after_close, connected, in_memory, simulated, until};
+
+const ELECTION: &str = "/services/orders";
+
+fn selector(zk: &CuratorFramework) -> LeaderSelector {
+    LeaderSelector::new(zk, ELECTION)
+}
+
+/// Notes, when it is dropped, how many nodes the election has.
+struct AtTheEnd(Arc<TestServer>, Arc<Mutex<Option<usize>>>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() = Some(self.0.probe().children(ELECTION).len());
+    }
+}
+
+/// A body that never ends by itself, in a task of its own, once it runs; and what its end finds.
+async fn leading(
+    server: &Arc<TestServer>,
+    selector: &LeaderSelector,
+) -> (JoinHandle<Result<(), Error>>, Arc<Mutex<Option<usize>>>) {
+    let found = Arc::default();
+    let end = AtTheEnd(Arc::clone(server), Arc::clone(&found));
+    let running = selector.clone();
+    let task = tokio::spawn(async move {
+        running
+            .run(|_| async move {
+                let _end = end;
+                pending::<()>().await;
+            })
+            .await
+    });
+    until(server, |_| selector.has_leadership()).await;
+    yield_now().await;
+    (task, found)
+}
+
+async fn started() -> (Arc<TestServer>, CuratorFramework) {
+    let (server, zk) = in_memory().await;
+    (Arc::new(server), zk)
+}
+
+#[test]
+fn the_layout_is_curators_and_the_body_leads() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let selector = selector(&zk).id("me");
+        let (probe, own) = selector
+            .run(|leadership| {
+                let (server, selector) = (&server, &selector);
+                async move {
+                    assert!(selector.has_leadership());
+                    assert_eq!(selector.leader().await.unwrap().unwrap().path, leadership.path());
+                    leadership.fenced().create("/report", "").commit().await.unwrap();
+                    (server.probe(), leadership.path().to_owned())
+                }
+            })
+            .await
+            .unwrap();
+        let [name] = probe.children(ELECTION)[..] else { panic!("{probe}") };
+        assert_eq!(&name[40..], "lock-0000000000");
+        assert_eq!(probe.data(&own).unwrap(), "me");
+        assert!(probe.is_container(ELECTION));
+        assert!(!selector.has_leadership());
+        assert!(server.probe().children(ELECTION).is_empty());
+        zk.delete("/report").await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn bodies_run_one_after_the_other_in_the_order_of_arrival() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let (inside, order) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let run = async |number: usize| {
+            let body = async |token: FencingToken| {
+                assert!(!inside.swap(true, Ordering::SeqCst));
+                yield_now().await;
+                order.lock().unwrap().push((number, token));
+                inside.store(false, Ordering::SeqCst);
+            };
+            selector(&zk).run(|leadership| body(leadership.fencing_token())).await.unwrap();
+        };
+        let gate = Notify::new();
+        let first = selector(&zk);
+        let hold = first.run(|_| gate.notified());
+        let contest = async {
+            until(&server, |probe| probe.children(ELECTION).len() == 1).await;
+            let second = async {
+                until(&server, |probe| probe.children(ELECTION).len() == 2).await;
+                run(2).await;
+            };
+            let third = async {
+                until(&server, |probe| probe.children(ELECTION).len() == 3).await;
+                gate.notify_one();
+            };
+            tokio::join!(run(1), second, third);
+        };
+        let (held, ()) = tokio::join!(hold, contest);
+        held.unwrap();
+        let order = order.lock().unwrap();
+        assert_eq!(order.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2]);
+        assert!(order[0].1 < order[1].1);
+    });
+}
+
+#[test]
+fn a_body_ends_before_its_node_goes_away() {
+    simulated(async {
+        let (server, zk) = started().await;
+
+        // Done.
+        let found = Arc::default();
+        let end = AtTheEnd(Arc::clone(&server), Arc::clone(&found));
+        selector(&zk).run(|_| async move { drop(end) }).await.unwrap();
+        assert_eq!(*found.lock().unwrap(), Some(1));
+
+        // Interrupted.
+        let interrupted = selector(&zk);
+        let (task, found) = leading(&server, &interrupted).await;
+        assert!(interrupted.interrupt_leadership());
+        assert!(matches!(task.await.unwrap(), Err(Error::Interrupted)));
+        assert_eq!((*found.lock().unwrap(), server.probe().children(ELECTION).len()), (Some(1), 0));
+        assert!(!interrupted.interrupt_leadership());
+
+        // Dropped.
+        let (task, found) = leading(&server, &selector(&zk)).await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert_eq!(*found.lock().unwrap(), Some(1));
+        until(&server, |probe| probe.children(ELECTION).is_empty()).await;
+
+        // Panicking.
+        let found = Arc::default();
+        let end = AtTheEnd(Arc::clone(&server), Arc::clone(&found));
+        let panics = selector(&zk);
+        let body = |_| async move {
+            let _end = end;
+            panic!("on purpose");
+        };
+        assert!(tokio::spawn(async move { panics.run(body).await }).await.unwrap_err().is_panic());
+        assert_eq!(*found.lock().unwrap(), Some(1));
+        until(&server, |probe| probe.children(ELECTION).is_empty()).await;
+    });
+}
+
+#[test]
+fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let selector = selector(&zk);
+        let (task, found) = leading(&server, &selector).await;
+        zk.delete(selector.leader().await.unwrap().unwrap().path).await.unwrap();
+        assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
+        assert_eq!(*found.lock().unwrap(), Some(0));
+        // Deleted at the very end, when nobody looks any more.
+        let lost = selector.run(async |leadership| {
+            let _held = server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
+                true => zk_curator_testing::Verdict::Delay(std::time::Duration::from_millis(1)),
+                false => zk_curator_testing::Verdict::Pass,
+            });
+            connected(&server).await.delete(leadership.path()).await.unwrap();
+        });
+        assert!(matches!(lost.await, Err(Error::Lost)));
+    });
+}
+
+#[test]
+fn run_repeatedly_queues_anew_after_every_turn_until_it_is_closed() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let other = connected(&server).await;
+        let (turns, served) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let mine = selector(&zk);
+        let theirs = selector(&other);
+        let body = |counter: &AtomicUsize| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            yield_now()
+        };
+        let (one, two) = (mine.run_repeatedly(|_| body(&turns)), theirs.run_repeatedly(|_| body(&served)));
+        let close = async {
+            until(&server, |_| turns.load(Ordering::SeqCst) >= 10).await;
+            mine.close().await;
+            theirs.close().await;
+        };
+        let (one, two, ()) = tokio::join!(one, two, close);
+        one.unwrap();
+        two.unwrap();
+        let (turns, served) = (turns.into_inner(), served.into_inner());
+        assert!(turns.abs_diff(served) <= 2, "they take turns: {turns}, {served}");
+        assert!(server.probe().children(ELECTION).is_empty());
+    });
+}
+
+#[test]
+fn close_waits_for_the_body_and_stops_those_who_wait() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let mine = selector(&zk);
+        let finished = Arc::new(AtomicBool::new(false));
+        let body = {
+            let (mine, finished) = (mine.clone(), Arc::clone(&finished));
+            move |_| async move {
+                mine.closing().await;
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+                finished.store(true, Ordering::SeqCst);
+            }
+        };
+        let task = tokio::spawn({
+            let mine = mine.clone();
+            async move { mine.run(body).await }
+        });
+        until(&server, |_| mine.has_leadership()).await;
+        let waiting = tokio::spawn({
+            let mine = mine.clone();
+            async move { mine.run(|_| pending::<()>()).await }
+        });
+        until(&server, |probe| probe.children(ELECTION).len() == 2).await;
+        mine.close().await;
+        assert!(finished.load(Ordering::SeqCst));
+        assert!(server.probe().children(ELECTION).is_empty());
+        task.await.unwrap().unwrap();
+        assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
+        assert!(matches!(mine.run(|_| pending::<()>()).await, Err(Error::Closed)));
+        mine.run_repeatedly(|_| pending()).await.unwrap_err();
+        // Another one at the same path is another one.
+        selector(&zk).run(|_| async {}).await.unwrap();
+    });
+}
+
+#[test]
+fn a_path_that_is_not_valid_is_refused() {
+    simulated(async {
+        let (_server, zk) = started().await;
+        let refused = LeaderSelector::new(&zk, "no/path").run(|_| async {}).await;
+        assert!(matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::InvalidPath));
+    });
+}

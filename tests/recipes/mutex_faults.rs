@@ -1,0 +1,424 @@
+//! [`InterProcessMutex`] when something breaks: lost answers, cut connections, lost sessions, other hands.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::harness::{
+    ADAPTED, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory, server,
+    session_id, simulated, until,
+};
+use tokio::task::JoinHandle;
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::lock::{Error, InterProcessMutex, MutexGuard};
+use zk_curator_testing::{TestServer, Verdict};
+
+const LOCK: &str = "/locks/orders";
+
+fn lock(zk: &CuratorFramework) -> InterProcessMutex {
+    InterProcessMutex::new(zk, LOCK)
+}
+
+/// A task that acquires the lock, once it waits in the queue for the one before it.
+async fn waiter(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<MutexGuard, Error>> {
+    let before = server.probe().children(LOCK).len();
+    let lock = lock(zk);
+    let task = tokio::spawn(async move { lock.acquire().await });
+    until(server, |probe| {
+        let watched: BTreeSet<_> = probe.watches().iter().map(|watch| &watch.path).collect();
+        probe.children(LOCK).len() == before + 1 && watched.len() == before
+    })
+    .await;
+    task
+}
+
+async fn state(zk: &CuratorFramework, wanted: ConnectionState) {
+    zk.states().until(|status| status.state == wanted).await.unwrap();
+}
+
+#[test]
+fn a_lost_answer_to_the_create_leaves_one_node_which_holds_the_lock() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        drop(lock(&zk).acquire().await.unwrap());
+        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+        let rule = server.rule(|request| match request.is_create() {
+            true => Verdict::LoseReply,
+            false => Verdict::Pass,
+        });
+        let rule = rule.times(1);
+        let guard = lock(&zk).acquire().await.unwrap();
+        assert_eq!(rule.hits(), 1);
+        let probe = server.probe();
+        assert_eq!(probe.children(LOCK).len(), 1, "{probe}");
+        assert_eq!(probe.stat(guard.path()).unwrap().czxid, guard.fencing_token().get());
+        guard.release().await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_lost_create_is_sent_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let rule = server.rule(|request| match request.is_create_under(LOCK) {
+            true => Verdict::LoseRequest,
+            false => Verdict::Pass,
+        });
+        let rule = rule.times(2);
+        let guard = lock(&zk).acquire().await.unwrap();
+        assert_eq!(rule.hits(), 2);
+        assert_eq!(server.probe().children(LOCK).len(), 1);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lost_listing_is_asked_for_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let rule = server.rule(|request| {
+            match request.is(OpCode::GetChildren2) || request.is(OpCode::GetChildren) {
+                true => Verdict::LoseReply,
+                false => Verdict::Pass,
+            }
+        });
+        let rule = rule.times(1);
+        let guard = lock(&zk).acquire().await.unwrap();
+        assert_eq!(rule.hits(), 1);
+        assert_eq!(server.probe().children(LOCK).len(), 1);
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_lost_answer_to_the_release_is_no_error_and_releases_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let guard = lock(&zk).acquire().await.unwrap();
+        let rule =
+            server.rule(|request| if request.is_delete() { Verdict::LoseReply } else { Verdict::Pass });
+        let rule = rule.times(1);
+        guard.release().await.unwrap();
+        assert_eq!(rule.hits(), 1);
+        assert!(server.probe().children(LOCK).is_empty());
+    });
+}
+
+/// CURATOR-678: a release during an outage is given up, and the node stays.
+#[test]
+fn curator_678_a_release_during_an_outage_happens_when_it_is_over() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let guard = lock(&zk).acquire().await.unwrap();
+        server.stop().await;
+        state(&zk, ConnectionState::Suspended).await;
+        drop(guard);
+        server.restart().await.unwrap();
+        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+        assert!(zk.state().is_connected() || zk.wait_connected().await.is_ok());
+    });
+}
+
+#[test]
+fn a_waiter_whose_connection_is_cut_keeps_its_place_and_is_granted() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let holder = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        let nodes = server.probe().children(LOCK).len();
+
+        // Cut while the holder is there: the watch is re-armed.
+        server.disconnect(session_id(&other).get());
+        state(&other, ConnectionState::Suspended).await;
+        state(&other, ConnectionState::Reconnected { same_session: true }).await;
+        until(&server, |probe| probe.watches().len() == 1).await;
+        assert_eq!(server.probe().children(LOCK).len(), nodes);
+        holder.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+
+        // Released while the waiter is away: the watch fires all the same.
+        let holder = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        let away = session_id(&other).get();
+        let refused = server.rule(move |request| match request.session_id() == away {
+            true => Verdict::Disconnect,
+            false => Verdict::Pass,
+        });
+        server.disconnect(away);
+        state(&other, ConnectionState::Suspended).await;
+        holder.release().await.unwrap();
+        drop(refused);
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_survives_a_restart_of_the_server() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let holder = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        server.restart().await.unwrap();
+        state(&zk, ConnectionState::Reconnected { same_session: true }).await;
+        assert!(!waiting.is_finished());
+        let token = holder.fencing_token();
+        holder.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.fencing_token() > token);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_holder_whose_session_expires_knows_and_is_fenced_off_and_the_next_holds() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        zk.create("/guarded").await.unwrap();
+        let old = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        let fenced = async |guard: &MutexGuard, data: &'static str| {
+            let result = guard.fenced().set_data("/guarded", data).commit().await;
+            if ADAPTED {
+                // Without transactions nothing is fenced, and nothing pretends to be.
+                assert_eq!(result.unwrap_err().kind(), ErrorKind::Unsupported);
+                zk.set_data("/guarded", data).await.unwrap();
+            } else {
+                result.unwrap();
+            }
+        };
+        fenced(&old, "old").await;
+
+        expire(&server, &zk).await;
+        old.lost().await;
+        let new = waiting.await.unwrap().unwrap();
+        assert!(new.fencing_token() > old.fencing_token());
+        fenced(&new, "new").await;
+
+        zk.wait_connected().await.unwrap();
+        let error = old.fenced().set_data("/guarded", "late").commit().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::OwnershipLost, old.path()));
+        assert_eq!(server.probe().data("/guarded").unwrap(), "new");
+        assert!(matches!(old.release().await, Err(Error::Lost)));
+        assert_eq!(server.probe().children(LOCK).len(), 1, "the lock of the new holder");
+        new.release().await.unwrap();
+    });
+}
+
+/// The holder does not know yet: no event has reached it. The server refuses its write.
+#[test]
+fn a_holder_that_does_not_know_of_its_loss_is_fenced_off_by_the_server() {
+    if ADAPTED {
+        return; // It has no transactions, so no fences.
+    }
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/guarded").await.unwrap();
+        let guard = lock(&zk).acquire().await.unwrap();
+        let other = connected(&server).await;
+        other.delete(guard.path()).await.unwrap();
+        let error =
+            guard.fenced().create("/late", "").set_data("/guarded", "late").commit().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OwnershipLost);
+        assert!(!server.probe().exists("/late"));
+        assert_eq!(server.probe().data("/guarded").unwrap(), "");
+        assert!(matches!(guard.release().await, Err(Error::Lost)));
+    });
+}
+
+#[test]
+fn lost_resolves_when_somebody_deletes_the_node_and_not_when_the_connection_is_cut() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let guard = lock(&zk).acquire().await.unwrap();
+        let lost = tokio::spawn({
+            let ownership = guard.ownership().clone();
+            async move { ownership.lost().await }
+        });
+        until(&server, |probe| probe.watches().len() == 1).await;
+        server.disconnect(session_id(&zk).get());
+        state(&zk, ConnectionState::Reconnected { same_session: true }).await;
+        until(&server, |probe| probe.watches().len() == 1).await;
+        other.set_data(guard.path(), "__REVOKE__").await.unwrap();
+        until(&server, |probe| probe.watches().len() == 1).await;
+        assert!(!lost.is_finished());
+        other.delete(guard.path()).await.unwrap();
+        lost.await.unwrap();
+    });
+}
+
+#[test]
+fn lost_resolves_by_our_own_clock_before_the_server_can_have_given_the_lock_away() {
+    if ADAPTED {
+        return; // Two clocks can only be compared in simulated time.
+    }
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let guard = lock(&zk).acquire().await.unwrap();
+        let began = tokio::time::Instant::now();
+        server.partition();
+        guard.lost().await;
+        assert!(began.elapsed() <= SESSION_TIMEOUT, "{:?}", began.elapsed());
+        let probe = server.probe();
+        assert!(probe.exists(guard.path()), "the server has given the lock away before\n{probe}");
+        until(&server, |probe| probe.sessions().is_empty()).await;
+    });
+}
+
+#[test]
+fn with_cancels_its_body_when_the_lock_is_lost() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn({
+            let lock = lock(&zk);
+            async move {
+                lock.with(|held| async move {
+                    sender.send(held.path().to_owned()).unwrap();
+                    std::future::pending::<()>().await;
+                })
+                .await
+            }
+        });
+        let path = receiver.await.unwrap();
+        assert!(server.probe().exists(&path));
+        expire(&server, &zk).await;
+        assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
+        zk.wait_connected().await.unwrap();
+        zk.close().await.unwrap();
+        assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_waiter_whose_session_expires_enters_the_queue_anew_in_the_next_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let holder = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        let before = session_id(&other);
+        expire(&server, &other).await;
+        until(&server, |probe| probe.watches().len() == 1 && probe.session(before.get()).is_none()).await;
+        assert_eq!(server.probe().children(LOCK).len(), 2);
+        assert!(!waiting.is_finished());
+        holder.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        let owner = server.probe().stat(guard.path()).unwrap().ephemeral_owner;
+        assert_eq!(owner, session_id(&other).get());
+        assert_ne!(owner, before.get());
+        guard.release().await.unwrap();
+    });
+}
+
+/// CURATOR-604: the node of the previous session is still there, first in the queue, when the next session
+/// looks: it must not be taken for a grant.
+#[test]
+fn curator_604_the_node_of_an_earlier_session_is_no_grant() {
+    simulated(async {
+        let server = server().await;
+        // Longer than the session: the acquire outlives it.
+        let zk = builder(&server).connection_timeout(2 * SESSION_TIMEOUT).build().unwrap();
+        zk.start().await.unwrap();
+        drop(lock(&zk).acquire().await.unwrap());
+        until(&server, |probe| probe.children(LOCK).is_empty()).await;
+        let old = session_id(&zk).get();
+        let lost = server.rule(|request| match request.is_create_under(LOCK) {
+            true => Verdict::LoseReply,
+            false => Verdict::Pass,
+        });
+        let lost = lost.times(1);
+        let acquiring = tokio::spawn({
+            let lock = lock(&zk);
+            async move { lock.acquire().await }
+        });
+        lost.fired().await;
+        // A stopped server expires nothing; our own clock gives the session up.
+        server.stop().await;
+        state(&zk, ConnectionState::Lost).await;
+        server.restart().await.unwrap();
+        let guard = acquiring.await.unwrap().unwrap();
+        let probe = server.probe();
+        let owner = probe.stat(guard.path()).unwrap().ephemeral_owner;
+        assert_eq!(owner, session_id(&zk).get());
+        assert_ne!(owner, old, "the grant is of the earlier session\n{probe}");
+        assert_eq!(probe.children(LOCK).len(), 1, "the node of the earlier session is in the way\n{probe}");
+    });
+}
+
+/// CURATOR-308: the parent is a container and is removed between the listing of it and the create in it.
+#[test]
+fn curator_308_a_parent_that_is_reaped_is_made_anew() {
+    if ADAPTED {
+        return; // It makes no containers, so nobody reaps its parents.
+    }
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        lock(&zk).acquire().await.unwrap().release().await.unwrap();
+        let delayed = server.rule(|request| match request.is_create_under(LOCK) {
+            true => Verdict::Delay(Duration::from_millis(100)),
+            false => Verdict::Pass,
+        });
+        let delayed = delayed.times(1);
+        let acquiring = tokio::spawn({
+            let lock = lock(&zk);
+            async move { lock.acquire().await }
+        });
+        delayed.fired().await;
+        assert_eq!(server.reap_containers(), [LOCK]);
+        assert_eq!(server.reap_containers(), ["/locks"]);
+        let guard = acquiring.await.unwrap().unwrap();
+        assert!(server.probe().is_container(LOCK));
+        guard.release().await.unwrap();
+    });
+}
+
+/// Somebody deletes the whole lock while two wait: both enter it anew, and one at a time holds.
+#[test]
+fn a_lock_that_is_deleted_under_its_waiters_is_made_anew() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let holder = lock(&zk).acquire().await.unwrap();
+        let first = waiter(&server, &zk).await;
+        let second = waiter(&server, &other).await;
+        // The last first, so that nobody is granted in between.
+        let mut nodes: Vec<_> =
+            lock(&zk).participants().await.unwrap().into_iter().map(|node| node.path).collect();
+        nodes.remove(0);
+        for node in nodes.iter().rev() {
+            other.delete(node).await.unwrap();
+        }
+        // The second waiter saw its predecessor go, and looks: it is not there itself, and enters anew.
+        until(&server, |probe| probe.children(LOCK).len() == 2).await;
+        drop(holder);
+        let guard = second.await.unwrap().unwrap();
+        assert!(server.probe().exists(guard.path()));
+        guard.release().await.unwrap();
+        drop(first);
+    });
+}
+
+#[test]
+fn an_acquire_without_a_server_fails_by_name_within_the_connection_timeout() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        server.stop().await;
+        state(&zk, ConnectionState::Suspended).await;
+        let began = tokio::time::Instant::now();
+        let Err(Error::Framework(error)) = lock(&zk).acquire().await else { panic!("acquired") };
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "create"));
+        assert!(error.path().starts_with(LOCK) && !error.may_have_applied());
+        assert!(
+            began.elapsed() <= crate::harness::CONNECTION_TIMEOUT + Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
+    });
+}

@@ -1,0 +1,476 @@
+//! The name service: what names are bound to, for whom, and for how long.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::name::{Bound, Error, NameService, NameWatch};
+use zk_curator_testing::{Probe, Verdict};
+use zk_curator_tests::{
+    assert_clean_after_close, connected, cut_at_next_multi, expire, in_memory, once, poll_then_drop,
+    session_id, simulated, until, until_state,
+};
+
+const NAMES: &str = "/names";
+const BILLING: &str = "/names/billing";
+
+fn names(zk: &CuratorFramework) -> NameService {
+    NameService::new(zk, NAMES).unwrap()
+}
+
+async fn next(watch: &mut NameWatch) -> Option<String> {
+    let next = timeout(Duration::from_secs(3600), watch.next()).await;
+    let bound = next.unwrap_or_else(|_| panic!("nothing happens: {watch:?}")).unwrap();
+    bound.map(|bound| text(&bound))
+}
+
+fn text(bound: &Bound) -> String {
+    bound.value().unwrap()
+}
+
+fn requests(probe: &Probe) -> u64 {
+    probe.total_requests() - probe.requests(OpCode::Ping)
+}
+
+/// Without receipts.
+fn names_of(probe: &Probe) -> Vec<&str> {
+    probe.children(NAMES).into_iter().filter(|name| !name.starts_with("_r_")).collect()
+}
+
+/// An operator deletes a name, and another client binds it, with as many versions.
+async fn replace(zk: &CuratorFramework) {
+    zk.delete(BILLING).deleting_children().await.unwrap();
+    names(zk).bind("billing", "theirs").await.unwrap();
+}
+
+#[test]
+fn names_are_bound_rebound_and_unbound() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let names = names(&zk);
+        assert_eq!(names.resolve("billing").await.unwrap(), None);
+        assert!(names.list().await.unwrap().is_empty());
+        let first = names.bind("billing", "one").await.unwrap();
+        let probe = server.probe();
+        assert!(probe.is_container(NAMES));
+        assert_eq!(probe.data(BILLING).unwrap(), "one");
+        assert_eq!(probe.stat(BILLING).unwrap().ephemeral_owner, 0);
+        let taken = names.bind("billing", "two").await.unwrap_err();
+        assert!(matches!(&taken, Error::Taken { path } if path == BILLING), "{taken}");
+        // Also to the same value.
+        assert!(matches!(names.bind("billing", "one").await, Err(Error::Taken { .. })));
+
+        let second = names.rebind("billing", 5432, first).await.unwrap();
+        let late = names.rebind("billing", "late", first).await.unwrap_err();
+        assert!(matches!(late, Error::Rebound { .. }), "{late}");
+        assert!(matches!(names.unbind("billing", Some(first)).await, Err(Error::Rebound { .. })));
+        let bound = names.resolve("billing").await.unwrap().unwrap();
+        assert_eq!((bound.value::<u16>().unwrap(), bound.version, bound.is_ephemeral), (5432, second, false));
+        assert!(matches!(bound.value::<bool>(), Err(Error::Undecodable { path, .. }) if path == BILLING));
+
+        let _orders = names.bind_ephemeral("orders", "here").await.unwrap();
+        let list = names.list().await.unwrap();
+        let listed: Vec<_> =
+            list.iter().map(|(name, bound)| (name.as_str(), text(bound), bound.is_ephemeral)).collect();
+        assert_eq!(listed, [("billing", "5432".into(), false), ("orders", "here".into(), true)]);
+        names.unbind("billing", Some(second)).await.unwrap();
+        for gone in [
+            names.unbind("billing", None).await.unwrap_err(),
+            names.rebind("billing", "", second).await.unwrap_err(),
+        ] {
+            assert!(matches!(gone, Error::NotBound { .. }), "{gone}");
+        }
+        // Bound again it has the same numbers, and is another one.
+        names.bind("billing", "one").await.unwrap();
+        assert!(matches!(names.rebind("billing", "late", first).await, Err(Error::Rebound { .. })));
+        names.unbind("billing", None).await.unwrap();
+    });
+}
+
+#[test]
+fn of_many_that_bind_a_name_one_succeeds() {
+    simulated(async {
+        let (server, _zk) = in_memory().await;
+        let mut bound = Vec::new();
+        for number in 0..5 {
+            let zk = connected(&server).await;
+            bound.push(async move { names(&zk).bind("billing", number).await.map(|_| (number, zk)) });
+        }
+        let bound = futures_util::future::join_all(bound).await;
+        let winners: Vec<_> = bound.iter().flatten().map(|(number, _)| *number).collect();
+        assert_eq!(winners.len(), 1);
+        assert_eq!(server.probe().data(BILLING).unwrap(), winners[0].to_string());
+        assert!(
+            bound
+                .iter()
+                .filter_map(|result| result.as_ref().err())
+                .all(|error| matches!(error, Error::Taken { .. }))
+        );
+    });
+}
+
+#[test]
+fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let ours = names(&zk);
+        let theirs = names(&connected(&server).await);
+        let once_only = ours.bind_ephemeral("billing", "one").await.unwrap();
+        let kept = ours.keep_bound("orders", "kept").unwrap();
+        kept.bound().await.unwrap();
+        assert!(once_only.is_bound() && kept.is_bound());
+        assert_eq!((once_only.name(), kept.name()), ("billing", "orders"));
+        // Nobody else changes them.
+        let seen = theirs.resolve("billing").await.unwrap().unwrap();
+        assert!(seen.is_ephemeral);
+        for held in [
+            theirs.unbind("billing", None).await.unwrap_err(),
+            theirs.rebind("billing", "stolen", seen.version).await.map(|_| ()).unwrap_err(),
+        ] {
+            assert!(matches!(&held, Error::Held { path } if path == BILLING), "{held}");
+        }
+        assert!(matches!(theirs.bind("billing", "stolen").await, Err(Error::Taken { .. })));
+
+        once_only.rebind("two").await.unwrap();
+        kept.rebind("kept 2").await.unwrap();
+        expire(&server, &zk).await;
+        once_only.lost().await;
+        zk.wait_connected().await.unwrap();
+        kept.bound().await.unwrap();
+        until(&server, |probe| names_of(probe) == ["orders"]).await;
+        assert!(!once_only.is_bound() && kept.is_bound());
+        assert!(matches!(once_only.rebind("three").await, Err(Error::NotBound { .. })));
+        assert_eq!(text(&theirs.resolve("orders").await.unwrap().unwrap()), "kept 2");
+        // Whoever has it now keeps it.
+        theirs.bind("billing", "theirs").await.unwrap();
+        once_only.unbind().await.unwrap();
+        assert_eq!(text(&theirs.resolve("billing").await.unwrap().unwrap()), "theirs");
+        kept.unbind().await.unwrap();
+        assert_eq!(theirs.resolve("orders").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn nobody_takes_a_name_for_bound_without_a_connection() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let names = names(&zk);
+        let once_only = names.bind_ephemeral("billing", "one").await.unwrap();
+        let kept = names.keep_bound("orders", "kept").unwrap();
+        kept.bound().await.unwrap();
+        server.partition();
+        until_state(&zk, ConnectionState::Suspended).await;
+        assert!(!once_only.is_bound() && !kept.is_bound());
+        until_state(&zk, ConnectionState::Lost).await;
+        assert!(!once_only.is_bound() && !kept.is_bound());
+        server.heal();
+        zk.wait_connected().await.unwrap();
+        kept.bound().await.unwrap();
+        assert!(!once_only.is_bound() && kept.is_bound());
+    });
+}
+
+#[test]
+fn who_keeps_a_name_bound_waits_until_it_is_free() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let theirs = names(&connected(&server).await).bind_ephemeral("billing", "first").await.unwrap();
+        let ours = names(&zk).keep_bound("billing", "second").unwrap();
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        assert!(!ours.is_bound());
+        drop(theirs);
+        ours.bound().await.unwrap();
+        assert_eq!(server.probe().data(BILLING).unwrap(), "second");
+    });
+}
+
+#[test]
+fn who_follows_ends_with_what_there_is() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let theirs = names(&other);
+        let mut watch = names(&zk).follow("billing").unwrap();
+        assert_eq!(next(&mut watch).await, None);
+        let (told, bound) = tokio::join!(next(&mut watch), theirs.bind("billing", "one"));
+        assert_eq!(told.as_deref(), Some("one"));
+        theirs.rebind("billing", "two", bound.unwrap()).await.unwrap();
+        assert_eq!(next(&mut watch).await.as_deref(), Some("two"));
+        theirs.unbind("billing", None).await.unwrap();
+        assert_eq!(next(&mut watch).await, None);
+        // While nobody looks: our session ends, and the name is bound and bound again.
+        expire(&server, &zk).await;
+        let binding = theirs.bind_ephemeral("billing", "three").await.unwrap();
+        binding.unbind().await.unwrap();
+        let _binding = theirs.bind_ephemeral("billing", "four").await.unwrap();
+        assert_eq!(next(&mut watch).await.as_deref(), Some("four"));
+        expire(&server, &other).await;
+        assert_eq!(next(&mut watch).await, None);
+        let (end, closed) = tokio::join!(watch.next(), zk.close());
+        closed.unwrap();
+        assert!(matches!(end, Err(Error::Framework(error)) if error.kind() == ErrorKind::Closed));
+    });
+}
+
+#[test]
+fn lost_messages_make_no_difference() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            for opcode in [
+                OpCode::Create2,
+                OpCode::SetData,
+                OpCode::Multi,
+                OpCode::Delete,
+                OpCode::GetData,
+                OpCode::Exists,
+            ] {
+                let (server, zk) = in_memory().await;
+                zk.create_containers(NAMES).await.unwrap();
+                let names = names(&zk);
+                let mut watch = names.follow("billing").unwrap();
+                let _lost = once(&server, opcode, verdict);
+                let first = names.bind("billing", "one").await.unwrap();
+                let second = names.rebind("billing", "two", first).await.unwrap();
+                assert_eq!(next(&mut watch).await.as_deref(), Some("two"), "{opcode:?} {verdict:?}");
+                names.unbind("billing", Some(second)).await.unwrap();
+                assert_eq!(next(&mut watch).await, None);
+                let binding = names.bind_ephemeral("billing", "three").await.unwrap();
+                binding.rebind("four").await.unwrap();
+                assert_eq!(next(&mut watch).await.as_deref(), Some("four"));
+                binding.unbind().await.unwrap();
+                assert!(!server.probe().exists(BILLING));
+            }
+        }
+    });
+}
+
+#[test]
+fn equal_binds_of_one_session_give_one_owner() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let first = names(&zk).bind_ephemeral("billing", "same").await.unwrap();
+        for _ in 0..2 {
+            let second = names(&zk).bind_ephemeral("billing", "same").await;
+            assert!(matches!(second, Err(Error::Taken { .. })), "{second:?}");
+            let lasting = names(&zk).bind("billing", "same").await;
+            assert!(matches!(lasting, Err(Error::Taken { .. })), "{lasting:?}");
+        }
+        assert!(first.is_bound());
+        assert_eq!(server.probe().data(BILLING).unwrap(), "same");
+        let orders = futures_util::future::join_all((0..10).map(|_| {
+            let names = names(&zk);
+            async move { names.bind_ephemeral("orders", "same").await }
+        }));
+        assert_eq!(orders.await.iter().filter(|bound| bound.is_ok()).count(), 1);
+    });
+}
+
+/// The request is lost, and another client has bound the name to the same value by the time it is repeated.
+#[test]
+fn a_repeated_bind_does_not_take_the_name_of_another() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        names(&other).bind("orders", "").await.unwrap();
+        let away = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
+        let meanwhile = async {
+            away.fired().await;
+            names(&other).bind("billing", "same").await.unwrap();
+            drop(away);
+        };
+        let ours = names(&zk);
+        let (bound, ()) = tokio::join!(ours.bind("billing", "same"), meanwhile);
+        assert!(matches!(bound, Err(Error::Taken { .. })), "{bound:?}");
+    });
+}
+
+/// Between the look and the write, a name of the same versions takes the place of the one that was seen.
+#[test]
+fn a_late_change_does_not_hit_the_next_binding() {
+    simulated(async {
+        for unbinds in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let ours = names(&zk);
+            let seen = ours.bind("billing", "ours").await.unwrap();
+            let victim = session_id(&zk).get();
+            let late = server.rule(move |request| {
+                let is_write =
+                    request.is(OpCode::Multi) || request.is(OpCode::SetData) || request.is_delete();
+                match request.session_id() == victim && is_write {
+                    true => Verdict::Delay(Duration::from_secs(1)),
+                    false => Verdict::Pass,
+                }
+            });
+            let late = late.times(1);
+            let change = async {
+                match unbinds {
+                    true => ours.unbind("billing", Some(seen)).await,
+                    false => ours.rebind("billing", "late", seen).await.map(|_| ()),
+                }
+            };
+            let meanwhile = async {
+                late.fired().await;
+                replace(&other).await;
+            };
+            let (changed, ()) = tokio::join!(change, meanwhile);
+            assert!(matches!(changed, Err(Error::Rebound { .. })), "{changed:?}");
+            assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
+        }
+    });
+}
+
+#[test]
+fn an_owner_whose_name_was_deleted_does_not_write_into_the_next_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let binding = names(&zk).bind_ephemeral("billing", "ours").await.unwrap();
+        replace(&other).await;
+        let late = binding.rebind("late").await;
+        assert!(matches!(late, Err(Error::NotBound { .. })), "{late:?}");
+        assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
+    });
+}
+
+/// As programs of before bound it.
+#[test]
+fn names_without_an_identity_are_served() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let names = names(&zk);
+        zk.create(BILLING).creating_parents().data("one").await.unwrap();
+        let seen = names.resolve("billing").await.unwrap().unwrap().version;
+        let seen = names.rebind("billing", "two", seen).await.unwrap();
+        assert_eq!(server.probe().data(BILLING).unwrap(), "two");
+        names.unbind("billing", Some(seen)).await.unwrap();
+        assert!(!server.probe().exists(BILLING));
+    });
+}
+
+#[test]
+fn requests_are_those_of_the_documentation() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let names = names(&zk);
+        for name in ["a", "b", "c"] {
+            names.bind(name, name).await.unwrap();
+        }
+        let mut counted = Vec::new();
+        let mut before = requests(&server.probe());
+        let mut count = || {
+            let now = requests(&server.probe());
+            counted.push(now - std::mem::replace(&mut before, now));
+        };
+        let bound = names.bind("d", "d").await.unwrap();
+        count();
+        names.resolve("d").await.unwrap();
+        count();
+        names.rebind("d", "e", bound).await.unwrap();
+        count();
+        names.list().await.unwrap();
+        count();
+        names.unbind("d", None).await.unwrap();
+        count();
+        let mut watch = names.follow("a").unwrap();
+        watch.next().await.unwrap();
+        count();
+        // A sync goes with the read of those that change something.
+        assert_eq!(counted, [1, 1, 4, 5, 4, 1]);
+    });
+}
+
+#[test]
+fn mistakes_are_told() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        assert_eq!(NameService::new(&zk, "no-slash").unwrap_err().kind(), ErrorKind::InvalidPath);
+        let names = names(&zk);
+        for name in ["", ".", "..", "a/b", "/a", "a\n", "_r_a"] {
+            let is_refused =
+                |error: Error| matches!(&error, Error::InvalidName { name: told, .. } if told == name);
+            assert!(is_refused(names.bind(name, 1).await.unwrap_err()), "{name:?}");
+            assert!(is_refused(names.bind_ephemeral(name, 1).await.unwrap_err()), "{name:?}");
+            assert!(is_refused(names.keep_bound(name, 1).unwrap_err()), "{name:?}");
+            assert!(is_refused(names.unbind(name, None).await.unwrap_err()), "{name:?}");
+            assert!(is_refused(names.resolve(name).await.unwrap_err()), "{name:?}");
+            assert!(is_refused(names.follow(name).unwrap_err()), "{name:?}");
+        }
+        let _refuse = server.rule(|request| {
+            let refused = request.is(OpCode::GetData) || request.is(OpCode::Multi);
+            if refused { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+        });
+        let denied =
+            |error: Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::NoAuth);
+        assert!(denied(names.bind("a", 1).await.unwrap_err()));
+        assert!(denied(names.follow("a").unwrap().next().await.unwrap_err()));
+    });
+}
+
+/// Dropped at every point: what goes with a session leaves nothing.
+#[test]
+fn bindings_that_are_given_up_leave_nothing() {
+    simulated(async {
+        for kept in [false, true] {
+            let mut step = 0;
+            loop {
+                let (server, zk) = in_memory().await;
+                let names = names(&zk);
+                let run = async {
+                    let mut watch = names.follow("billing").unwrap();
+                    watch.next().await.unwrap();
+                    if kept {
+                        let binding = names.keep_bound("billing", "one").unwrap();
+                        binding.bound().await.unwrap();
+                        binding.rebind("two").await.unwrap();
+                        watch.next().await.unwrap();
+                        binding.unbind().await.unwrap();
+                    } else {
+                        let binding = names.bind_ephemeral("billing", "one").await.unwrap();
+                        binding.rebind("two").await.unwrap();
+                        watch.next().await.unwrap();
+                        binding.unbind().await.unwrap();
+                    }
+                };
+                let done = poll_then_drop(run, step).await.is_some();
+                zk.close().await.unwrap();
+                assert_clean_after_close(&server);
+                if done {
+                    break;
+                }
+                step += 1;
+            }
+            assert!(step > 8, "only {step} steps");
+        }
+    });
+}
+
+#[test]
+fn lasting_names_are_changed_or_not_wherever_that_is_given_up() {
+    simulated(async {
+        let mut step = 0;
+        loop {
+            let (server, zk) = in_memory().await;
+            let names = names(&zk);
+            let run = async {
+                let bound = names.bind("billing", "one").await.unwrap();
+                let bound = names.rebind("billing", "two", bound).await.unwrap();
+                names.unbind("billing", Some(bound)).await.unwrap();
+            };
+            let done = poll_then_drop(run, step).await.is_some();
+            zk.close().await.unwrap();
+            let probe = server.probe();
+            if let Some(data) = probe.data(BILLING) {
+                assert!(data == "one" || data == "two");
+            }
+            assert!(probe.sessions().is_empty() && probe.watches().is_empty(), "{probe}");
+            if done {
+                break;
+            }
+            step += 1;
+        }
+        assert!(step > 8, "only {step} steps");
+    });
+}

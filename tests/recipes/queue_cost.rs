@@ -1,0 +1,512 @@
+//! How many requests an item costs at the server, and how often the network is waited for; that a new item does not wake
+//! everybody.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use zk_curator::CuratorFramework;
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::queue::jobs::Jobs;
+use zk_curator_recipes::queue::{
+    DistributedPriorityQueue, DistributedQueue, Enqueue, FifoQueue, LockingQueue, SimpleDistributedQueue,
+};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{builder, connected, in_memory, simulated, until};
+
+pub(crate) const QUEUE: &str = "/queue";
+pub(crate) const LOCKS: &str = "/queue-locks";
+const ITEMS: usize = 100;
+const ONE_WAY: Duration = Duration::from_millis(1);
+const KINDS: [OpCode; 8] = [
+    OpCode::GetChildren2,
+    OpCode::GetData,
+    OpCode::Exists,
+    OpCode::Create2,
+    OpCode::CreateContainer,
+    OpCode::Delete,
+    OpCode::Multi,
+    OpCode::MultiRead,
+];
+
+/// What is sent, and how long it takes, from a moment on.
+pub(crate) struct Cost<'a> {
+    server: &'a TestServer,
+    before: [u64; KINDS.len()],
+    began: Instant,
+}
+
+impl<'a> Cost<'a> {
+    pub(crate) fn since_now(server: &'a TestServer) -> Self {
+        Self { server, before: count(server), began: Instant::now() }
+    }
+
+    pub(crate) fn of(&self, kind: OpCode) -> u64 {
+        let at = KINDS.iter().position(|other| *other == kind).unwrap();
+        count(self.server)[at] - self.before[at]
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        count(self.server).iter().sum::<u64>() - self.before.iter().sum::<u64>()
+    }
+
+    pub(crate) fn flights(&self) -> u128 {
+        self.began.elapsed().as_micros() / (2 * ONE_WAY).as_micros()
+    }
+}
+
+fn count(server: &TestServer) -> [u64; KINDS.len()] {
+    let probe = server.probe();
+    KINDS.map(|kind| probe.requests(kind))
+}
+
+/// A framework that is 1 ms away.
+pub(crate) async fn distant(server: &TestServer) -> CuratorFramework {
+    let connector = server.connector();
+    connector.set_latency(0, ONE_WAY..=ONE_WAY, 0);
+    let zk = builder(server).connector(Arc::new(connector)).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// Creates items as another client would, without waiting for each.
+pub(crate) async fn fill(zk: &CuratorFramework, items: usize) {
+    let queue = DistributedQueue::new(zk, QUEUE).unwrap();
+    for first in (0..items).step_by(1000) {
+        let batch = (first..items.min(first + 1000)).map(|number| Bytes::from(number.to_string()));
+        queue.put_all(batch).await.unwrap();
+    }
+}
+
+/// Curator: two flights and a listing of the whole queue for every item.
+#[test]
+fn a_taken_item_costs_two_requests_and_one_flight() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        fill(&near, ITEMS).await;
+        let cost = Cost::since_now(&server);
+        let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker();
+        for number in 0..ITEMS {
+            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+        }
+        assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Delete)), (100, 100));
+        assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 201));
+        // The list, the first read, and a delete each.
+        assert_eq!(cost.flights(), 102);
+    });
+}
+
+#[test]
+fn a_window_of_deletes_makes_many_items_one_flight() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        fill(&near, ITEMS).await;
+        let cost = Cost::since_now(&server);
+        let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker().delete_window(20);
+        for number in 0..ITEMS {
+            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+        }
+        // Deletes in transactions of ten.
+        assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Multi)), (100, 10));
+        assert_eq!(cost.requests(), 111);
+        // The list, the first reads, and deletes twenty at a time.
+        assert!(cost.flights() <= 7, "{} flights", cost.flights());
+    });
+}
+
+/// Curator: four flights with a lock path.
+#[test]
+fn a_claimed_item_costs_three_requests_and_two_flights() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        fill(&near, ITEMS).await;
+        let mut consumer = DistributedQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        consumer.next().await.unwrap().ack().await.unwrap();
+        let cost = Cost::since_now(&server);
+        for _ in 1..ITEMS {
+            consumer.next().await.unwrap().ack().await.unwrap();
+        }
+        assert_eq!(
+            (cost.of(OpCode::Create2), cost.of(OpCode::GetData), cost.of(OpCode::Multi)),
+            (99, 99, 99)
+        );
+        assert_eq!((cost.requests(), cost.flights()), (3 * 99, 2 * 99));
+    });
+}
+
+#[test]
+fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        let puts = LockingQueue::new(&near, QUEUE).unwrap();
+        puts.put_all((0..ITEMS).map(|number| Bytes::from(number.to_string()))).await.unwrap();
+        let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+        consumer.next().await.unwrap().ack().await.unwrap();
+        let cost = Cost::since_now(&server);
+        for number in 1..ITEMS {
+            let item = consumer.next().await.unwrap();
+            assert_eq!((item.data(), item.attempt()), (&number.to_string().into(), 1));
+            item.ack().await.unwrap();
+        }
+        let kinds = [OpCode::Create2, OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+        assert_eq!((kinds, cost.requests(), cost.flights()), ([99; 3], 3 * 99, 2 * 99));
+        // Puts as those of a FifoQueue.
+        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        queue.put("first").await.unwrap();
+        let cost = Cost::since_now(&server);
+        let all = (0..ITEMS).map(|number| queue.put(number.to_string()));
+        try_join_all(all).await.unwrap();
+        assert_eq!(cost.flights(), 1);
+    });
+}
+
+#[test]
+fn a_job_costs_four_requests_and_two_flights() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        let submits = Jobs::new(&near, QUEUE).unwrap();
+        for _ in 0..ITEMS {
+            submits.submit("").await.unwrap();
+        }
+        submits.flush().await.unwrap();
+        // The cleaner's looks, once in 100 ms at most, are not counted: somebody else is elected, and far away.
+        let jobs = Jobs::new(&zk, QUEUE).unwrap();
+        let mut other = jobs.worker("other");
+        other.next().await.unwrap().complete().await.unwrap();
+        let mut worker = jobs.worker("worker");
+        worker.next().await.unwrap().complete().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let cost = Cost::since_now(&server);
+        for _ in 0..20 {
+            worker.next().await.unwrap().complete().await.unwrap();
+        }
+        // One of the multis claims, the other one completes.
+        let (creates, multis) = (cost.of(OpCode::Create2), cost.of(OpCode::Multi));
+        let reads = cost.of(OpCode::GetData);
+        assert_eq!((creates, reads, multis, cost.flights()), (20, 20, 40, 40));
+        // The cleaner has looked once.
+        assert!(cost.of(OpCode::GetChildren2) <= 4, "{}", cost.of(OpCode::GetChildren2));
+    });
+}
+
+#[test]
+fn a_priority_costs_one_more_request_and_no_flight() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let zk = distant(&server).await;
+        let queue = DistributedPriorityQueue::new(&near, QUEUE).unwrap();
+        for priority in 0..100 {
+            queue.put("x", priority).await.unwrap();
+        }
+        let far = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let cost = Cost::since_now(&server);
+        let mut taker = far.taker();
+        for _ in 0..ITEMS / 2 {
+            taker.next().await.unwrap();
+        }
+        assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (1, 50, 52));
+        let mut consumer = far.consumer(LOCKS).unwrap();
+        consumer.next().await.unwrap().ack().await.unwrap();
+        let cost = Cost::since_now(&server);
+        for _ in 0..ITEMS / 2 - 1 {
+            consumer.next().await.unwrap().ack().await.unwrap();
+        }
+        assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (0, 49, 2 * 49));
+    });
+}
+
+#[test]
+fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        let queue = DistributedPriorityQueue::new(&near, QUEUE).unwrap();
+        for item in ["first", "second", "third"] {
+            queue.put(item, 5).await.unwrap();
+        }
+        let zk = distant(&server).await;
+        let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        consumer.next().await.unwrap().ack().await.unwrap();
+        for (priority, handed_out, listings, flights) in
+            [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 1, 3)]
+        {
+            queue.put(format!("new {priority}"), priority).await.unwrap();
+            let cost = Cost::since_now(&server);
+            let delivery = consumer.next().await.unwrap();
+            assert_eq!(delivery.items(), [handed_out]);
+            assert_eq!((cost.of(OpCode::GetChildren2), cost.flights()), (listings, flights), "{priority}");
+            delivery.ack().await.unwrap();
+        }
+        for left in ["new 5", "new 9"] {
+            assert_eq!(consumer.next().await.unwrap().items(), [left]);
+        }
+    });
+}
+
+/// A consumer works through its list.
+#[test]
+fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let items = 100_000;
+        fill(&zk, items).await;
+        let cost = Cost::since_now(&server);
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let mut taker = queue.taker().delete_window(64);
+        let taken = 20_000;
+        for number in 0..taken {
+            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+        }
+        // 10,000 names are kept at a time, and 64 items are read and removed ahead.
+        assert_eq!(cost.of(OpCode::GetChildren2), 2);
+        assert!(cost.requests() <= (taken + 64) + taken / 32 + 3, "{}", cost.requests());
+        drop(taker);
+        // Those under claims too.
+        let taken = 11_000;
+        let cost = Cost::since_now(&server);
+        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut last = None;
+        for _ in 0..taken {
+            let delivery = consumer.next().await.unwrap();
+            let number: u64 = std::str::from_utf8(&delivery.items()[0]).unwrap().parse().unwrap();
+            assert!(last.replace(number).is_none_or(|last| last < number));
+            delivery.ack().await.unwrap();
+        }
+        // Beside the three for each, the first claim creates its directory.
+        assert_eq!(cost.of(OpCode::GetChildren2), 2);
+        assert!(cost.requests() <= 3 * taken + 10, "{}", cost.requests());
+    });
+}
+
+#[test]
+fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let (items, taken) = (20_000, 2000);
+        for first in (0..items).step_by(100) {
+            try_join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await.unwrap();
+        }
+        let cost = Cost::since_now(&server);
+        let mut taker = queue.taker();
+        for _ in 0..taken {
+            taker.next().await.unwrap();
+        }
+        // A look whether there are better ones is one request beside the two for the item; 16 more are read ahead.
+        assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 3 * taken + 1 + 16));
+        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let cost = Cost::since_now(&server);
+        for _ in 0..taken {
+            consumer.next().await.unwrap().ack().await.unwrap();
+        }
+        assert_eq!(cost.of(OpCode::GetChildren2), 1);
+        assert!(cost.requests() <= 4 * taken + 10, "{}", cost.requests());
+    });
+}
+
+#[test]
+fn several_takers_share_a_queue_without_a_listing_for_every_item() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        fill(&zk, 1000).await;
+        let cost = Cost::since_now(&server);
+        let mut takers = JoinSet::new();
+        for _ in 0..4 {
+            let zk = distant(&server).await;
+            takers.spawn(async move {
+                let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker();
+                let mut taken = Vec::new();
+                while let Some(item) = taker.try_next().await.unwrap() {
+                    taken.push(item.path);
+                }
+                taken
+            });
+        }
+        let mut taken: Vec<_> = takers.join_all().await.concat();
+        assert_eq!(taken.len(), 1000);
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), 1000);
+        let (listings, requests) = (cost.of(OpCode::GetChildren2), cost.requests());
+        assert!(listings <= 400 && requests <= 10_000, "{listings} listings, {requests} requests");
+    });
+}
+
+#[test]
+fn puts_that_are_made_together_are_one_flight() {
+    simulated(async {
+        let (server, near) = in_memory().await;
+        fill(&near, 1).await;
+        let zk = distant(&server).await;
+        for ids in [false, true] {
+            let mut queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            if ids {
+                queue = queue.ids("/ids").unwrap();
+                queue.put("first").await.unwrap();
+            }
+            let cost = Cost::since_now(&server);
+            let puts = (0..ITEMS).map(|number| queue.put(number.to_string()));
+            try_join_all(puts).await.unwrap();
+            assert_eq!(cost.flights(), 1, "with ids: {ids}");
+        }
+    });
+}
+
+/// One flight and two requests (one of them later, with the next put), against two of each in two phases.
+#[test]
+fn what_exactly_once_costs() {
+    simulated(async {
+        for (enqueue, requests, flights) in [(Enqueue::Transaction, 199, 100), (Enqueue::TwoPhase, 200, 200)]
+        {
+            let server = TestServer::in_memory().await;
+            let zk = distant(&server).await;
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+            queue.put("first").await.unwrap();
+            queue.flush().await.unwrap();
+            let cost = Cost::since_now(&server);
+            for number in 0..ITEMS {
+                queue.put(number.to_string()).await.unwrap();
+            }
+            assert_eq!((cost.requests(), cost.flights()), (requests, flights), "{enqueue:?}");
+            assert_eq!(queue.take().await.unwrap(), "first");
+            let cost = Cost::since_now(&server);
+            for number in 0..ITEMS {
+                assert_eq!(queue.take().await.unwrap(), number.to_string());
+            }
+            let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+            assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100), "{enqueue:?}");
+        }
+    });
+}
+
+/// Curator: a listing of the whole queue for every item.
+#[test]
+fn a_simple_queue_costs_one_request_to_offer_and_two_to_take() {
+    simulated(async {
+        let (server, _near) = in_memory().await;
+        let zk = distant(&server).await;
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.offer("first").await.unwrap();
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            queue.offer(number.to_string()).await.unwrap();
+        }
+        assert_eq!((cost.of(OpCode::Create2), cost.requests(), cost.flights()), (100, 100, 100));
+        assert_eq!(queue.take().await.unwrap(), "first");
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            assert_eq!(queue.take().await.unwrap(), number.to_string());
+        }
+        let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+        assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100));
+    });
+}
+
+/// Of many that wait for an item, the first in line is woken, and then the next.
+#[test]
+fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
+    simulated(async {
+        let (server, producer) = in_memory().await;
+        let waiting = 20;
+        let mut takers = JoinSet::new();
+        for number in 0..waiting {
+            let zk = connected(&server).await;
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap();
+            takers.spawn(async move { (number, queue.take().await.unwrap(), zk).1 });
+            until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let queue = FifoQueue::new(&producer, QUEUE).unwrap();
+        for number in 0..waiting {
+            let cost = Cost::since_now(&server);
+            queue.put(number.to_string()).await.unwrap();
+            // First come, first served, too.
+            assert_eq!(takers.join_next().await.unwrap().unwrap(), number.to_string());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // That of the twentieth as that of the first; with the nodes that each makes once.
+            let limit = if number == 0 { 20 } else { 15 };
+            assert!(cost.requests() <= limit, "{} requests for an item", cost.requests());
+        }
+    });
+}
+
+/// Of many that wait, one new item or one that comes back wakes the first in line, and it the next.
+#[test]
+fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let held = 5;
+        let mut holder = queue.consumer();
+        let mut items = Vec::new();
+        for number in 0..held {
+            queue.put(number.to_string()).await.unwrap();
+            items.push(holder.next().await.unwrap());
+        }
+        queue.flush().await.unwrap();
+        let (waiting, mut takers) = (20, JoinSet::new());
+        for number in 0..waiting {
+            let zk = connected(&server).await;
+            let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+            takers.spawn(async move { (consumer.next().await.unwrap(), zk) });
+            until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Only the first watches the items and the claims of others.
+        let holder = zk_curator_tests::session_id(&zk).get();
+        let watched = |probe: &zk_curator_testing::Probe| {
+            let of_others = probe.watches().iter().filter(|watch| watch.session != holder);
+            of_others.filter(|watch| watch.path.starts_with("/queue/items")).count()
+        };
+        assert_eq!(watched(&server.probe()), 1 + held);
+        let mut taken = Vec::new();
+        for item in items {
+            let (cost, id) = (Cost::since_now(&server), item.id().to_owned());
+            drop(item);
+            let next = takers.join_next().await.unwrap().unwrap();
+            assert_eq!((next.0.id(), next.0.attempt()), (&id[..], 2));
+            taken.push(next);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // It claims the item, and the next in line looks at the five: that of twenty waiting as that of two.
+            assert!(cost.requests() <= 32, "{} requests for an item", cost.requests());
+            assert_eq!(watched(&server.probe()), 1 + held);
+        }
+        let cost = Cost::since_now(&server);
+        queue.put("new").await.unwrap();
+        let next = takers.join_next().await.unwrap().unwrap();
+        assert_eq!(next.0.data(), "new");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(cost.requests() <= 38, "{} requests for an item", cost.requests());
+    });
+}
+
+#[test]
+fn within_a_process_those_who_wait_share_one_watch() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.offer("first").await.unwrap();
+        queue.take().await.unwrap();
+        let mut takers = JoinSet::new();
+        for _ in 0..20 {
+            let queue = queue.clone();
+            takers.spawn(async move { queue.take().await.unwrap() });
+        }
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        for number in 0..20 {
+            let cost = Cost::since_now(&server);
+            queue.offer(number.to_string()).await.unwrap();
+            assert_eq!(takers.join_next().await.unwrap().unwrap(), number.to_string());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(cost.requests() <= 6, "{} requests for an item", cost.requests());
+        }
+    });
+}

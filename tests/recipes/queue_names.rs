@@ -1,0 +1,204 @@
+//! Names of items that begin anew, because the node above them was removed and created again. Nobody takes one item for
+//! another.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue, SimpleDistributedQueue};
+use zk_curator_tests::{connected, expire, in_memory, simulated, until};
+
+const QUEUE: &str = "/queue";
+const LOCKS: &str = "/queue-locks";
+
+/// The queues whose parents are containers.
+enum Contained {
+    Simple(SimpleDistributedQueue),
+    Fifo(FifoQueue),
+}
+
+impl Contained {
+    fn of(zk: &CuratorFramework, fifo: bool) -> Self {
+        if fifo {
+            Self::Fifo(FifoQueue::new(zk, QUEUE).unwrap())
+        } else {
+            Self::Simple(SimpleDistributedQueue::new(zk, QUEUE).unwrap())
+        }
+    }
+
+    async fn put(&self, items: impl IntoIterator<Item = &str>) {
+        for item in items {
+            let item = Bytes::copy_from_slice(item.as_bytes());
+            match self {
+                Self::Simple(queue) => queue.offer(item).await.unwrap(),
+                Self::Fifo(queue) => queue.put(item).await.unwrap(),
+            }
+        }
+        if let Self::Fifo(queue) = self {
+            queue.flush().await.unwrap();
+        }
+    }
+
+    async fn poll(&self) -> Option<Bytes> {
+        match self {
+            Self::Simple(queue) => queue.poll().await.unwrap(),
+            Self::Fifo(queue) => queue.poll().await.unwrap(),
+        }
+    }
+
+    async fn rest(&self) -> Vec<Bytes> {
+        let mut rest = Vec::new();
+        while let Some(item) = self.poll().await {
+            rest.push(item);
+        }
+        rest
+    }
+}
+
+/// A has read ahead what B takes then; the servers may not remove the queue as if nobody knew of it.
+#[test]
+fn the_simulators_seed_195_a_container_is_not_taken_away_from_who_has_read_ahead() {
+    simulated(async {
+        for fifo in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let (a, b) = (Contained::of(&zk, fifo), Contained::of(&other, fifo));
+            a.put(["0", "1", "2"]).await;
+            assert_eq!(a.poll().await.unwrap(), "0");
+            assert_eq!(a.poll().await.unwrap(), "1");
+            assert_eq!(b.rest().await, ["2"]);
+            let items = if fifo { "/queue/items" } else { QUEUE };
+            server.reap_containers();
+            assert!(server.probe().exists(items), "{}", server.probe());
+            b.put(["3", "4", "5"]).await;
+            assert_eq!(a.rest().await, ["3", "4", "5"]);
+            // Without those who take it is.
+            drop((a, b));
+            until(&server, |probe| probe.children(items).is_empty()).await;
+            server.reap_containers();
+            assert!(!server.probe().exists(items), "{}", server.probe());
+        }
+    });
+}
+
+/// The session of A is over, and with it what has kept the container.
+#[test]
+fn what_was_read_in_a_session_that_is_over_is_not_handed_out() {
+    simulated(async {
+        for fifo in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let (a, b) = (Contained::of(&zk, fifo), Contained::of(&other, fifo));
+            a.put(["0", "1", "2"]).await;
+            assert_eq!(a.poll().await.unwrap(), "0");
+            assert_eq!(a.poll().await.unwrap(), "1");
+            assert_eq!(b.rest().await, ["2"]);
+            drop(b);
+            expire(&server, &zk).await;
+            let items = if fifo { "/queue/items" } else { QUEUE };
+            until(&server, |probe| probe.children(items).is_empty()).await;
+            server.reap_containers();
+            assert!(!server.probe().exists(items));
+            Contained::of(&other, fifo).put(["3", "4", "5"]).await;
+            assert_eq!(a.rest().await, ["3", "4", "5"]);
+        }
+    });
+}
+
+/// Somebody removes the whole queue, with all that use it, and a producer creates it anew: the numbers begin with zero.
+#[test]
+fn of_a_queue_that_was_deleted_and_created_anew_nothing_old_is_handed_out_for_new() {
+    simulated(async {
+        for fifo in [false, true] {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            let (a, b) = (Contained::of(&zk, fifo), Contained::of(&other, fifo));
+            a.put(["0", "1", "2", "3"]).await;
+            assert_eq!(a.poll().await.unwrap(), "0");
+            // Now two are read at a time: "2" is in the hands of A, and not removed.
+            assert_eq!(a.poll().await.unwrap(), "1");
+            other.delete(QUEUE).deleting_children().await.unwrap();
+            b.put(["4", "5", "6", "7"]).await;
+            let names = server.probe();
+            let items = names.children(if fifo { "/queue/items" } else { QUEUE });
+            assert_eq!(items.iter().filter(|name| name.ends_with("-0000000002")).count(), 1, "{items:?}");
+            assert_eq!(a.rest().await, ["4", "5", "6", "7"]);
+        }
+    });
+}
+
+/// Curator's queues are no containers: the servers never remove them, and numbers go on.
+#[test]
+fn the_queues_of_curators_family_are_not_reaped() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, "/a/queue").unwrap();
+        let mut taker = queue.taker();
+        for number in 0..3 {
+            queue.put("x").await.unwrap();
+            assert_eq!(taker.next().await.unwrap().path, format!("/a/queue/queue-{number:010}"));
+            assert_eq!(server.reap_containers(), [""; 0]);
+        }
+    });
+}
+
+/// Who removes a queue of Curator's together with the claims lets none of those who hold one remove a new item.
+#[test]
+fn without_its_claim_a_delivery_of_a_deleted_queue_removes_no_new_item() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.put("old").await.unwrap();
+        let delivery = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        for path in [LOCKS, QUEUE] {
+            other.delete(path).deleting_children().await.unwrap();
+        }
+        DistributedQueue::new(&other, QUEUE).unwrap().put("new").await.unwrap();
+        assert_eq!(server.probe().children(QUEUE), ["queue-0000000000"]);
+        assert!(matches!(delivery.ack().await, Err(Error::Lost)));
+        let again = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        assert_eq!(again.items(), ["new"]);
+    });
+}
+
+/// What was reported of the old queue says nothing of the new one.
+#[test]
+fn a_corrupt_item_of_a_deleted_queue_hides_none_of_the_new_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        queue.put("0").await.unwrap();
+        zk.set_data("/queue/queue-0000000000", "corrupt").await.unwrap();
+        let mut taker = queue.taker();
+        assert!(matches!(taker.try_next().await, Err(Error::Corrupt { .. })));
+        assert_eq!(taker.try_next().await.unwrap(), None);
+        other.delete(QUEUE).deleting_children().await.unwrap();
+        DistributedQueue::new(&other, QUEUE).unwrap().put("new").await.unwrap();
+        assert_eq!(taker.try_next().await.unwrap().unwrap().items, ["new"]);
+    });
+}
+
+/// A container that never had a child is never removed by the servers.
+#[test]
+fn who_waits_for_a_queue_that_is_not_there_creates_none_and_is_woken() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let simple = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let curator = DistributedQueue::new(&zk, "/curator").unwrap();
+        let (mut taker, mut consumer) = (curator.taker(), curator.consumer(LOCKS).unwrap());
+        assert!(timeout(Duration::from_secs(1), simple.take()).await.is_err());
+        assert!(timeout(Duration::from_secs(1), taker.next()).await.is_err());
+        assert!(timeout(Duration::from_secs(1), consumer.next()).await.is_err());
+        assert!(!server.probe().exists(QUEUE) && !server.probe().exists("/curator"), "{}", server.probe());
+        let put = async {
+            until(&server, |probe| !probe.watches().is_empty()).await;
+            SimpleDistributedQueue::new(&other, QUEUE).unwrap().offer("one").await.unwrap();
+        };
+        assert_eq!(tokio::join!(simple.take(), put).0.unwrap(), "one");
+    });
+}

@@ -1,0 +1,181 @@
+//! Futures of two-phase commit, dropped at every point: the transaction is whole or not there, those who come later end it
+//! with one outcome, and nothing stays behind.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::time::Duration;
+
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Participant, Vote, inspect, sweep};
+use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
+
+const TX: &str = "/transactions/order-17";
+const SITES: [&str; 2] = ["orders", "stock"];
+const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
+const DEADLINE: Duration = Duration::from_secs(30);
+/// More than any of these futures has.
+const TOO_MANY: usize = 1000;
+
+async fn begin(zk: &CuratorFramework, form: Form) -> Coordinator {
+    Coordinator::begin(zk, TX, SITES, "payload").form(form).deadline(DEADLINE).await.unwrap()
+}
+
+async fn vote(zk: &CuratorFramework, site: &str, vote: Vote) -> Participant {
+    let mut site = Participant::join(zk, TX, site).await.unwrap();
+    site.vote(vote).await.unwrap();
+    site
+}
+
+/// Drops the future that `run` makes at every step until it completes; others then end what there is. What it may have
+/// ended with is what they must find, if they know.
+async fn at_every_step<F, T>(run: impl Fn(CuratorFramework, CuratorFramework) -> F) -> usize
+where
+    F: Future<Output = T>,
+    T: Into<Option<Outcome>>,
+{
+    for step in 0..TOO_MANY {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let done = poll_then_drop(run(zk.clone(), other.clone()), step).await;
+        let done = done.map(Into::into);
+        match Coordinator::resume(&other, TX).await {
+            Err(Error::Gone { .. }) => {}
+            Err(error) => panic!("{error:?}\n{}", server.probe()),
+            Ok(mut coordinator) => {
+                let found = coordinator.outcome().await.unwrap();
+                if let Some(Some(told)) = done {
+                    assert_eq!(told, found);
+                }
+                for site in SITES {
+                    let mut site = Participant::join(&other, TX, site).await.unwrap();
+                    assert_eq!(site.outcome().await.unwrap(), found);
+                    site.acknowledge().await.unwrap();
+                }
+                coordinator.clean_up().await.unwrap();
+            }
+        }
+        for zk in [zk, other] {
+            zk.close().await.unwrap();
+        }
+        assert_clean_after_close(&server);
+        if done.is_some() {
+            return step;
+        }
+    }
+    panic!("not done after {TOO_MANY} steps");
+}
+
+#[test]
+fn begins_leave_a_whole_transaction_or_none() {
+    simulated(async {
+        for form in FORMS {
+            let steps = at_every_step(async |zk, _| {
+                begin(&zk, form).await;
+                None
+            })
+            .await;
+            assert!(steps > 4, "only {steps} steps");
+        }
+    });
+}
+
+#[test]
+fn votes_are_cast_or_not() {
+    simulated(async {
+        for form in FORMS {
+            let steps = at_every_step(async |zk, other| {
+                begin(&other, form).await;
+                vote(&other, SITES[0], Vote::Commit).await;
+                vote(&zk, SITES[1], Vote::Commit).await;
+                Outcome::Committed
+            })
+            .await;
+            assert!(steps > 6, "only {steps} steps");
+            at_every_step(async |zk, other| {
+                begin(&other, form).await;
+                vote(&zk, SITES[1], Vote::Abort).await;
+                Outcome::Aborted
+            })
+            .await;
+        }
+    });
+}
+
+#[test]
+fn outcomes_are_those_that_others_find() {
+    simulated(async {
+        for form in FORMS {
+            let steps = at_every_step(async |zk, other| {
+                let mut coordinator = begin(&zk, form).await;
+                let votes = async {
+                    for site in SITES {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        vote(&other, site, Vote::Commit).await;
+                    }
+                };
+                tokio::join!(coordinator.outcome(), votes).0.unwrap()
+            })
+            .await;
+            assert!(steps > 8, "only {steps} steps");
+            at_every_step(async |zk, other| {
+                begin(&other, form).await;
+                let mut site = vote(&zk, SITES[0], Vote::Commit).await;
+                site.outcome().await.unwrap() // at the deadline
+            })
+            .await;
+            at_every_step(async |zk, _| begin(&zk, form).await.abort().await.unwrap()).await;
+        }
+    });
+}
+
+#[test]
+fn acknowledgements_and_removals_are_done_or_not() {
+    simulated(async {
+        for form in FORMS {
+            for discard in [false, true] {
+                let steps = at_every_step(async |zk, other| {
+                    let mut coordinator = begin(&other, form).await;
+                    let mut sites =
+                        [vote(&zk, SITES[0], Vote::Commit).await, vote(&other, SITES[1], Vote::Commit).await];
+                    assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+                    if discard {
+                        coordinator.discard().await.unwrap();
+                        return None;
+                    }
+                    for site in &mut sites {
+                        site.outcome().await.unwrap();
+                        site.acknowledge().await.unwrap();
+                    }
+                    coordinator.clean_up().await.unwrap();
+                    None
+                })
+                .await;
+                assert!(steps > 8, "only {steps} steps");
+            }
+        }
+    });
+}
+
+#[test]
+fn looks_and_sweeps_leave_nothing() {
+    simulated(async {
+        for form in FORMS {
+            at_every_step(async |zk, other| {
+                let mut coordinator = begin(&other, form).await;
+                for name in SITES {
+                    let site = vote(&other, name, Vote::Commit).await;
+                    site.vote_cast().await.unwrap();
+                }
+                let outcome = coordinator.outcome().await.unwrap();
+                for name in SITES {
+                    let mut site = Participant::join(&other, TX, name).await.unwrap();
+                    site.outcome().await.unwrap();
+                    site.acknowledge().await.unwrap();
+                }
+                assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
+                assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
+                outcome
+            })
+            .await;
+        }
+    });
+}

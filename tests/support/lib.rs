@@ -1,0 +1,189 @@
+//! What the tests of the framework and of the recipes share.
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "all of it is for tests"
+)]
+
+pub mod raw_suite;
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
+use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId};
+use zk_curator_proto::OpCode;
+use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
+
+/// Longer than any test needs, in real time.
+const LONG: Duration = Duration::from_secs(60);
+/// The same in simulated time, in which nothing takes long.
+const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
+
+/// What frameworks of these tests ask for.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// What frameworks of these tests have.
+pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs a test in simulated time: one thread, the clock runs ahead whenever everybody waits. Servers must be
+/// in memory.
+pub fn simulated<F: Future>(test: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    NEXT_SEED.set(Some(0));
+    let output = runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
+    NEXT_SEED.set(None);
+    output
+}
+
+/// Runs a test in real time, on two threads.
+pub fn real_time<F: Future>(test: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { timeout(LONG, test).await }).expect("the test hangs")
+}
+
+/// Settings for a framework on these servers.
+pub fn builder_for(connect_string: &str) -> CuratorFrameworkBuilder {
+    CuratorFramework::builder()
+        .connect_string(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .connection_timeout(CONNECTION_TIMEOUT)
+        .retry(ExponentialBackoffRetry::new(Duration::from_millis(10), 5).seed(7))
+}
+
+/// Settings for a framework on this server, over TCP if it has an address and else through memory.
+pub fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
+    let builder = builder_for(&server.connect_string());
+    match server.addr() {
+        Some(_) => builder,
+        None => seeded(builder.connector(std::sync::Arc::new(server.connector()))),
+    }
+}
+
+thread_local! {
+    /// The seed of the next framework: in simulated time, every run of a test is the same.
+    static NEXT_SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+fn seeded(builder: CuratorFrameworkBuilder) -> CuratorFrameworkBuilder {
+    let Some(seed) = NEXT_SEED.get() else { return builder };
+    NEXT_SEED.set(Some(seed + 1));
+    builder.seed(seed)
+}
+
+/// A framework that is connected to this server.
+pub async fn connected(server: &TestServer) -> CuratorFramework {
+    let zk = builder(server).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// A server in memory.
+pub async fn server() -> TestServer {
+    TestServer::in_memory().await
+}
+
+/// A server in memory and a framework that is connected to it.
+pub async fn in_memory() -> (TestServer, CuratorFramework) {
+    let server = server().await;
+    let zk = connected(&server).await;
+    (server, zk)
+}
+
+/// The same of a framework that tries nothing again.
+pub async fn impatient() -> (TestServer, CuratorFramework) {
+    let server = TestServer::in_memory().await;
+    let zk = builder(&server).retry(RetryNTimes::new(0, Duration::ZERO)).build().unwrap();
+    zk.start().await.unwrap();
+    (server, zk)
+}
+
+/// Waits for a state of the connection.
+pub async fn until_state(zk: &CuratorFramework, state: ConnectionState) -> ConnectionStatus {
+    let reached = timeout(LONG_SIMULATED / 2, zk.states().until(|status| status.state == state)).await;
+    reached.ok().flatten().unwrap_or_else(|| panic!("never {state:?}: {zk:?}"))
+}
+
+/// What happens to the next request with an opcode.
+pub fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard {
+    server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
+}
+
+/// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
+/// guard is dropped. Others act meanwhile.
+pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+    let (victim, is_cut) = (session_id(zk).get(), std::sync::atomic::AtomicBool::new(false));
+    server.rule(move |request| {
+        if request.session_id() != victim {
+            Verdict::Pass
+        } else if is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+            Verdict::Disconnect
+        } else if request.is(OpCode::Multi) || request.is_create() {
+            is_cut.store(true, std::sync::atomic::Ordering::Relaxed);
+            verdict
+        } else {
+            Verdict::Pass
+        }
+    })
+}
+
+/// The session of a connected framework.
+pub fn session_id(zk: &CuratorFramework) -> SessionId {
+    zk.session().expect("a session").id
+}
+
+/// Expires the session of a framework at the server.
+pub async fn expire(server: &TestServer, zk: &CuratorFramework) {
+    assert!(server.expire(session_id(zk).get()).await, "no such session\n{}", server.probe());
+}
+
+/// Polls a future some times and drops it; its output if it was ready before.
+///
+/// Even steps drop it right after `step / 2` polls, in the middle of whatever it waits for. Odd steps wait
+/// until it is woken for one poll more and drop it then, with an answer that it has not seen. So
+/// `for step in 0.. { if poll_then_drop(future(), step).await.is_some() { break } }` cancels it everywhere.
+pub async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let (mut polls, at_once) = (step / 2, step.is_multiple_of(2));
+    poll_fn(move |cx| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 && at_once => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Nothing of any client is left: no session, no watch, no node. Containers do not count, for the server
+/// removes them.
+pub fn assert_clean_after_close(server: &TestServer) {
+    assert_clean_but_for(server, |probe, path| probe.is_container(path));
+}
+
+/// The same, with nodes that may be there.
+pub fn assert_clean_but_for(server: &TestServer, may_stay: impl Fn(&Probe, &str) -> bool) {
+    let probe = server.probe();
+    let nodes: Vec<_> = probe.paths().into_iter().filter(|path| !may_stay(&probe, path)).collect();
+    assert!(nodes.is_empty(), "nodes are left: {nodes:?}\n{probe}");
+    assert!(probe.sessions().is_empty(), "sessions are left\n{probe}");
+    assert!(probe.watches().is_empty(), "watches are left\n{probe}");
+}
+
+/// Waits for the server; the failure shows what it knows.
+pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -> Probe {
+    match timeout(LONG / 2, server.until(condition)).await {
+        Ok(probe) => probe,
+        Err(_) => panic!("this never became true of the server\n{}", server.probe()),
+    }
+}
