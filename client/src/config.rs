@@ -4,7 +4,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
+use crate::clock::{Clock, SystemClock};
 use crate::connector::{Connector, TcpConnector};
+use crate::credentials::CredentialsProvider;
 use crate::sasl::SaslMechanism;
 use crate::session::{Desk, Machine, StateHub, run_driver};
 use crate::spawn::Spawn;
@@ -50,12 +52,15 @@ pub struct ZooKeeperBuilder {
     pub(crate) max_answer: Option<usize>,
     pub(crate) seed: Option<u64>,
     pub(crate) resume: Option<SessionCredentials>,
+    pub(crate) last_zxid_seen: i64,
     pub(crate) read_only: bool,
     pub(crate) connect_deadline: Option<Duration>,
     pub(crate) slow_request: Duration,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
+    pub(crate) credentials: Option<Arc<dyn CredentialsProvider>>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl ZooKeeperBuilder {
@@ -72,12 +77,15 @@ impl ZooKeeperBuilder {
             max_answer: None,
             seed: None,
             resume: None,
+            last_zxid_seen: 0,
             read_only: false,
             connect_deadline: None,
             slow_request: Duration::from_secs(1),
             connector: Arc::new(TcpConnector),
             spawner: None,
             sasl: None,
+            credentials: None,
+            clock: Arc::new(SystemClock),
         }
     }
 
@@ -164,6 +172,18 @@ impl ZooKeeperBuilder {
         self
     }
 
+    /// Takes a new session only from a server that has this transaction, the last one that an
+    /// [earlier session](ZooKeeper::last_zxid_seen) has seen: reads do not go back in time from one session to the next.
+    /// Default 0: any server.
+    ///
+    /// Servers that lag behind refuse the client. When servers were reached for the session timeout and all of them have
+    /// refused, their data were restored from an older state: the demand is dropped, with a warning, and
+    /// [`ZooKeeper::lost_history`] tells it. Without meaning for a session that is [resumed](Self::resume).
+    pub const fn last_zxid_seen(mut self, zxid: i64) -> Self {
+        self.last_zxid_seen = zxid;
+        self
+    }
+
     /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found;
     /// writes fail with `NotReadOnly` meanwhile. Servers must have the system property `readonlymode.enabled`, and
     /// `localSessionsEnabled` in their configuration. Default: no.
@@ -228,6 +248,22 @@ impl ZooKeeperBuilder {
         self
     }
 
+    /// Asks for credentials on every connection, before the session handshake; see [`CredentialsProvider`]. They are added to
+    /// those of [`ZooKeeper::add_auth`], and take the place of a fixed SASL name and password. Default: none.
+    ///
+    /// When a server refuses them, the connection is given up and the provider asked once more: they may have been replaced in
+    /// between. A second refusal in a row ends the client in [`crate::SessionState::AuthFailed`].
+    pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
+        self.credentials = Some(provider);
+        self
+    }
+
+    /// Tells for how long the machine was suspended, which counts against the session; see [`Clock`]. Default: [`SystemClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Starts the client and returns at once; it connects in the background, for as long as it takes.
     ///
     /// # Errors
@@ -247,12 +283,12 @@ impl ZooKeeperBuilder {
             Some(spawner) => Arc::clone(spawner),
             None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
         };
-        let states = Arc::new(StateHub::new());
+        let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
         let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
-        let now = tokio::time::Instant::now();
-        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), now);
-        let connector = Arc::clone(&self.connector);
-        spawner.spawn(Box::pin(run_driver(machine, connector, Arc::clone(&desk), Arc::clone(&states))));
+        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), states.now());
+        let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
+        let driver = run_driver(machine, connector, credentials, Arc::clone(&desk), Arc::clone(&states));
+        spawner.spawn(Box::pin(driver));
         Ok(ZooKeeper::new(desk, states, self))
     }
 }

@@ -31,9 +31,11 @@
 
 mod admin;
 mod answer;
+mod clock;
 mod config;
 mod connect_string;
 mod connector;
+mod credentials;
 mod error;
 pub mod path;
 mod sasl;
@@ -48,9 +50,11 @@ mod watch;
 mod zookeeper;
 
 pub use answer::{Pending, PendingWatched};
+pub use clock::{Clock, NeverSuspended, SystemClock};
 pub use config::{ConnectError, DisconnectedPolicy, ZooKeeperBuilder};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use connector::{ConnectionFailure, Connector, TcpConnector, Transport};
+pub use credentials::{Credentials, CredentialsProvider};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates, StatePublisher};
 pub use signal::Signal;

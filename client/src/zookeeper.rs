@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use zk_curator_proto::records::{
     Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, SetDataRequest,
     Stat,
@@ -98,6 +99,33 @@ impl ZooKeeper {
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         self.shared.states.credentials()
+    }
+
+    /// Until when it is certain that the session is alive: the negotiated timeout after the last request that was answered, counted
+    /// from when it was sent, or what is left of it without a connection. `None` before there is a session; in the past when it is
+    /// over.
+    ///
+    /// It does not depend on the client's task: code that runs first after a long stop, of the process, of its runtime or of the
+    /// [machine](crate::Clock), finds it in the past, when the state still says that the client is connected. If the servers have
+    /// heard of the session later than that, it may yet go on, and the time grows again. It is given on tokio's clock, which
+    /// stands still while the machine is suspended: ask again rather than keep it.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.shared.states.certain_until()
+    }
+
+    /// The last transaction that this client has seen, for the
+    /// [next session](ZooKeeperBuilder::last_zxid_seen); 0 before there was one.
+    #[must_use]
+    pub fn last_zxid_seen(&self) -> i64 {
+        self.shared.states.last_zxid()
+    }
+
+    /// The transaction that the client [was to find](ZooKeeperBuilder::last_zxid_seen), if it has given that up because no server
+    /// had it.
+    #[must_use]
+    pub fn lost_history(&self) -> Option<i64> {
+        self.shared.states.lost_history()
     }
 
     /// The same client, with a deadline for every request that is made through this handle: what is not answered

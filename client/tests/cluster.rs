@@ -95,6 +95,80 @@ fn a_client_never_goes_back_in_time() {
     });
 }
 
+/// The session itself is a transaction: a member has applied what came before it when it says that there is one.
+#[test]
+fn a_new_session_at_a_lagging_member_begins_when_that_has_caught_up() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let (zk, _) = connected(&cluster).await;
+        create(&zk, "/a").await.unwrap();
+        let behind = (0..3).find(|member| cluster.leader() != Some(*member)).unwrap();
+        let lag = cluster.lag(behind);
+        let version = zk.set_data("/a", b"new", None).await.unwrap().version;
+        let at = ZooKeeper::builder(format!("zk{}:2181", behind + 1)).session_timeout(TIMEOUT).seed(7);
+        let next = at.connector(Arc::new(cluster.connector())).connect().unwrap();
+        sleep(TIMEOUT / 6).await;
+        assert_eq!(next.state(), SessionState::Connecting);
+        drop(lag);
+        next.connected().await.unwrap();
+        assert_eq!(next.get_data("/a").await.unwrap().stat.version, version);
+    });
+}
+
+/// Sessions of a read-only server are local to it: they take no transaction.
+#[test]
+fn the_next_session_does_not_go_back_in_time_either() {
+    simulated(async {
+        let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
+        let zk = connected_to(&cluster, 1).await;
+        create(&zk, "/a").await.unwrap();
+        cluster.partition(&[&[0]]);
+        let version = zk.set_data("/a", b"new", None).await.unwrap().version;
+        let seen = zk.last_zxid_seen();
+        assert_eq!(seen, cluster.probe().latest().zxid());
+
+        // Only the member that is cut off can be reached.
+        let (settings, host) = builder(&cluster);
+        (1..3).for_each(|member| host.cut(member, Way::Both));
+        let settings = settings.read_only(true);
+        let stale = start(settings.clone()).await;
+        assert!(stale.get_data("/a").await.unwrap().stat.version < version);
+        let next = settings.last_zxid_seen(seen).connect().unwrap();
+        sleep(TIMEOUT / 2).await;
+        assert_eq!((next.state(), next.last_zxid_seen()), (SessionState::Connecting, seen));
+        (1..3).for_each(|member| host.mend(member));
+        next.connected().await.unwrap();
+        assert_eq!(next.get_data("/a").await.unwrap().stat.version, version);
+        assert_eq!(next.lost_history(), None);
+    });
+}
+
+#[test]
+fn after_a_restore_from_a_backup_the_client_gets_in() {
+    simulated(async {
+        // The client has seen a transaction that no member has.
+        let cluster = TestCluster::in_memory(3).await;
+        let (writer, _) = connected(&cluster).await;
+        create(&writer, "/a").await.unwrap();
+        let seen = cluster.probe().latest().zxid() + 1_000;
+        let (settings, host) = builder(&cluster);
+        // An outage does not count: nobody was asked.
+        (0..3).for_each(|member| host.cut(member, Way::Both));
+        let begun = Instant::now();
+        let zk = settings.last_zxid_seen(seen).connect().unwrap();
+        sleep(TIMEOUT * 10).await;
+        assert_eq!(zk.lost_history(), None);
+        (0..3).for_each(|member| host.mend(member));
+        let healed = Instant::now();
+        zk.connected().await.unwrap();
+        assert!(healed.elapsed() >= TIMEOUT && healed.elapsed() < TIMEOUT * 2, "{:?}", healed.elapsed());
+        assert!(begun.elapsed() > TIMEOUT * 10);
+        assert_eq!(zk.lost_history(), Some(seen));
+        zk.get_data("/a").await.unwrap();
+        assert!(zk.last_zxid_seen() < seen);
+    });
+}
+
 #[test]
 fn a_client_leaves_a_member_that_it_does_not_hear_or_that_does_not_hear_it() {
     for way in [Way::ToClient, Way::ToServer, Way::Both] {

@@ -42,7 +42,8 @@ const RULES: &[(&str, &[&str])] = &[
     ),
     ("HashSet", &["testing/src/collections.rs"]),
     // Time is tokio's, so that it can be simulated.
-    ("std::time::{Duration, Instant", &["testing/real/src"]),
+    // For how long the machine was suspended, tokio's clock does not tell.
+    ("std::time::{Duration, Instant", &["testing/real/src", "client/src/clock.rs"]),
     ("std::time::Instant", &["testing/real/src"]),
     // The defaults of settings.
     ("SystemTime::now", &["testing/src/clock.rs", "recipes/src/queue/site.rs"]),

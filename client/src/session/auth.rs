@@ -7,7 +7,9 @@ use crate::Error;
 /// The identities of the session, each once, in order: replayed on every connection.
 #[derive(Debug, Default)]
 pub(super) struct AuthBook {
+    /// First those that a provider supplied for this connection.
     entries: Vec<Entry>,
+    provided: usize,
     /// How many of them were sent on this connection, and how many of those were accepted.
     sent: usize,
     accepted: usize,
@@ -22,11 +24,21 @@ struct Entry {
 impl AuthBook {
     /// Notes an identity. One that this connection has already is answered at once.
     pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply, answers: &mut Answers) {
-        match self.entries.iter().position(|entry| entry.packet == packet) {
+        // One that a provider supplied may be missing from the next connection.
+        let same = (self.provided..self.entries.len()).find(|index| self.entries[*index].packet == packet);
+        match same {
             Some(index) if index < self.accepted => answers.push(reply, Ok(Response::Empty)),
             Some(index) => self.entries[index].waiting.push(reply),
             None => self.entries.push(Entry { packet, waiting: vec![reply] }),
         }
+    }
+
+    /// Replaces the identities that a provider supplied, on a connection that has not been told any yet.
+    pub(super) fn provide(&mut self, packets: Vec<AuthPacket>) {
+        let count = packets.len();
+        let provided = packets.into_iter().map(|packet| Entry { packet, waiting: Vec::new() });
+        self.entries.splice(..self.provided, provided);
+        self.provided = count;
     }
 
     /// Forgets what the last connection was told.

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -11,8 +12,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Effect, Machine};
 use super::{Batch, Desk, SessionState, StateHub};
-use crate::HostPort;
 use crate::connector::{Connector, Transport};
+use crate::{Credentials, CredentialsProvider, HostPort};
 
 /// How much is read at once, in bytes.
 const READ_CHUNK: usize = 64 * 1024;
@@ -22,27 +23,39 @@ const KEPT_BUFFER: usize = 4 * READ_CHUNK;
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
+type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
+type Answered = Result<Credentials, Box<dyn Error + Send + Sync>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
 /// The only loop with I/O: feeds the machine and performs its effects until it is done.
 pub(crate) fn run_driver(
     machine: Machine,
     connector: Arc<dyn Connector>,
+    credentials: Option<Arc<dyn CredentialsProvider>>,
     desk: Arc<Desk>,
     states: Arc<StateHub>,
 ) -> impl Future<Output = ()> + Send {
     // Here already: a runtime that is shut down drops tasks that it has never polled.
     let ended = EndedOnDrop { states, desk: Arc::clone(&desk) };
-    drive(machine, connector, desk, ended)
+    drive(machine, connector, credentials, desk, ended)
 }
 
-async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<Desk>, ended: EndedOnDrop) {
+async fn drive(
+    mut machine: Machine,
+    connector: Arc<dyn Connector>,
+    credentials: Option<Arc<dyn CredentialsProvider>>,
+    desk: Arc<Desk>,
+    ended: EndedOnDrop,
+) {
     // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
-    let _ended = ended;
+    let ended = ended;
+    let states = Arc::clone(&ended.states);
+    let (look_every, mut next_look) = (states.look_every(), Instant::now());
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
     let mut look: Option<Looking> = None;
+    let mut ask: Option<Asking> = None;
     let mut batch = Batch::default();
     let mut handles_left = true;
     let mut alarm = pin!(sleep_until(Instant::now()));
@@ -50,6 +63,11 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
         while let Some(effect) = machine.next_effect() {
             match effect {
                 Effect::Look(host) => look = Some(Box::pin(look_at(Arc::clone(&connector), host))),
+                Effect::Ask => {
+                    ask = credentials
+                        .clone()
+                        .map(|provider| -> Asking { Box::pin(async move { provider.credentials().await }) });
+                }
                 Effect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
                     link.attempt(host, attempt);
@@ -57,11 +75,12 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
                 Effect::Abandon(host) => link.abandon(&host),
                 Effect::Disconnect => {
                     link = Link::None;
+                    ask = None;
                     input = Buffer::default();
                 }
                 Effect::Done => {
                     desk.close(&mut batch);
-                    machine.on_batch(&mut batch, Instant::now());
+                    machine.on_batch(&mut batch, states.now());
                     machine.deliver();
                     return;
                 }
@@ -69,7 +88,12 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
         }
         machine.deliver();
         shrink(machine.output(), &mut large_output);
-        let timer = machine.next_timer();
+        let timer = machine.next_timer().map(|timer| states.on_tokio(timer));
+        // A suspension is noticed soon after it, and not only by the next ping.
+        if let Some(pause) = look_every.filter(|_| next_look <= Instant::now()) {
+            next_look = Instant::now() + pause;
+        }
+        let timer = timer.map(|timer| if look_every.is_some() { timer.min(next_look) } else { timer });
         if let Some(timer) = timer.filter(|timer| *timer != alarm.deadline()) {
             alarm.as_mut().reset(timer);
         }
@@ -79,9 +103,10 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
             () = poll_fn(|cx| desk.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
             (host, writable) = poll_fn(|cx| poll_look(&mut look, cx)) => Wake::Looked(host, writable),
+            answer = poll_fn(|cx| poll_ask(&mut ask, cx)) => Wake::Asked(answer),
             () = &mut alarm, if timer.is_some() => Wake::Timer,
         };
-        let now = Instant::now();
+        let now = states.now();
         let has_batch = matches!(wake, Wake::Commands);
         match wake {
             Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
@@ -93,6 +118,10 @@ async fn drive(mut machine: Machine, connector: Arc<dyn Connector>, desk: Arc<De
             Wake::Looked(host, writable) => {
                 look = None;
                 machine.on_looked(&host, writable, now);
+            }
+            Wake::Asked(answer) => {
+                ask = None;
+                machine.on_credentials(answer, now);
             }
             Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
@@ -153,7 +182,12 @@ enum Wake {
     Link(LinkEvent),
     Commands,
     Looked(HostPort, bool),
+    Asked(Answered),
     Timer,
+}
+
+fn poll_ask(ask: &mut Option<Asking>, cx: &mut Context<'_>) -> Poll<Answered> {
+    ask.as_mut().map_or(Poll::Pending, |ask| ask.as_mut().poll(cx))
 }
 
 fn poll_look(look: &mut Option<Looking>, cx: &mut Context<'_>) -> Poll<(HostPort, bool)> {

@@ -1,12 +1,16 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use crate::clock::{Clock, NeverSuspended};
 use crate::{Error, HostPort, SessionCredentials, SessionInfo};
 
 /// Where a session stands.
@@ -91,7 +95,16 @@ impl Stream for SessionStates {
 /// The present state and everybody who follows it.
 pub(crate) struct StateHub {
     inner: Mutex<Hub>,
+    clock: Arc<dyn Clock>,
+    /// The time of the session when it began to be followed.
+    base: Instant,
+    /// Until when the session is certain, in nanoseconds from `base`; [`UNKNOWN`] before there is one, 0 when it is over.
+    valid_until: AtomicU64,
+    last_zxid: AtomicI64,
 }
+
+/// There is no session yet.
+const UNKNOWN: u64 = u64::MAX;
 
 struct Hub {
     current: SessionState,
@@ -99,21 +112,80 @@ struct Hub {
     credentials: Option<SessionCredentials>,
     server: Option<HostPort>,
     failure: Option<Arc<io::Error>>,
+    history_lost: Option<i64>,
     subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
 }
 
 impl StateHub {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
+            base: Instant::now() + clock.suspended(),
+            clock,
+            valid_until: AtomicU64::new(UNKNOWN),
+            last_zxid: AtomicI64::new(0),
             inner: Mutex::new(Hub {
                 current: SessionState::Connecting,
                 session: None,
                 credentials: None,
                 server: None,
                 failure: None,
+                history_lost: None,
                 subscribers: Vec::new(),
             }),
         }
+    }
+
+    /// The time by which the session is judged: it also passes while the machine is suspended.
+    pub(crate) fn now(&self) -> Instant {
+        Instant::now() + self.clock.suspended()
+    }
+
+    /// What tokio's clock will show at a time of the session, if the machine is not suspended meanwhile.
+    pub(crate) fn on_tokio(&self, at: Instant) -> Instant {
+        at.checked_sub(self.clock.suspended()).unwrap_or_else(Instant::now)
+    }
+
+    /// How often to look at the clock.
+    pub(crate) fn look_every(&self) -> Option<Duration> {
+        self.clock.look_every()
+    }
+
+    /// Until when the session is certain, on tokio's clock; `None` before there is one. In the past when it is over.
+    pub(crate) fn certain_until(&self) -> Option<Instant> {
+        let nanos = self.valid_until.load(Ordering::Acquire);
+        (nanos != UNKNOWN).then(|| self.on_tokio(self.base + Duration::from_nanos(nanos)))
+    }
+
+    /// Until when the session is certain, in its own time.
+    pub(crate) fn valid_until(&self, until: Option<Instant>) {
+        let nanos = until.map_or(UNKNOWN, |until| {
+            let nanos = until.saturating_duration_since(self.base).as_nanos();
+            u64::try_from(nanos).unwrap_or(UNKNOWN - 1)
+        });
+        self.valid_until.store(nanos, Ordering::Release);
+    }
+
+    pub(crate) fn session_over(&self) {
+        self.valid_until.store(0, Ordering::Release);
+    }
+
+    /// The last transaction that the session has seen.
+    pub(crate) fn last_zxid(&self) -> i64 {
+        self.last_zxid.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_seen(&self, zxid: i64) {
+        self.last_zxid.store(zxid, Ordering::Relaxed);
+    }
+
+    /// The transaction that an earlier session had seen, and that no server had.
+    pub(crate) fn lost_history(&self) -> Option<i64> {
+        self.lock().history_lost
+    }
+
+    pub(crate) fn history_lost(&self, zxid: i64) {
+        self.has_seen(0);
+        self.lock().history_lost = Some(zxid);
     }
 
     pub(crate) fn current(&self) -> SessionState {
@@ -193,7 +265,7 @@ pub struct StatePublisher(StateHub);
 
 impl Default for StatePublisher {
     fn default() -> Self {
-        Self(StateHub::new())
+        Self(StateHub::new(Arc::new(NeverSuspended)))
     }
 }
 

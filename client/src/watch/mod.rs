@@ -49,7 +49,8 @@ pub enum WatchEnded {
     /// The watch was removed by [`crate::ZooKeeper::remove_watches`].
     #[error("the watch was removed")]
     Removed,
-    /// The server refused to arm the lasting watch again after a reconnect: one before ZooKeeper 3.6 does.
+    /// The server refused to arm the watch again after a reconnect: a lasting one, as a server before ZooKeeper 3.6 does, or a
+    /// one-shot watch on four connections in a row.
     #[error("the server refused to arm the watch again: {0}")]
     Refused(ErrorCode),
 }

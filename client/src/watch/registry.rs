@@ -295,12 +295,20 @@ impl Registry {
         }
     }
 
-    /// The server has refused to arm these lasting watches again: they end.
-    pub(crate) fn refused(&mut self, watches: &SetWatches2, why: ErrorCode) {
-        let lists = [
-            (WatchKind::Persistent, &watches.persistent_watches),
-            (WatchKind::Recursive, &watches.persistent_recursive_watches),
-        ];
+    /// The server has refused to arm these watches again: they end.
+    pub(crate) fn refused(&mut self, request: &Request, why: ErrorCode) {
+        let lists = match request {
+            Request::SetWatches(watches) => vec![
+                (WatchKind::Data, &watches.data_watches),
+                (WatchKind::Exist, &watches.exist_watches),
+                (WatchKind::Child, &watches.child_watches),
+            ],
+            Request::SetWatches2(watches) => vec![
+                (WatchKind::Persistent, &watches.persistent_watches),
+                (WatchKind::Recursive, &watches.persistent_recursive_watches),
+            ],
+            _ => Vec::new(),
+        };
         for (refused, path) in
             lists.into_iter().flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path)))
         {

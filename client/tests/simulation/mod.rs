@@ -21,7 +21,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-use zk_curator_client::{CreateMode, Error, ExpiredBy, Op, SessionState, ZooKeeper};
+use zk_curator_client::{CreateMode, Error, ExpiredBy, NeverSuspended, Op, SessionState, ZooKeeper};
 use zk_curator_testing::{TestServer, Verdict};
 
 use network::{Flow, Network};
@@ -245,6 +245,7 @@ impl Client {
             .connector(Arc::new(world.network.clone()))
             .session_timeout(TIMEOUT)
             .max_frame(MAX_FRAME)
+            .clock(Arc::<NeverSuspended>::default())
             .seed(seed);
         world.forced.store(false, Ordering::Relaxed);
         let zk = builder.connect().unwrap();
@@ -320,7 +321,9 @@ struct Writer {
 
 impl Writer {
     async fn start(world: &World) -> Self {
-        let builder = ZooKeeper::builder("writer:1").connector(Arc::new(world.server.connector()));
+        let builder = ZooKeeper::builder("writer:1")
+            .clock(Arc::<NeverSuspended>::default())
+            .connector(Arc::new(world.server.connector()));
         let zk = builder.session_timeout(Duration::from_secs(40)).seed(world.seed).connect().unwrap();
         for path in ["/v", "/t", "/c", "/w", "/own"] {
             zk.create(path, b"", &open(), CreateMode::Persistent).await.unwrap();

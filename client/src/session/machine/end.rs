@@ -85,6 +85,7 @@ impl Machine {
             self.states.failed(why);
         }
         self.forget_connection(&Error::ConnectionLoss { sent: true });
+        self.publish_validity();
         if self.closing.is_some() && self.has_nothing_to_tell() {
             self.end(SessionState::Closed);
         }
@@ -115,6 +116,7 @@ impl Machine {
             self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
         self.phase = Phase::Ended(state);
+        self.states.session_over();
         self.states.publish(state);
         let (unanswered, unsent, watches) = match state {
             SessionState::Expired(_) => (

@@ -12,7 +12,7 @@ use zk_curator_proto::{
     XID_SET_WATCHES,
 };
 
-use super::{InFlight, LONGEST_UNASKED, Machine, Phase, Queued, Sent, Session};
+use super::{InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queued, Sent, Session};
 use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
 use crate::watch::WatchKind;
@@ -78,6 +78,10 @@ impl Machine {
             any = true;
             match self.phase {
                 Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => return Ok(false),
+                Phase::Asking { .. } => {
+                    self.disconnect(now, "the server spoke before the client did");
+                    return Ok(false);
+                }
                 Phase::Handshaking { sent_at, deadline } => {
                     self.on_handshake(input, sent_at, deadline, now)?;
                 }
@@ -148,6 +152,7 @@ impl Machine {
         }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
+        self.demand = None;
         self.reach.read_only = response.read_only;
         self.reach.of_ensemble |= !response.read_only;
         self.heard(sent_at);
@@ -186,10 +191,7 @@ impl Machine {
         let chunks = self.watches.rearm(self.last_zxid, self.max_request);
         for chunk in chunks {
             self.put_request(XID_SET_WATCHES, &chunk, now);
-            self.rearming.push_back(match chunk {
-                Request::SetWatches2(lasting) => Some(lasting),
-                _ => None,
-            });
+            self.rearming.push_back(chunk);
         }
         for Queued { submission, body, .. } in std::mem::take(&mut self.queued).into_values() {
             self.send_if_awaited(submission, &body, now);
@@ -230,7 +232,11 @@ impl Machine {
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
                 (false, _) => return Err("the server answered an authentication that was not asked for"),
-                (true, None) => self.auth.accepted(&mut self.answers),
+                (true, None) => {
+                    self.auth.accepted(&mut self.answers);
+                    self.refused_once &= self.auth.is_outstanding();
+                }
+                (true, Some(_)) if self.asks_again() => return Err("the server refuses the credentials"),
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
             XID_SET_WATCHES => {
@@ -238,13 +244,22 @@ impl Machine {
                 // re-armed, they have to be asked for again from where they were.
                 match (error, self.rearming.pop_front()) {
                     (None, Some(_)) => {}
-                    (Some(code), Some(Some(lasting))) => {
-                        warn!(%code, "the server does not re-arm lasting watches: they end");
-                        self.watches.refused(&lasting, code);
+                    // These speak of the session, and not of the watches.
+                    (Some(ErrorCode::SessionExpired | ErrorCode::SessionMoved), _) | (_, None) => {
+                        return Err("the server did not re-arm the watches");
                     }
-                    _ => return Err("the server did not re-arm the watches"),
+                    // It may be this server alone, or pass.
+                    (Some(_), Some(Request::SetWatches(_))) if self.rearm_refusals < MOST_REARM_REFUSALS => {
+                        self.rearm_refusals += 1;
+                        return Err("the server did not re-arm the watches");
+                    }
+                    (Some(code), Some(refused)) => {
+                        warn!(%code, "the server does not re-arm watches: they end");
+                        self.watches.refused(&refused, code);
+                    }
                 }
                 if self.rearming.is_empty() {
+                    self.rearm_refusals = 0;
                     self.watches.rearmed();
                 }
             }
@@ -255,6 +270,7 @@ impl Machine {
                 };
                 let request = request.ok_or("the server answered out of order")?;
                 self.last_zxid = self.last_zxid.max(header.zxid);
+                self.states.has_seen(self.last_zxid);
                 self.on_reply(request, error, body, now);
             }
         }
@@ -325,6 +341,7 @@ impl Machine {
     pub(super) fn heard(&mut self, sent_at: Instant) {
         if !(self.reach.read_only && self.reach.of_ensemble) {
             self.seen_alive = self.seen_alive.max(sent_at);
+            self.publish_validity();
         }
     }
 

@@ -15,9 +15,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{
-    AuthPacket, ConnectRequest, PASSWORD_LEN, SetWatches2, WatcherType, WatchesRequest,
-};
+use zk_curator_proto::records::{AuthPacket, ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
 
 use super::auth::AuthBook;
@@ -26,7 +24,7 @@ use super::{Answers, Batch, Command, Desk, Reply, SessionState, StateHub, Submis
 use crate::config::ZooKeeperBuilder;
 use crate::connector::ConnectionFailure;
 use crate::watch::Registry;
-use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionInfo};
+use crate::{ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo};
 
 /// A ping is never later than this, however long the session timeout.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -47,6 +45,9 @@ const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 /// two. Otherwise one that grants weeks could be silent for weeks.
 const LONGEST_UNASKED: Duration = Duration::from_secs(60);
 
+/// How many connections in a row may refuse to re-arm one-shot watches before these end.
+const MOST_REARM_REFUSALS: u32 = 3;
+
 /// While an attempt to connect is under way, the next host is tried after this time, as RFC 8305 recommends.
 const STAGGER: Duration = Duration::from_millis(250);
 
@@ -61,6 +62,8 @@ pub(super) enum Effect {
     Connect(HostPort),
     /// Give up the attempt to connect to this host.
     Abandon(HostPort),
+    /// Ask the provider for the credentials of the open connection; then [`Machine::on_credentials`].
+    Ask,
     /// Ask a server, on a connection of its own, whether it is writable; then [`Machine::on_looked`].
     Look(HostPort),
     /// Drop the connection, or all attempts, and what was read from it.
@@ -97,6 +100,8 @@ pub(crate) struct Machine {
     peer: Option<HostPort>,
     session: Option<Session>,
     last_zxid: i64,
+    /// Until the first server takes the session, if an earlier session has seen a transaction.
+    demand: Option<Demand>,
     last_xid: i32,
     /// Waiting for a connection, by number. Their deadlines never decrease.
     queued: BTreeMap<u64, Queued>,
@@ -104,10 +109,16 @@ pub(crate) struct Machine {
     /// Sent, in the order in which the server answers.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
-    /// The requests to re-arm watches that are under way: the lasting watches in each.
-    rearming: VecDeque<Option<SetWatches2>>,
+    /// The requests to re-arm watches that are under way.
+    rearming: VecDeque<Request>,
+    /// How many connections in a row have refused to re-arm one-shot watches.
+    rearm_refusals: u32,
     sasl: sasl::Sasl,
     auth: AuthBook,
+    /// Whether a provider is asked for the credentials of every connection.
+    asks: bool,
+    /// Whether the last credentials that a provider supplied were refused.
+    refused_once: bool,
     watches: Registry,
     closing: Option<Closing>,
     reach: Reach,
@@ -132,6 +143,8 @@ enum Phase {
     Waiting { until: Instant },
     /// The driver opens connections; to the next host at this time.
     Connecting { next: Instant },
+    /// A connection is open; the provider is asked for its credentials.
+    Asking { deadline: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
     /// A server has taken the session; the client proves who it is.
@@ -140,6 +153,14 @@ enum Phase {
     Connected,
     /// Over.
     Ended(SessionState),
+}
+
+/// An earlier session has seen this transaction, so servers that have not are not content.
+#[derive(Debug)]
+struct Demand {
+    zxid: i64,
+    /// Since when servers were reached and did not take the session.
+    refused_since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -221,6 +242,9 @@ impl Machine {
         desk: Arc<Desk>,
         now: Instant,
     ) -> Self {
+        let last_zxid =
+            config.resume.as_ref().map_or(config.last_zxid_seen, |credentials| credentials.last_zxid);
+        states.has_seen(last_zxid);
         Self {
             states,
             desk,
@@ -241,15 +265,20 @@ impl Machine {
                 info: SessionInfo::new(credentials.id, config.session_timeout),
                 password: credentials.password.clone(),
             }),
-            last_zxid: config.resume.as_ref().map_or(0, |credentials| credentials.last_zxid),
+            last_zxid,
+            demand: (config.resume.is_none() && config.last_zxid_seen > 0)
+                .then_some(Demand { zxid: config.last_zxid_seen, refused_since: None }),
             last_xid: 0,
             queued: BTreeMap::new(),
             last_queued: 0,
             in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             rearming: VecDeque::new(),
+            rearm_refusals: 0,
             sasl: sasl::Sasl::new(config.sasl.clone()),
             auth: AuthBook::default(),
+            asks: config.credentials.is_some(),
+            refused_once: false,
             watches: Registry::default(),
             closing: None,
             reach: Reach {
@@ -289,7 +318,9 @@ impl Machine {
             Phase::Connecting { next } => {
                 self.attempts.iter().map(|attempt| attempt.deadline).chain([next]).min()
             }
-            Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. } => Some(deadline),
+            Phase::Asking { deadline }
+            | Phase::Handshaking { deadline, .. }
+            | Phase::Authenticating { deadline, .. } => Some(deadline),
             Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
             Phase::Ended(_) => return None,
         };
@@ -338,6 +369,9 @@ impl Machine {
                 if next <= now && matches!(self.phase, Phase::Connecting { .. }) {
                     self.attempt(now);
                 }
+            }
+            Phase::Asking { deadline } if deadline <= now => {
+                self.disconnect(now, "the credentials provider did not answer in time");
             }
             Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
@@ -401,6 +435,41 @@ impl Machine {
         self.attempts.clear();
         self.hosts.reached(&host);
         self.peer = Some(host);
+        if self.asks {
+            self.phase = Phase::Asking { deadline };
+            self.effects.push_back(Effect::Ask);
+        } else {
+            self.handshake(deadline, now);
+        }
+    }
+
+    /// The provider has answered.
+    pub(super) fn on_credentials(
+        &mut self,
+        credentials: Result<Credentials, Box<dyn std::error::Error + Send + Sync>>,
+        now: Instant,
+    ) {
+        let Phase::Asking { deadline } = self.phase else { return };
+        match credentials {
+            Ok(Credentials { auth, sasl }) => {
+                self.auth.provide(auth);
+                self.sasl.provide(sasl);
+                self.handshake(deadline, now);
+            }
+            Err(why) => {
+                self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
+            }
+        }
+    }
+
+    /// Whether a refusal of credentials is not final yet: a provider may have supplied them just before they were replaced.
+    const fn asks_again(&mut self) -> bool {
+        let asks_again = self.asks && !self.refused_once;
+        self.refused_once = true;
+        asks_again
+    }
+
+    fn handshake(&mut self, deadline: Instant, now: Instant) {
         self.phase = Phase::Handshaking { sent_at: now, deadline };
         self.last_sent = now;
         let request = ConnectRequest {
@@ -420,8 +489,28 @@ impl Machine {
     /// The connection failed, or was closed by the server.
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
         if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) {
+            if matches!(self.phase, Phase::Handshaking { .. }) {
+                self.not_taken(now);
+            }
             self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), why));
         }
+    }
+
+    /// A server closed the connection in answer to the connect request. That is how one refuses a client that has seen more
+    /// than it has. After a session timeout no server is likely to have it ever again: the data were restored from a backup.
+    fn not_taken(&mut self, now: Instant) {
+        let Some(demand) = &mut self.demand else { return };
+        let (zxid, since) = (demand.zxid, *demand.refused_since.get_or_insert(now));
+        if now.saturating_duration_since(since) < self.requested_timeout {
+            return;
+        }
+        warn!(
+            zxid = format_args!("{zxid:#x}"),
+            "no server has the last transaction that this client has seen: goes on without it, and reads may go back in time"
+        );
+        self.demand = None;
+        self.last_zxid = 0;
+        self.states.history_lost(zxid);
     }
 
     /// A server has said whether it is writable.
@@ -589,15 +678,31 @@ impl Machine {
         match (&self.session, self.phase) {
             (_, Phase::Ended(_)) | (None, _) => None,
             _ if self.farewell.is_some() => None,
-            // A read-only server does not tell the ensemble that we live.
-            (_, Phase::Connected) if !(self.reach.read_only && self.reach.of_ensemble) => None,
-            (Some(session), _) => {
-                let timeout = session.info.timeout;
-                let expires = self.seen_alive + timeout;
-                let patience = timeout.mul_f64(f64::from(self.expiration_percent) / 100.0);
-                let early = (self.expiration_percent < 100).then(|| self.lost_at + patience);
-                Some(early.map_or(expires, |early| early.min(expires)))
-            }
+            (Some(_), _) if self.is_kept_alive() => None,
+            (Some(session), _) => Some(self.certain_until(session)),
+        }
+    }
+
+    /// Whether there is a connection that keeps the session alive. That to a read-only server does not: it does not tell the
+    /// ensemble that we live.
+    fn is_kept_alive(&self) -> bool {
+        self.phase == Phase::Connected && !(self.reach.read_only && self.reach.of_ensemble)
+    }
+
+    /// Until when the server cannot have ended the session without being asked to, and we do not give it up either.
+    fn certain_until(&self, session: &Session) -> Instant {
+        let timeout = session.info.timeout;
+        let expires = self.seen_alive + timeout;
+        if self.expiration_percent >= 100 || self.is_kept_alive() {
+            return expires;
+        }
+        expires.min(self.lost_at + timeout.mul_f64(f64::from(self.expiration_percent) / 100.0))
+    }
+
+    /// Tells those who judge the session by themselves until when it is certain.
+    fn publish_validity(&self) {
+        if self.farewell.is_none() && !matches!(self.phase, Phase::Ended(_)) {
+            self.states.valid_until(self.session.as_ref().map(|session| self.certain_until(session)));
         }
     }
 

@@ -19,20 +19,27 @@ use crate::session::SessionState;
 #[derive(Debug)]
 pub(super) struct Sasl {
     mechanism: Option<Arc<dyn SaslMechanism>>,
+    /// The one that a provider supplied for the present connection, in its place.
+    provided: Option<Arc<dyn SaslMechanism>>,
     /// That of the present connection.
     exchange: Option<Box<dyn SaslExchange>>,
 }
 
 impl Sasl {
     pub(super) const fn new(mechanism: Option<Arc<dyn SaslMechanism>>) -> Self {
-        Self { mechanism, exchange: None }
+        Self { mechanism, provided: None, exchange: None }
+    }
+
+    pub(super) fn provide(&mut self, mechanism: Option<Arc<dyn SaslMechanism>>) {
+        self.provided = mechanism;
     }
 }
 
 impl Machine {
     /// Begins the exchange, if there is to be one. `deadline` is that of the attempt to connect.
     pub(super) fn begins_sasl(&mut self, deadline: Instant, now: Instant) -> bool {
-        self.sasl.exchange = self.sasl.mechanism.as_ref().map(|mechanism| mechanism.start());
+        let mechanism = self.sasl.provided.as_ref().or(self.sasl.mechanism.as_ref());
+        self.sasl.exchange = mechanism.map(|mechanism| mechanism.start());
         let begins = self.sasl.exchange.is_some();
         if begins {
             self.send_sasl(Bytes::new(), deadline, now);
@@ -64,12 +71,15 @@ impl Machine {
                 let token = SaslToken::decode(input, "sasl")?.token.unwrap_or_default();
                 match self.sasl.exchange.as_mut().map_or(Ok(None), |exchange| exchange.step(&token)) {
                     Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
-                    Ok(None) => self.serve(now),
-                    Err(why) => self.sasl_failed(why),
+                    Ok(None) => {
+                        self.refused_once = false;
+                        self.serve(now);
+                    }
+                    Err(why) => self.sasl_failed(why, now),
                 }
             }
             Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth) => {
-                self.sasl_failed("the server refuses the name or the password");
+                self.sasl_failed("the server refuses the name or the password", now);
             }
             // Whatever it is, it does not speak of the credentials.
             Some(_) => self.disconnect(now, "the server failed to authenticate the client"),
@@ -77,7 +87,10 @@ impl Machine {
         Ok(())
     }
 
-    fn sasl_failed(&mut self, why: &'static str) {
+    fn sasl_failed(&mut self, why: &'static str, now: Instant) {
+        if self.asks_again() {
+            return self.disconnect(now, why);
+        }
         warn!(why, "SASL authentication failed");
         self.states.failed(ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
         if self.farewell.is_some() {

@@ -79,16 +79,55 @@ fn a_second_answer_to_the_handshake_ends_the_connection() {
 }
 
 #[test]
-fn a_failure_to_rearm_one_shot_watches_ends_the_connection() {
+fn one_shot_watches_that_no_server_rearms_end_and_the_connection_stays() {
     let mut rig = Rig::connected();
-    let (_answer, mut watch) = rig.watched(WatchPlan::Exists, "/a");
-    rig.reply(1, 1, Err(ErrorCode::NoNode));
+    let plans = [WatchPlan::Exists, WatchPlan::Data, WatchPlan::Child];
+    let watches = plans.map(|plan| {
+        let (_answer, watch) = rig.watched(plan, "/a");
+        let xid = rig.sent()[0].xid;
+        let answer = match plan {
+            WatchPlan::Exists => Err(ErrorCode::NoNode),
+            WatchPlan::Data => Ok(Response::Data(Default::default())),
+            _ => Ok(Response::Children2(Default::default())),
+        };
+        rig.reply(xid, 1, answer);
+        watch
+    });
     rig.cut();
+    for _ in 0..3 {
+        rig.connect();
+        rig.states();
+        rig.reply(XID_SET_WATCHES, 1, Err(ErrorCode::Unimplemented));
+        rig.assert_disconnected();
+    }
     rig.connect();
     rig.states();
     rig.reply(XID_SET_WATCHES, 1, Err(ErrorCode::Unimplemented));
-    rig.assert_disconnected();
-    assert!(is_open(&mut watch));
+    assert_eq!((rig.states(), rig.effects().len()), (vec![], 0));
+    for watch in watches {
+        assert_eq!(now(watch), Err(WatchEnded::Refused(ErrorCode::Unimplemented)));
+    }
+    // The next connection has nothing to ask for.
+    rig.sent();
+    rig.cut();
+    rig.connect();
+    assert_eq!(rig.sent(), []);
+}
+
+/// These speak of the session: the next connection says what has become of it.
+#[test]
+fn a_moved_or_expired_session_ends_no_watches() {
+    for code in [ErrorCode::SessionMoved, ErrorCode::SessionExpired] {
+        let mut rig = Rig::connected();
+        let (_answer, mut watch) = rig.watched(WatchPlan::Exists, "/a");
+        rig.reply(1, 1, Err(ErrorCode::NoNode));
+        rig.cut();
+        rig.connect();
+        rig.states();
+        rig.reply(XID_SET_WATCHES, 1, Err(code));
+        rig.assert_disconnected();
+        assert!(is_open(&mut watch));
+    }
 }
 
 #[test]

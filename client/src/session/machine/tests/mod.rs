@@ -75,7 +75,7 @@ impl Rig {
             .disconnected(DisconnectedPolicy::Wait(PATIENCE))
             .seed(1);
         let target: ConnectString = connect_string.parse().unwrap();
-        let hub = Arc::new(StateHub::new());
+        let hub = Arc::new(StateHub::new(Arc::new(crate::NeverSuspended)));
         let states = hub.subscribe();
         let now = Instant::now();
         let desk = Arc::new(Desk::new(&target.chroot, usize::MAX, 100_000, usize::MAX));

@@ -1,0 +1,153 @@
+//! The time of sessions: tokio's clock, and the time for which the machine was suspended.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Differences between the two clocks of the system below this are ignored: they are frequency corrections.
+const NOISE: Duration = Duration::from_millis(50);
+/// A pair of readings that takes longer than this was interrupted, and says nothing.
+const LONGEST_READING: Duration = Duration::from_millis(5);
+
+/// Tells a client for how long its machine was suspended.
+///
+/// `tokio::time` stands still while a machine sleeps, on Linux and macOS, but the servers count on. A client adds the suspended
+/// time to tokio's clock before it judges a session. [`SystemClock`] is the default; simulations, whose time has nothing to do
+/// with that of the machine, use [`NeverSuspended`] or their own.
+pub trait Clock: Debug + Send + Sync + 'static {
+    /// The time for which the machine was suspended, from any fixed moment on. Never decreases.
+    fn suspended(&self) -> Duration;
+
+    /// How often a client looks at [`suspended`](Self::suspended) while it has nothing else to do. `None`, the default: only
+    /// when it is woken, by a request, the server, or a timer of its own.
+    fn look_every(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A clock without suspension: the time is tokio's.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NeverSuspended;
+
+impl Clock for NeverSuspended {
+    fn suspended(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The clock of the operating system.
+///
+/// Compares a clock that counts suspension (`CLOCK_BOOTTIME` on Linux and Android, `CLOCK_MONOTONIC` on macOS and iOS) with
+/// [`Instant`], which does not. Looks once a second. Elsewhere nothing is known of suspensions; on Windows `Instant` counts
+/// them itself. A virtual machine that is paused by its host may count neither.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn suspended(&self) -> Duration {
+        static MEASURED: Mutex<Measured> = Mutex::new(Measured { last: None, suspended: Duration::ZERO });
+        let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Instant::now();
+        if let Some(counting) = counting() {
+            measured.look(before, counting, Instant::now());
+        }
+        measured.suspended
+    }
+
+    fn look_every(&self) -> Option<Duration> {
+        counting().map(|_| Duration::from_secs(1))
+    }
+}
+
+/// The time on a clock that counts on while the machine is suspended, if there is one.
+fn counting() -> Option<Duration> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const COUNTING: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    #[cfg(target_vendor = "apple")]
+    const COUNTING: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        let time = rustix::time::clock_gettime(COUNTING);
+        Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    None
+}
+
+/// The suspended time, summed up over pairs of readings of both clocks.
+#[derive(Debug)]
+struct Measured {
+    last: Option<(Instant, Duration)>,
+    suspended: Duration,
+}
+
+impl Measured {
+    /// The clock that counts suspension showed `counting`, between `before` and `after` on the one that does not.
+    fn look(&mut self, before: Instant, counting: Duration, after: Instant) {
+        if after.duration_since(before) > LONGEST_READING {
+            return;
+        }
+        if let Some((then, counted)) = self.last {
+            let missed = counting.saturating_sub(counted).saturating_sub(after.duration_since(then));
+            if missed > NOISE {
+                self.suspended += missed;
+            }
+        }
+        self.last = Some((after, counting));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Readings as (awake, asleep) milliseconds since the one before, and how long each took; the suspended time after each.
+    fn measure(readings: &[(u32, u32, u32)]) -> Vec<u128> {
+        let (mut at, mut counting) = (Instant::now(), Duration::from_secs(1));
+        let mut measured = Measured { last: None, suspended: Duration::ZERO };
+        let look = |&(awake, asleep, took): &(u32, u32, u32)| {
+            at += MS * awake;
+            counting += MS * (awake + asleep);
+            let before = at;
+            at += MS * took;
+            measured.look(before, counting, at);
+            counting += MS * took;
+            measured.suspended.as_millis()
+        };
+        readings.iter().map(look).collect()
+    }
+
+    #[test]
+    fn suspended_time_is_summed_up() {
+        assert_eq!(
+            measure(&[(0, 0, 0), (10, 0, 0), (10, 5_000, 0), (10, 0, 0), (0, 70, 0)]),
+            [0, 0, 5_000, 5_000, 5_070]
+        );
+    }
+
+    #[test]
+    fn corrections_of_the_frequency_do_not_add_up() {
+        let drifting: Vec<_> = (0..1_000).map(|_| (1_000, 1, 0)).collect();
+        assert_eq!(measure(&drifting).last(), Some(&0));
+    }
+
+    /// The thread was not running between the two readings.
+    #[test]
+    fn an_interrupted_reading_is_ignored() {
+        assert_eq!(measure(&[(0, 0, 0), (10, 0, 900), (10, 0, 0)]), [0, 0, 0]);
+        assert_eq!(measure(&[(0, 0, 900), (10, 0, 0), (10, 0, 0)]), [0, 0, 0]);
+        // What was missed meanwhile is found by the next.
+        assert_eq!(measure(&[(0, 0, 0), (10, 3_000, 900), (10, 0, 0)]), [0, 0, 3_000]);
+    }
+
+    #[test]
+    fn a_system_that_does_not_sleep_is_not_suspended() {
+        let clock = SystemClock;
+        let first = clock.suspended();
+        assert!((0..1_000).all(|_| clock.suspended() == first));
+    }
+}
