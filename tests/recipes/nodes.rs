@@ -1,16 +1,17 @@
 //! [`PersistentNode`] and [`PersistentTtlNode`]: what keeps them, and Curator's bugs with them.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::time::timeout;
-use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, once, session_id, simulated, until,
+    assert_clean_after_close, builder, connected, expire, in_memory, once, session_id, simulated, until,
 };
 
 const NODE: &str = "/services/worker";
@@ -114,7 +115,7 @@ fn data_set_while_there_is_no_session_are_those_of_the_next_node() {
         server.stop().await;
         let set = node.set_data("two");
         let back = async {
-            zk_curator_tests::until_state(&zk, zk_curator::ConnectionState::Lost).await;
+            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
             assert!(!node.is_present());
             server.restart().await.unwrap();
         };
@@ -330,6 +331,33 @@ fn whoever_waits_is_told_why_there_is_no_node_and_it_is_tried_again() {
     });
 }
 
+#[test]
+fn a_node_waits_for_a_server_that_writes() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.set_read_only(true);
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.state(), ConnectionState::ReadOnly);
+        let mut errors = zk.background_errors();
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("one").start();
+        timeout(Duration::from_secs(30), node.created()).await.expect_err("an answer");
+        server.set_read_only(false);
+        node.created().await.unwrap();
+        until_ours(&server, &zk, NODE, "one").await;
+
+        // A node that exists, and whose data are replaced while there is no such server.
+        server.set_read_only(true);
+        zk.states().until(|status| status.state == ConnectionState::ReadOnly).await.unwrap();
+        let mut write = pin!(node.set_data("two"));
+        timeout(Duration::from_secs(30), &mut write).await.expect_err("an answer");
+        server.set_read_only(false);
+        write.await.unwrap();
+        until_ours(&server, &zk, NODE, "two").await;
+        timeout(Duration::from_secs(1), errors.next()).await.expect_err("an error");
+    });
+}
+
 /// CURATOR-590, CURATOR-643.
 #[test]
 fn parents_that_are_deleted_are_brought_back_only_if_wanted() {
@@ -360,7 +388,7 @@ fn parents_have_the_acl_of_the_provider() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let acl = vec![Acl::read_unsafe()[0].clone(), Acl::open_unsafe()[0].clone()];
-        let zk = zk_curator_tests::builder(&server).acl_provider(acl.clone()).build().unwrap();
+        let zk = builder(&server).acl_provider(acl.clone()).build().unwrap();
         zk.start().await.unwrap();
         let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
         node.created().await.unwrap();

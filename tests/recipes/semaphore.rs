@@ -359,6 +359,29 @@ fn leases_that_vanish_while_they_wait_are_made_anew() {
     });
 }
 
+/// An operator deletes the turn of one that waits, so the next one waits as well.
+#[test]
+fn leases_that_wait_without_a_turn_do_not_wait_for_each_other() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let held = semaphore(&zk, 2).acquire_many(2).await.unwrap();
+        let first = waiter(&server, &semaphore(&zk, 2), 1).await;
+        let turn = server.probe().children(LOCKS)[0].to_owned();
+        server.remove(&format!("{LOCKS}/{turn}")).unwrap();
+        let second = waiter(&server, &semaphore(&other, 2), 2).await;
+        assert_eq!(server.probe().children(LEASES).len(), 5);
+        drop(held);
+        let first = timeout(Duration::from_secs(5), first).await.expect("they wait for each other").unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!second.is_finished(), "three leases of two");
+        drop(first);
+        let second =
+            timeout(Duration::from_secs(5), second).await.expect("they wait for each other").unwrap();
+        assert_eq!(server.probe().children(LEASES).len(), second.len());
+    });
+}
+
 #[test]
 fn children_that_are_no_leases_do_not_count() {
     simulated(async {

@@ -10,7 +10,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 use super::queue_lock::server_path;
 use super::{Error, Guard, tag, with_guard};
 use crate::contender::{Contender, child};
-use crate::order::Rule;
+use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
 
 /// How many leases are created at a time.
@@ -32,7 +32,7 @@ const CREATES_AT_ONCE: usize = 64;
 /// # Protocol
 /// 1. Acquire the mutex `locks`: whoever came first is served first, and only one waits for leases to end.
 /// 2. Create the leases, and list all of them, in one flight.
-/// 3. They are granted when there are not more than the limit.
+/// 3. They are granted when there are not more than the limit, up to the last of ours.
 /// 4. Else watch the children of `leases`; at every change list them again.
 /// 5. Release the mutex.
 ///
@@ -380,9 +380,16 @@ struct Paths {
 }
 
 impl Listing {
-    /// Whether all of these are there, and ours, and there are not too many.
+    /// Whether all of these are there, and ours, and there are not too many up to the last of them.
+    ///
+    /// Those that came later do not count: they are not granted before ours. There are none, unless the turn of one that waits
+    /// was deleted by somebody else; if all counted, two of them would wait for each other. Curator counts all, so whom it grants
+    /// a lease is among the first as well.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
-        let all = self.names.iter().filter(|name| is_lease(name)).count();
+        let numbers = || self.names.iter().filter_map(|name| lease_number(name));
+        let last = leases.iter().filter_map(|lease| lease_number(lease.name())).max();
+        let in_order = numbers().all(is_in_order);
+        let all = numbers().filter(|number| !in_order || Some(*number) <= last).count();
         u32::try_from(all).is_ok_and(|all| all <= self.limit)
             && self.has(leases)
             && leases.iter().all(OwnedNode::is_ours)
@@ -408,8 +415,8 @@ impl Listing {
     }
 }
 
-fn is_lease(name: &str) -> bool {
-    SequenceSuffix::after(name, tag::LEASE).is_some()
+fn lease_number(name: &str) -> Option<i64> {
+    SequenceSuffix::after(name, tag::LEASE).map(|number| i64::from(number.get()))
 }
 
 /// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache Curator's

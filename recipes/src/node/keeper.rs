@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use tracing::debug;
 use zk_curator::watch::Watch;
 use zk_curator::{
-    CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, Signal, Stat, WatchEnded,
-    WatchedEvent,
+    ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode,
+    Signal, Stat, WatchEnded, WatchedEvent,
 };
 
 /// The pause after a failure.
@@ -101,13 +101,19 @@ impl Keeper {
     /// Ends when the framework is closed.
     async fn keep(&self) {
         let mut states = self.zk.states();
-        while states.until(|status| status.state.is_connected()).await.is_some() {
+        // A read-only server would only refuse.
+        let writable = |status: &ConnectionStatus| {
+            status.state.is_connected() && status.state != ConnectionState::ReadOnly
+        };
+        while states.until(writable).await.is_some() {
             match self.exist().await {
                 Ok(watch) => self.wait(watch).await,
                 Err(error) if error.kind() == ErrorKind::Closed => return,
                 Err(error) => {
                     debug!(path = self.spec.path, %error, "the node is not there");
-                    let passes = error.is_retryable() || error.is_session_lost();
+                    let passes = error.is_retryable()
+                        || error.is_session_lost()
+                        || error.kind() == ErrorKind::ReadOnly;
                     if !passes {
                         self.zk.report(error.clone());
                         self.known.modify(|known| known.error = Some(error));
