@@ -56,16 +56,23 @@ pub trait RetryPolicy: Debug + Send + Sync + 'static {
     }
 }
 
-impl RetryPolicy for Arc<dyn RetryPolicy> {
-    fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
-        (**self).next_delay(retries, elapsed, error)
-    }
+/// A pointer to a policy decides as the policy does.
+macro_rules! delegates {
+    ($($pointer:ident)*) => {$(
+        impl RetryPolicy for $pointer<dyn RetryPolicy> {
+            fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
+                (**self).next_delay(retries, elapsed, error)
+            }
 
-    fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
-        (**self).begin()
-    }
+            fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
+                (**self).begin()
+            }
 
-    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
-        (**self).begin_seeded(seed)
-    }
+            fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
+                (**self).begin_seeded(seed)
+            }
+        }
+    )*};
 }
+
+delegates!(Arc Box);

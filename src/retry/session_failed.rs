@@ -38,17 +38,3 @@ impl<P: RetryPolicy> RetryPolicy for SessionFailedRetryPolicy<P> {
 fn boxed(fresh: Box<dyn RetryPolicy>) -> Box<dyn RetryPolicy> {
     Box::new(SessionFailedRetryPolicy(fresh))
 }
-
-impl RetryPolicy for Box<dyn RetryPolicy> {
-    fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration> {
-        (**self).next_delay(retries, elapsed, error)
-    }
-
-    fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
-        (**self).begin()
-    }
-
-    fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
-        (**self).begin_seeded(seed)
-    }
-}

@@ -19,7 +19,7 @@
 //! # zk.close().await?; Ok(()) }
 //! ```
 //!
-//! The values are JSON unless another [`Codec`] is [named](Typed::codec). Data that cannot be read as the type fail with
+//! The values are JSON unless another codec is [named](Typed::codec): [`Decode`] to read, [`Encode`] to write. Data that cannot be read as the type fail with
 //! `Undecodable`, values that cannot be written with `InvalidArgument`; both have the codec's error as source.
 
 mod codec;
@@ -29,7 +29,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
-pub use codec::{Codec, CodecFailure, Json, Raw};
+pub use codec::{CodecFailure, Decode, Encode, Json, Raw};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use zk_curator_client::{CreateMode, Created, Stat, Version};
 
@@ -77,7 +77,7 @@ impl CuratorFramework {
 
 impl<T, C> Typed<T, C> {
     /// The same with another codec. Default: [`Json`].
-    pub fn codec<D: Codec<T>>(self, codec: D) -> Typed<T, D> {
+    pub fn codec<D>(self, codec: D) -> Typed<T, D> {
         Typed { zk: self.zk, codec, mode: self.mode, ttl: self.ttl, value: PhantomData }
     }
 
@@ -95,7 +95,7 @@ impl<T, C> Typed<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
+impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
     /// Reads a node. **Awaiting returns** a [`ZNode`]. Fails with `NoNode`, `Undecodable`.
     pub fn get(&self, path: impl Into<String>) -> OpFuture<ZNode<T>> {
         self.run(path, async |this, path| this.read(path).await)
@@ -129,6 +129,20 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
         })
     }
 
+    async fn read(&self, path: String) -> Result<ZNode<T>> {
+        let (data, stat) = self.zk.get_data(&path).with_stat().await?;
+        self.node(path, data, stat)
+    }
+
+    fn node(&self, path: String, data: Bytes, stat: Stat) -> Result<ZNode<T>> {
+        match self.codec.decode(data) {
+            Ok(value) => Ok(ZNode { path, stat, value }),
+            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_source(why)),
+        }
+    }
+}
+
+impl<T: Send + 'static, C: Encode<T>> Typed<T, C> {
     /// Creates a node, and its missing parents as containers. **Awaiting returns** [`Created`]. Fails with `NodeExists`;
     /// after an unknown outcome with [`may_have_applied`](Error::may_have_applied).
     pub fn create(&self, path: impl Into<String>, value: &T) -> OpFuture<Created> {
@@ -169,7 +183,9 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
             this.zk.set_data(&path, data).version(version).await
         })
     }
+}
 
+impl<T: Send + 'static, C: Decode<T> + Encode<T>> Typed<T, C> {
     /// Replaces the value of a node by what `change` makes of it; again, if somebody else has replaced it meanwhile.
     /// **Awaiting returns** the node as it was written.
     ///
@@ -200,19 +216,9 @@ impl<T: Send + 'static, C: Codec<T>> Typed<T, C> {
             }
         })
     }
+}
 
-    async fn read(&self, path: String) -> Result<ZNode<T>> {
-        let (data, stat) = self.zk.get_data(&path).with_stat().await?;
-        self.node(path, data, stat)
-    }
-
-    fn node(&self, path: String, data: Bytes, stat: Stat) -> Result<ZNode<T>> {
-        match self.codec.decode(data) {
-            Ok(value) => Ok(ZNode { path, stat, value }),
-            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_source(why)),
-        }
-    }
-
+impl<T: Send + 'static, C: Clone + Send + Sync + 'static> Typed<T, C> {
     async fn create_node(&self, path: &str, data: Bytes) -> Result<Created> {
         let create = self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
         match self.ttl {

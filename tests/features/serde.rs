@@ -24,6 +24,30 @@ fn jobs(zk: &CuratorFramework) -> Typed<Job> {
     zk.typed()
 }
 
+/// Neither direction asks for what the other needs.
+#[test]
+fn a_type_may_be_only_read_or_only_written() {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        name: &'a str,
+        attempt: u32,
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Attempt {
+        attempt: u32,
+    }
+
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        zk.typed::<Written<'static>>().put("/x/a", &Written { name: "a", attempt: 3 }).await.unwrap();
+        let read = zk.typed::<Attempt>();
+        assert_eq!(read.get("/x/a").await.unwrap().value, Attempt { attempt: 3 });
+        assert_eq!(read.watched("/x/a").await.unwrap().value.value, Attempt { attempt: 3 });
+        assert_eq!(read.find("/x/b").await.unwrap(), None);
+        assert_eq!(read.children("/x").await.unwrap().len(), 1);
+    });
+}
+
 #[test]
 fn values_are_created_read_replaced_and_listed() {
     simulated(async {
