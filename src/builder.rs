@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::{Acl, Connector, Spawn};
+use zk_curator_client::{Acl, Clock, Connector, CredentialsProvider, SessionCredentials, Spawn};
 
 use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) seed: Option<u64>,
+    /// What the first session is, if not a new one.
+    pub(crate) resume: Option<SessionCredentials>,
 }
 
 impl fmt::Debug for Settings {
@@ -98,6 +100,7 @@ impl Default for CuratorFrameworkBuilder {
             circuit_breaker: None,
             spawner: None,
             seed: None,
+            resume: None,
         };
         let native = NativeFactory::default();
         Self { settings, namespace: String::new(), native, raw_client: None, deadline: None }
@@ -289,6 +292,29 @@ impl CuratorFrameworkBuilder {
         self
     }
 
+    /// Asks for credentials on every connection of the native client, for tokens that rotate; see [`CredentialsProvider`]. They
+    /// are added to those of [`authorization`](Self::authorization). Default: none.
+    ///
+    /// Servers that refuse them twice in a row make [`CuratorFramework::start`] fail with `AuthFailed`. A failure of the provider
+    /// is a failed connection: [`CuratorFramework::last_failure`] has it, and another connection is tried.
+    pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
+        self.native = self.native.credentials_provider(provider);
+        self
+    }
+
+    /// Takes up a session that another framework has [left](CuratorFramework::detach), with its ephemeral nodes, in place of the
+    /// first new one. Default: a new session.
+    ///
+    /// If it has expired, [`CuratorFramework::background_errors`] tells `SessionExpired`, and a new session is opened. The
+    /// connect string must have the chroot of the one before, and the session timeout should be the same.
+    ///
+    /// A session is for one framework: see [`zk_curator_client::ZooKeeperBuilder::resume`] for what two of them with the same
+    /// session do to each other.
+    pub fn resume(mut self, credentials: SessionCredentials) -> Self {
+        self.settings.resume = Some(credentials);
+        self
+    }
+
     /// How data are compressed and decompressed where that is asked for. Default: Curator's gzip, with the feature
     /// `gzip`; else none.
     pub fn compression_provider(mut self, provider: impl CompressionProvider) -> Self {
@@ -341,6 +367,13 @@ impl CuratorFrameworkBuilder {
     pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
         self.native = self.native.spawner(Arc::clone(&spawner));
         self.settings.spawner = Some(spawner);
+        self
+    }
+
+    /// Tells the native client for how long the machine was suspended, which counts against its session; see [`Clock`]. Default:
+    /// [`zk_curator_client::SystemClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.native = self.native.clock(clock);
         self
     }
 

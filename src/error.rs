@@ -53,6 +53,12 @@ pub enum ErrorKind {
     /// What a [fenced transaction](crate::Ownership::fenced) was bound to is gone; nothing was applied.
     OwnershipLost,
 
+    // What was seen before is gone.
+    /// No server has the last transaction that the earlier sessions of this framework have seen, as after a restore from a
+    /// backup. The framework goes on without it, and reads may go back in time. Only in
+    /// [`background_errors`](crate::CuratorFramework::background_errors).
+    HistoryLost,
+
     // Somebody else was there.
     /// The node does not exist.
     NoNode,
@@ -255,6 +261,7 @@ impl Error {
             ErrorKind::Unsupported => ErrorCode::Unimplemented,
             ErrorKind::TransactionFailed { code, .. } | ErrorKind::Server(code) => code,
             ErrorKind::OwnershipLost
+            | ErrorKind::HistoryLost
             | ErrorKind::InvalidPath
             | ErrorKind::InvalidArgument
             | ErrorKind::TooLarge
@@ -316,6 +323,7 @@ impl fmt::Display for ErrorKind {
             Self::SessionMoved => "session moved to another server",
             Self::SessionExpired => "session expired",
             Self::OwnershipLost => "ownership lost",
+            Self::HistoryLost => "history lost",
             Self::NoNode => "no node",
             Self::NodeExists => "node exists",
             Self::BadVersion => "bad version",

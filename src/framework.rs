@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,18 +9,19 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
-use zk_curator_client::{Acl, Error as RawError, ErrorCode, SessionInfo, Signal};
+use zk_curator_client::{Acl, Error as RawError, ErrorCode, SessionInfo, SessionState, Signal};
 
 use crate::builder::{Addresses, CuratorFrameworkBuilder, Settings};
 use crate::chroot;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handover::Handover;
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
 use crate::observe::{Held, Ticket, metrics, tell};
 use crate::op::{self, Call};
 use crate::random::Random;
-use crate::raw::{RawClient, RawClientFactory};
+use crate::raw::{RawClient, RawClientFactory, SessionSettings};
 use crate::retry::{Budget, RetryPolicy};
 use crate::schema::SchemaSet;
 use crate::state::{
@@ -96,6 +98,9 @@ pub(crate) struct Core {
     /// The end of the shutdown, with the result of closing the session.
     end: Signal<Option<Result<(), RawError>>>,
     pub(crate) random: Random,
+    pub(crate) handover: Handover,
+    /// The last transaction that the sessions before the present one have seen.
+    last_zxid: AtomicI64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +133,8 @@ impl CuratorFramework {
             chroot: Signal::new(None),
             end: Signal::new(None),
             random,
+            handover: Handover::default(),
+            last_zxid: AtomicI64::new(0),
         };
         Self { handle: Arc::new(Handle { core: Arc::new(core) }), facade: Arc::new(facade) }
     }
@@ -551,7 +558,7 @@ impl Core {
         let mut servers = self.connect_string();
         let chroot = chroot_of(&servers).map_or(0, str::len);
         servers.truncate(servers.trim_end().len() - chroot);
-        self.open_raw(servers).await
+        self.open_raw(&self.session_settings(servers)).await
     }
 
     /// Tells those who follow it of an error that no caller waits for.
@@ -616,15 +623,19 @@ impl Core {
 
     pub(crate) async fn open_session(&self, epoch: u64) -> Result<Arc<Session>, RawError> {
         let servers = self.connect_string();
-        let raw = self.open_raw(servers.clone()).await?;
+        let mut settings = self.session_settings(servers.clone());
+        settings.resume = self.settings.resume.clone().filter(|_| epoch == 1);
+        settings.last_zxid_seen = self.last_zxid.load(Ordering::Relaxed);
+        let raw = self.open_raw(&settings).await?;
         Ok(Arc::new(Session { raw, epoch, lost: CancellationToken::new(), servers }))
     }
 
-    async fn open_raw(&self, connect_string: String) -> Result<Arc<dyn RawClient>, RawError> {
-        let mut settings = self.settings.session.clone();
-        settings.connect_string = connect_string;
-        settings.seed = self.random.seed();
-        let raw = self.settings.factory.open(&settings).await?;
+    fn session_settings(&self, connect_string: String) -> SessionSettings {
+        SessionSettings { connect_string, seed: self.random.seed(), ..self.settings.session.clone() }
+    }
+
+    async fn open_raw(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, RawError> {
+        let raw = self.settings.factory.open(settings).await?;
         for (scheme, auth) in &self.settings.auth {
             // The raw client replays it on every connection, and ends the session when it is refused.
             drop(raw.add_auth(scheme, auth));
@@ -642,6 +653,25 @@ impl Core {
         {
             self.report(Error::raw("set_connect_string", "", error));
         }
+    }
+
+    /// A session is over: the next one goes on from what it has seen.
+    pub(crate) fn has_ended(&self, session: &Session, begun: bool, over: &SessionState) {
+        let seen = session.raw.last_zxid_seen();
+        if seen > 0 {
+            self.last_zxid.store(seen, Ordering::Relaxed);
+        }
+        let resumed = session.epoch == 1 && self.settings.resume.is_some();
+        if let Some(why) =
+            over.end().filter(|_| resumed && !begun && matches!(over, SessionState::Expired(_)))
+        {
+            self.report(Error::raw("resume", "", why));
+        }
+    }
+
+    pub(crate) fn report_lost_history(&self, zxid: i64) {
+        let why = format!("no server has transaction {zxid:#x}, which an earlier session has seen");
+        self.report(Error::new(ErrorKind::HistoryLost, "session", "").with_source(why));
     }
 
     pub(crate) fn is_connected(&self) -> bool {

@@ -62,6 +62,7 @@ pub mod ensemble;
 mod error;
 mod facade;
 mod framework;
+mod handover;
 mod janitor;
 mod namespace;
 pub mod observe;
@@ -86,8 +87,9 @@ pub use owned_node::{FencingToken, OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{
-    Acl, CreateMode, Created, ErrorCode, EventType, OpResult, Permissions, PersistentEvent, SessionId,
-    SessionInfo, Signal, Stat, Version, WatchEnded, WatchedEvent, WatcherType,
+    Acl, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType, OpResult, Permissions,
+    PersistentEvent, SessionCredentials, SessionId, SessionInfo, Signal, Stat, Version, WatchEnded,
+    WatchedEvent, WatcherType,
 };
 
 /// Compiles and runs the examples of the README.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
@@ -300,9 +301,29 @@ impl Ownership {
     /// or begun to. What others do to the node is not known until somebody who waits in [`Ownership::lost`],
     /// [`lost_by`](Ownership::lost_by) or [`lost_or`](Ownership::lost_or) has heard of it, or a
     /// [fenced](Ownership::fenced) transaction has found it gone. From then on the guard sends nothing.
+    ///
+    /// It also looks at the [clock](Self::valid_until), so that code that runs first after a long stop sees it, before a task of
+    /// the framework could tell. Once over, it stays over, even if the session turns out to be alive.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.term.is_cancelled()
+        if self.term.is_cancelled() {
+            return true;
+        }
+        let overdue = self.valid_until().is_some_and(|until| until <= Instant::now());
+        if overdue {
+            self.term.cancel();
+        }
+        overdue
+    }
+
+    /// Until when it is certain that the session of the node is alive, and an ephemeral node with it, on tokio's clock; in the past
+    /// when the session is over. `None` if the raw client does not tell.
+    ///
+    /// It moves on with every answer of a server. A task that is about to do something that takes time compares it with the time
+    /// that this takes. That clock stands still while the machine is suspended: ask again rather than keep it.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.session.raw.valid_until()
     }
 
     /// The node is gone, whoever has deleted it.

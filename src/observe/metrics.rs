@@ -98,6 +98,7 @@ const fn label(kind: ErrorKind) -> &'static str {
         ErrorKind::SessionMoved => "session_moved",
         ErrorKind::SessionExpired => "session_expired",
         ErrorKind::OwnershipLost => "ownership_lost",
+        ErrorKind::HistoryLost => "history_lost",
         ErrorKind::NoNode => "no_node",
         ErrorKind::NodeExists => "node_exists",
         ErrorKind::BadVersion => "bad_version",

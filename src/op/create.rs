@@ -133,7 +133,9 @@ impl<R> CreateBuilder<R> {
     /// Puts `_c_<uuid>-` in front of the name, as Curator does. If the answer to the create is lost, the node
     /// is found by it: the create then succeeds all the same, exactly once.
     ///
-    /// A node that is found but belongs to an earlier session is deleted and created anew (CURATOR-498).
+    /// A node that is found but belongs to an earlier session is deleted and created anew (CURATOR-498). A node that somebody else
+    /// has deleted before it is looked for cannot be told from one that was never created, and is created again: what others
+    /// consume is created in a [certain](crate::certain) transaction.
     pub const fn protected(mut self) -> Self {
         self.options.protected = true;
         self

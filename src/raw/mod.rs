@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
+use tokio::time::Instant;
 use zk_curator_client::{
     Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
     Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version,
@@ -82,6 +83,11 @@ pub struct SessionSettings {
     pub queue_limits: Option<(usize, usize)>,
     /// Makes its random choices repeatable: another one for every session of a framework that has a seed.
     pub seed: Option<u64>,
+    /// A session to take up, rather than begin one.
+    pub resume: Option<SessionCredentials>,
+    /// The last transaction that earlier sessions have seen, which the first server must have; 0 for none. A client that finds no
+    /// such server for the session timeout goes on without.
+    pub last_zxid_seen: i64,
 }
 
 /// For tests of raw clients. The timeouts are those of a [framework](crate::CuratorFrameworkBuilder); there is no server.
@@ -98,6 +104,8 @@ impl Default for SessionSettings {
             max_answer: None,
             queue_limits: None,
             seed: None,
+            resume: None,
+            last_zxid_seen: 0,
         }
     }
 }
@@ -231,6 +239,26 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     /// What it takes to take up the session again, if it is known.
     fn credentials(&self) -> Option<SessionCredentials> {
         None
+    }
+    /// Until when the session is certain to be alive, whether or not the tasks of the client get to run; `None` if that is not
+    /// known. See [`zk_curator_client::ZooKeeper::valid_until`].
+    fn valid_until(&self) -> Option<Instant> {
+        None
+    }
+    /// The last transaction that the client has seen, or was opened with; 0 if that is not known.
+    fn last_zxid_seen(&self) -> i64 {
+        0
+    }
+    /// The transaction of [`SessionSettings::last_zxid_seen`], if no server had it and the client has given that up.
+    fn lost_history(&self) -> Option<i64> {
+        None
+    }
+    /// Leaves the session, which lives on, after the requests that were queued before.
+    ///
+    /// # Errors
+    /// When there is no session to leave, or this client cannot do that; then nothing happens.
+    async fn detach(&self) -> Result<SessionCredentials, Error> {
+        Err(Error::Unsupported("leaving a session"))
     }
     /// Ends another session, which was given up, through the server of this one. One that has expired is no error.
     ///

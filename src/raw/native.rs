@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use zk_curator_client::{
-    Acl, AclOf, AddWatchMode, Children, ConnectString, Connector, Created, Data, DisconnectedPolicy, Error,
-    OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer, Reconfiguration,
-    SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType, ZooKeeper,
+    Acl, AclOf, AddWatchMode, Children, Clock, ConnectString, Connector, Created, CredentialsProvider, Data,
+    DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer,
+    Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType,
+    ZooKeeper,
 };
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
@@ -17,6 +19,8 @@ use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, Revoca
 pub struct NativeFactory {
     connector: Arc<dyn Connector>,
     spawner: Option<Arc<dyn Spawn>>,
+    credentials: Option<Arc<dyn CredentialsProvider>>,
+    clock: Option<Arc<dyn Clock>>,
     #[cfg(feature = "sasl")]
     sasl: Option<Credentials>,
 }
@@ -42,6 +46,8 @@ impl NativeFactory {
         Self {
             connector,
             spawner: None,
+            credentials: None,
+            clock: None,
             #[cfg(feature = "sasl")]
             sasl: None,
         }
@@ -58,6 +64,20 @@ impl NativeFactory {
     #[must_use]
     pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
         self.spawner = Some(spawner);
+        self
+    }
+
+    /// Asks for credentials on every connection; see [`zk_curator_client::CredentialsProvider`]. Default: none.
+    #[must_use]
+    pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
+        self.credentials = Some(provider);
+        self
+    }
+
+    /// Tells for how long the machine was suspended. Default: [`zk_curator_client::SystemClock`].
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
         self
     }
 
@@ -95,6 +115,7 @@ impl RawClientFactory for NativeFactory {
             .close_timeout(settings.close_timeout)
             .read_only(settings.read_only)
             .expiration_percent(settings.expiration_percent)
+            .last_zxid_seen(settings.last_zxid_seen)
             .connector(Arc::clone(&self.connector));
         let builder = match settings.max_frame {
             Some(bytes) => builder.max_frame(bytes),
@@ -116,6 +137,18 @@ impl RawClientFactory for NativeFactory {
             Some(seed) => builder.seed(seed),
             None => builder,
         };
+        let builder = match &self.credentials {
+            Some(provider) => builder.credentials_provider(Arc::clone(provider)),
+            None => builder,
+        };
+        let builder = match &self.clock {
+            Some(clock) => builder.clock(Arc::clone(clock)),
+            None => builder,
+        };
+        let builder = match &settings.resume {
+            Some(credentials) => builder.resume(credentials.clone()),
+            None => builder,
+        };
         #[cfg(feature = "sasl")]
         let builder = match &self.sasl {
             Some(Credentials { user, password }) => builder.sasl_digest_md5(user.as_str(), password.as_str()),
@@ -130,9 +163,12 @@ impl RawClientFactory for NativeFactory {
         self.connector.is_encrypted()
     }
 
-    #[cfg(feature = "sasl")]
     fn has_credentials(&self) -> bool {
-        self.sasl.is_some()
+        #[cfg(feature = "sasl")]
+        let has_password = self.sasl.is_some();
+        #[cfg(not(feature = "sasl"))]
+        let has_password = false;
+        has_password || self.credentials.is_some()
     }
 }
 
@@ -262,6 +298,22 @@ impl RawClient for ZooKeeper {
 
     fn credentials(&self) -> Option<SessionCredentials> {
         Self::credentials(self)
+    }
+
+    fn valid_until(&self) -> Option<Instant> {
+        Self::valid_until(self)
+    }
+
+    fn last_zxid_seen(&self) -> i64 {
+        Self::last_zxid_seen(self)
+    }
+
+    fn lost_history(&self) -> Option<i64> {
+        Self::lost_history(self)
+    }
+
+    async fn detach(&self) -> Result<SessionCredentials, Error> {
+        Self::detach(self).await
     }
 
     async fn end_session(&self, credentials: SessionCredentials) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zk_curator_client::{Error as RawError, SessionState};
 
 use super::circuit_breaker::Circuit;
@@ -52,6 +52,7 @@ async fn run(mut end: End) {
             never = all(&mut farewells) => match never {},
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
+        core.has_ended(session, session.raw.session().is_some(), &over);
         // Guards learn of it no later than listeners.
         session.lost.cancel();
         metrics::session_lost();
@@ -66,9 +67,7 @@ async fn run(mut end: End) {
     if let Some(session) = &end.session {
         // Nobody else may hold what a guard stands for while the guard does not know.
         session.lost.cancel();
-        let unanswered = Err(RawError::ConnectionLoss { sent: true });
-        end.result =
-            timeout(core.close_timeout() + CLOSE_GRACE, session.raw.close()).await.unwrap_or(unanswered);
+        end.result = core.handover.end(session, core.close_timeout() + CLOSE_GRACE).await;
         if let Err(error) = &end.result {
             tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");
         }
@@ -102,6 +101,7 @@ async fn follow(
     session: &Session,
 ) -> SessionState {
     let mut states = session.raw.states();
+    let mut told = false;
     loop {
         let look = OptionFuture::from(circuit.as_ref().map(Circuit::until_look));
         let state = tokio::select! {
@@ -119,6 +119,9 @@ async fn follow(
         if state.end().is_some() {
             tell!(info, core, before, ?state, "session over");
             return state;
+        }
+        if let Some(zxid) = session.raw.lost_history().filter(|_| !std::mem::replace(&mut told, true)) {
+            core.report_lost_history(zxid);
         }
         machine.served_by(session.raw.server());
         if changed || machine.status().server != before.server {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
+use zk_curator::certain::Receipt;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
 use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind};
@@ -52,6 +53,35 @@ fn curator_264_sync_comes_before_the_search() {
         let requests = seen.lock().unwrap().clone();
         assert_eq!(requests, [OpCode::Create2, OpCode::Sync, OpCode::GetChildren2, OpCode::Exists]);
         node.delete().await.unwrap();
+    });
+}
+
+/// The written limit of protection: an item that is consumed before it is looked for is there twice.
+#[test]
+fn a_protected_node_that_is_consumed_before_the_look_up_is_created_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/q").await.unwrap();
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let create = zk.create("/q/item-").mode(CreateMode::PersistentSequential).protected().into_future();
+        let create = tokio::spawn(create);
+        lost.fired().await;
+        // Before the client has noticed, somebody takes the item.
+        let first = server.probe().children("/q")[0].to_owned();
+        server.remove(&format!("/q/{first}")).unwrap();
+        let created = create.await.unwrap().unwrap();
+        assert!(created.path.ends_with("0000000001"), "{}", created.path);
+
+        // With a receipt it is there once.
+        let receipt = Receipt::at(&zk, "/receipts");
+        zk.create("/receipts").await.unwrap();
+        let item = zk.transaction().create("/q/sure", "x");
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let put = tokio::spawn(item.certain(&receipt).into_future());
+        lost.fired().await;
+        server.remove("/q/sure").unwrap();
+        put.await.unwrap().unwrap();
+        assert!(!server.probe().exists("/q/sure"));
     });
 }
 

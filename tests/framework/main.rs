@@ -20,5 +20,6 @@ mod readme;
 mod retry;
 mod runtime;
 mod schema;
+mod sessions;
 mod state;
 mod watches;

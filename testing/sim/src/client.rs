@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, ErrorKind, FencingToken};
-use zk_curator_client::{Connector, Spawn};
+use zk_curator_client::{Connector, NeverSuspended, Spawn};
 
 use super::checkers::Violation;
 use super::history::{Event, History, Mode, Name, Who};
@@ -456,6 +456,7 @@ impl Client {
                 Duration::from_millis(500),
                 10,
             ))
+            .clock(Arc::<NeverSuspended>::default())
             .seed(self.rng().u64(..));
         if let Some(connector) = &parts.connector {
             builder = builder.connector(Arc::clone(connector));

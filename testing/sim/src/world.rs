@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use zk_curator_client::{CreateMode, Spawn, ZooKeeper};
+use zk_curator_client::{CreateMode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{
     LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict, Way, WriteKind,
@@ -211,6 +211,7 @@ impl<'a> World<'a> {
         }
         let zk = ZooKeeper::builder(self.cluster.connect_string())
             .connector(Arc::new(self.cluster.connector()))
+            .clock(Arc::<NeverSuspended>::default())
             .seed(seed::of(self.sim.seed, "prepare", 0))
             .connect()?;
         for path in &nodes {
