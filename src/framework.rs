@@ -19,7 +19,7 @@ use crate::handover::Handover;
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
 use crate::observe::{Held, Ticket, metrics, tell};
-use crate::op::{self, Call};
+use crate::op::{self, Call, Deletes};
 use crate::random::Random;
 use crate::raw::{RawClient, RawClientFactory, SessionSettings};
 use crate::retry::{Budget, RetryPolicy};
@@ -89,6 +89,8 @@ pub(crate) struct Core {
     chores: mpsc::UnboundedSender<(Chore, Ticket)>,
     /// Who holds what.
     pub(crate) held: Held,
+    /// The deletes of nodes whose names others may use.
+    pub(crate) deletes: Deletes,
     /// Taken by the janitor.
     pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<(Chore, Ticket)>>>,
     /// Begins the shutdown.
@@ -128,6 +130,7 @@ impl CuratorFramework {
             errors: broadcast::Sender::new(BackgroundErrors::CAPACITY),
             chores,
             held: Held::default(),
+            deletes: Deletes::default(),
             chore_queue: Mutex::new(Some(chore_queue)),
             shutdown: CancellationToken::new(),
             chroot: Signal::new(None),

@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::framework::{Core, Session};
 use crate::observe::tell;
 use crate::op::protected::{Found, find};
-use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children};
+use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children, delete_created_by};
 use crate::path::join;
-use crate::raw::{RawClient, RawFuture, RevocableFuture};
+use crate::raw::{RawFuture, RevocableFuture};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -142,26 +142,12 @@ async fn delete(core: &Core, deletion: Deletion) {
     let mut debt = Debt::new(core, session, &path, bound);
     let mut sweeps = 0;
     loop {
-        let mut answer = match first.take() {
-            Some(first) => first.await,
-            None => match ours(&*debt.session.raw, &path, czxid).await {
-                Ok(Some(seen)) => {
-                    let version = if version == Version::Any { seen } else { version };
-                    debt.session.raw.delete(&path, version).await
-                }
-                Ok(None) => return,
-                Err(error) => Err(error),
-            },
+        let raw = &*debt.session.raw;
+        let mut answer = match (first.take(), czxid) {
+            (Some(first), _) => first.await,
+            (None, None) => raw.delete(&path, version).await,
+            (None, Some(czxid)) => delete_created_by(core, raw, &path, czxid, version).await.map(drop),
         };
-        if answer == Err(RawError::Refused(ErrorCode::BadVersion))
-            && czxid.is_some()
-            && version == Version::Any
-            && sweeps < RACE_ROUNDS
-        {
-            // Written or replaced since it was looked at.
-            sweeps += 1;
-            continue;
-        }
         if matches!(answer, Err(RawError::Refused(ErrorCode::NotEmpty)))
             && with_children
             && sweeps < RACE_ROUNDS
@@ -181,22 +167,6 @@ async fn delete(core: &Core, deletion: Deletion) {
             }
         }
     }
-}
-
-/// The version at which to delete a node, `None` if it is not the one that this transaction created; any version, where
-/// that need not be asked.
-///
-/// Servers cannot be told to delete a node by its identity. Between the look and the delete, another node can take the
-/// place of ours; it is deleted only if it has the same version by then.
-pub(crate) async fn ours(
-    raw: &dyn RawClient,
-    path: &str,
-    czxid: Option<i64>,
-) -> Result<Option<Version>, RawError> {
-    let Some(czxid) = czxid else { return Ok(Some(Version::Any)) };
-    let (synced, stat) = (raw.sync(path), raw.exists(path));
-    synced.await?;
-    Ok(stat.await?.filter(|stat| stat.czxid == czxid).map(|stat| stat.version.into()))
 }
 
 async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protection, bound: bool) {

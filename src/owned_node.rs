@@ -9,9 +9,9 @@ use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, Sessio
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion, ours};
+use crate::janitor::{Chore, Deletion};
 use crate::observe::Ticket;
-use crate::op::{Call, RACE_ROUNDS, Transaction};
+use crate::op::{Call, Transaction, delete_created_by};
 use crate::retry::Budget;
 use crate::watch::Watch;
 
@@ -53,9 +53,10 @@ impl fmt::Display for FencingToken {
 /// Nobody else creates nodes with the names of [protected](crate::op::CreateBuilder::protected) and sequential nodes:
 /// these are deleted by their path. Others may create a node of a name that was given, also
 /// [protected by data](crate::op::CreateBuilder::protected_by_data), when somebody has deleted ours. Before such a
-/// delete the node is looked at (`sync` and `exists`, one flight more), and it is deleted at the version that it had
-/// then, if it is the one that we created. ZooKeeper has no delete by identity: what remains is somebody who deletes
-/// our node and creates another one, of the same version, in the moment between.
+/// delete the node is looked at (a transaction of one check and `exists`, one flight more), and it is deleted at the version
+/// that it had then, if it is the one that we created. ZooKeeper has no delete by identity: what remains is somebody who
+/// deletes our node by its path and creates another one, of the same version, in the moment between. Other guards of the
+/// same node, in the same framework, do not do that: of two that are dropped at once, one finds the node gone.
 ///
 /// # Cancel safety
 /// Dropping it leaves the delete to the janitor, which repeats it after a lost connection. That of a name that nobody
@@ -171,18 +172,17 @@ impl OwnedNode {
             return Err(error);
         }
         let mut unknown = None;
-        let mut rounds = 0..RACE_ROUNDS;
         loop {
             let session = &self.ownership.session;
-            let error = match ours(&*session.raw, &self.server_path, self.shared_czxid()).await {
-                Ok(Some(version)) => match session.raw.delete(&self.server_path, version).await {
-                    Ok(()) => break,
-                    // Written or replaced since it was looked at.
-                    Err(RawError::Refused(ErrorCode::BadVersion)) if rounds.next().is_some() => continue,
-                    Err(error) => core.error(OP, self.path(), error),
-                },
-                Ok(None) => gone(),
-                Err(error) => core.error(OP, self.path(), error).of_a_read(),
+            let raw = &*session.raw;
+            let deleted = match self.shared_czxid() {
+                Some(czxid) => delete_created_by(&core, raw, &self.server_path, czxid, Version::Any).await,
+                None => raw.delete(&self.server_path, Version::Any).await.map(|()| true),
+            };
+            let error = match deleted {
+                Ok(true) => break,
+                Ok(false) => gone(),
+                Err(error) => core.error(OP, self.path(), error),
             };
             if error.kind() == ErrorKind::NoNode && unknown.is_some() {
                 break;

@@ -9,6 +9,7 @@ use zk_curator_client::{CreateMode, Data, Error as RawError, ErrorCode, Op, Stat
 use crate::framework::{Core, CuratorFramework, Session};
 use crate::janitor::{Chore, Deletion};
 use crate::observe::Ticket;
+use crate::op::read_behind_quorum;
 use crate::owned_node::FencingToken;
 use crate::path::join;
 use crate::raw::RawClient;
@@ -165,18 +166,8 @@ impl Slip {
     }
 
     /// Reads it, after everything that was sent in this session before: `None` if it is not there.
-    ///
-    /// The check is a write to the ensemble, whether it holds or not: a leader that has been deposed and does not know,
-    /// which answers a `sync`, does not answer it.
     pub(super) async fn read(&self, raw: &dyn RawClient) -> Result<Option<Data>, RawError> {
-        let check = raw.multi(&[Op::Check { path: self.path.clone(), version: Version::Any }]);
-        let data = raw.get_data(&self.path);
-        match check.await {
-            Err(error @ RawError::TransactionFailed { .. }) if error.may_have_applied() => return Err(error),
-            Ok(_) | Err(RawError::TransactionFailed { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        match data.await {
+        match read_behind_quorum(raw, &self.path, |raw, path| raw.get_data(path)).await {
             Ok(data) => Ok(Some(data)),
             Err(RawError::Refused(ErrorCode::NoNode)) => Ok(None),
             Err(error) => Err(error),

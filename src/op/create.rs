@@ -48,6 +48,8 @@ struct Options {
     protected: bool,
     /// Whether it is so by its data, and not by its name.
     by_data: bool,
+    /// Whether nobody else can have chosen the name.
+    is_unique: bool,
     compressed: Option<bool>,
     idempotent: bool,
     /// What to do when the node exists: replace its data, if they have this version.
@@ -65,6 +67,7 @@ impl CreateBuilder {
             ttl: None,
             protected: false,
             by_data: false,
+            is_unique: false,
             compressed: None,
             idempotent: false,
             or_set_data: None,
@@ -150,6 +153,14 @@ impl<R> CreateBuilder<R> {
     pub const fn protected_by_data(mut self) -> Self {
         self.options.by_data = true;
         self.protected()
+    }
+
+    /// Says that nobody else creates a node of this name, because it contains a UUID for example: the guard of an
+    /// [owned](CreateBuilder::owned) node then deletes it in one request, without a [look](OwnedNode#shared-names) before.
+    /// Default: of names that were given, others may create nodes too.
+    pub const fn unique_name(mut self) -> Self {
+        self.options.is_unique = true;
+        self
     }
 
     /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
@@ -447,7 +458,7 @@ impl Options {
 
     /// Whether others may create a node of the same name: it has neither a prefix nor a number.
     const fn shares_name(&self) -> bool {
-        self.by_data || !(self.protected || self.mode.is_sequential())
+        !self.is_unique && (self.by_data || !(self.protected || self.mode.is_sequential()))
     }
 
     const fn accepts_existing(&self) -> bool {

@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
-use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options};
+use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, delete_created_by};
 use crate::error::{Error, Result};
 use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion, ours};
+use crate::janitor::{Chore, Deletion};
 use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
@@ -57,8 +57,10 @@ impl DeleteBuilder {
         self
     }
 
-    /// The transaction that created the node which is meant. Servers do not look at it; but before the delete is repeated,
-    /// for example in the next session, the node is looked at, and another one is left alone: then this one is gone.
+    /// The transaction that created the node which is meant. If another node is there, this one is gone, which is success.
+    ///
+    /// Servers do not look at the `czxid`: the node is looked at before every delete, which costs two requests in one more
+    /// flight. What remains is a node of the same version that takes the place of this one between the look and the delete.
     pub const fn czxid(mut self, czxid: i64) -> Self {
         self.czxid = Some(czxid);
         self
@@ -104,11 +106,10 @@ impl DeleteBuilder {
         let mut budget = self.target.budget();
         let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
         let mut unknown: Option<Error> = None;
-        let mut again = false;
         let mut sweeps = 0;
         loop {
             let attempt = self.target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
-            let mut error = match guarantee.delete(&attempt, again).await {
+            let mut error = match guarantee.delete(&attempt).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
                 // Gone, which is all that was asked for: by a request of ours whose answer was lost, or by somebody else who
@@ -139,7 +140,6 @@ impl DeleteBuilder {
             if !error.is_retryable() && !error.is_session_lost() {
                 guarantee.session = None;
             }
-            again = true;
             // What is refused the second time may be so because of the first.
             budget
                 .spend(error, attempt.session.epoch)
@@ -178,14 +178,16 @@ struct Guarantee<'a> {
 }
 
 impl Guarantee<'_> {
-    async fn delete(&mut self, attempt: &Attempt, again: bool) -> Result<(), RawError> {
+    async fn delete(&mut self, attempt: &Attempt) -> Result<(), RawError> {
         self.session = Some(Arc::clone(&attempt.session));
-        let czxid = self.builder.czxid.filter(|_| again);
-        if ours(&*attempt.raw, self.path, czxid).await?.is_none() {
-            self.session = None;
-            return Ok(());
-        }
-        let answer = self.request.insert(attempt.raw.delete(self.path, self.builder.version)).await;
+        let (raw, version) = (&*attempt.raw, self.builder.version);
+        let answer = match self.builder.czxid {
+            Some(czxid) => {
+                let core = self.builder.target.zk.core();
+                delete_created_by(core, raw, self.path, czxid, version).await.map(drop)
+            }
+            None => self.request.insert(raw.delete(self.path, version)).await,
+        };
         self.request = None;
         if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
             self.session = None;

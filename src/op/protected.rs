@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
 
+use super::read_behind_quorum;
 use crate::framework::{Core, Session};
 use crate::janitor::{Chore, Protection};
 use crate::path::join;
@@ -25,23 +26,18 @@ pub(crate) struct Found {
 
 /// Looks for the node of a protected create.
 ///
-/// The answer to the create was never seen, so the server we are connected to now may lag behind it: `sync`
-/// comes first (CURATOR-264), in the same flight.
+/// The answer to the create was never seen, so the server we are connected to now may lag behind it (CURATOR-264).
 pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<Found>, RawError> {
     if let Some(ours) = &protection.data {
         let path = join(&protection.parent, &protection.prefix);
-        let (synced, node) = (raw.sync(&path), raw.get_data(&path));
-        synced.await?;
-        return match node.await {
+        return match read_behind_quorum(raw, &path, |raw, path| raw.get_data(path)).await {
             Ok(node) => Ok((node.data == *ours).then_some(Found { path, stat: Some(node.stat) })),
             Err(RawError::Refused(ErrorCode::NoNode)) => Ok(None),
             Err(error) => Err(error),
         };
     }
-    let synced = raw.sync(&protection.parent);
-    let children = raw.get_children(&protection.parent);
-    synced.await?;
-    let names = match children.await {
+    let children = read_behind_quorum(raw, &protection.parent, |raw, path| raw.get_children(path)).await;
+    let names = match children {
         Ok(children) => children.names,
         Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),
         Err(error) => return Err(error),

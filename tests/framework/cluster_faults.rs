@@ -37,13 +37,16 @@ async fn two_followers() -> (TestCluster, CuratorFramework) {
     (cluster, zk)
 }
 
-/// What a server knows below `/jobs` when it is asked to sync.
-fn seen_at_sync(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuard>) {
+/// How late a server is that lags.
+const LATE: Duration = Duration::from_millis(500);
+
+/// What a server knows below `/jobs` when it is asked to catch up.
+fn seen_at_check(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuard>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let rule = |member: usize| {
         let (seen, watched) = (Arc::clone(&seen), cluster.clone());
         cluster.member(member).rule(move |request| {
-            if request.is(OpCode::Sync) {
+            if request.is(OpCode::Multi) {
                 let there = watched.probe().member(member).children("/jobs").len();
                 seen.lock().expect("no panic").push(there);
             }
@@ -59,18 +62,18 @@ fn a_protected_create_is_found_at_a_server_that_had_not_heard_of_it() {
     simulated(async {
         for mode in [CreateMode::Persistent, CreateMode::EphemeralSequential] {
             let (cluster, zk) = two_followers().await;
-            let lags = (cluster.lag(0), cluster.lag(1));
+            let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
             let lost = cluster
                 .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
                 .times(1);
-            let (seen, rules) = seen_at_sync(&cluster);
+            let (seen, rules) = seen_at_check(&cluster);
             let created = zk.create("/jobs/job-").mode(mode).protected().await.unwrap();
             assert_eq!(lost.hits(), 1);
             drop(rules);
             let probe = cluster.probe();
             assert_eq!(probe.latest().children("/jobs").len(), 1, "created twice\n{probe}");
             assert!(probe.latest().exists(&created.path), "{} is not it\n{probe}", created.path);
-            // Without the sync before the search, it would not have been found.
+            // Without the check before the search, it would not have been found.
             assert_eq!(*seen.lock().unwrap(), [0], "{mode:?}");
             // The end of a session is a write, too.
             drop(lags);
@@ -103,8 +106,7 @@ fn a_certain_write_is_proven_at_a_server_that_had_not_heard_of_it() {
         for (verdict, written) in [(Verdict::LoseReply, 1), (Verdict::LoseRequest, 0)] {
             let (cluster, zk) = two_followers().await;
             let receipt = Receipt::at(&zk, "/jobs");
-            let late = Duration::from_millis(500);
-            let lags = (cluster.lag_by(0, late), cluster.lag_by(1, late));
+            let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
             let lost = cluster
                 .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
                 .times(1);
@@ -140,7 +142,7 @@ fn a_certain_write_is_proven_at_a_server_that_had_not_heard_of_it() {
 fn what_the_janitor_owes_is_deleted_at_a_server_that_had_not_heard_of_it() {
     simulated(async {
         let (cluster, zk) = two_followers().await;
-        let lags = (cluster.lag(0), cluster.lag(1));
+        let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
         let lost = cluster
             .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
             .times(1);

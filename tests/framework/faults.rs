@@ -51,7 +51,7 @@ fn curator_264_sync_comes_before_the_search() {
         let _lost = once(&server, OpCode::Create2, Verdict::LoseReply);
         let node = zk.create("/n").protected().owned().await.unwrap();
         let requests = seen.lock().unwrap().clone();
-        assert_eq!(requests, [OpCode::Create2, OpCode::Sync, OpCode::GetChildren2, OpCode::Exists]);
+        assert_eq!(requests, [OpCode::Create2, OpCode::Multi, OpCode::GetChildren2, OpCode::Exists]);
         node.delete().await.unwrap();
     });
 }

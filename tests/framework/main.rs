@@ -8,6 +8,7 @@ mod deadlines;
 mod ensemble;
 mod errors;
 mod faults;
+mod identity;
 mod janitor;
 mod listeners;
 mod namespaces;

@@ -275,7 +275,7 @@ fn an_abandoned_create_does_not_delete_the_node_of_somebody_else() {
             late.fired().await;
             create.abort();
             let look =
-                server.rule(move |request| match request.is(OpCode::Sync) && request.session_id() == ours {
+                server.rule(move |request| match request.is(OpCode::Multi) && request.session_id() == ours {
                     true => Verdict::Delay(Duration::from_secs(1)),
                     false => Verdict::Pass,
                 });
@@ -546,6 +546,7 @@ fn a_fenced_transaction_with_a_lost_answer_may_have_been_applied() {
         assert!(error.may_have_applied(), "{error}");
         assert_eq!(lost.hits(), 1, "and is not repeated");
         assert!(server.probe().exists("/x"));
+        drop(lost);
         node.delete().await.unwrap();
     });
 }

@@ -138,7 +138,7 @@ fn curator_559_the_steps_of_one_operation_share_one_budget() {
         // A create whose answer is always lost, and whose node can never be looked for.
         zk.create("/p").await.unwrap();
         let lost = rule(&server, OpCode::Create2, Verdict::LoseReply).times(1);
-        let refused = rule(&server, OpCode::Sync, Verdict::LoseRequest);
+        let refused = rule(&server, OpCode::Multi, Verdict::LoseRequest);
         let error = zk.create("/p/n").protected().await.unwrap_err();
         assert!(error.may_have_applied(), "the create is what the error is about: {error}");
         assert_eq!((lost.hits(), refused.hits()), (1, 5));

@@ -1,8 +1,10 @@
 //! The name service: what names are bound to, for whom, and for how long.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -472,5 +474,36 @@ fn lasting_names_are_changed_or_not_wherever_that_is_given_up() {
             step += 1;
         }
         assert!(step > 8, "only {step} steps");
+    });
+}
+
+/// A kept binding takes up the node that an ephemeral one of the same session has made: the node has two owners.
+#[test]
+fn a_name_that_is_bound_twice_in_one_session_is_unbound_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let names = names(&zk);
+        let passing = names.bind_ephemeral("billing", "ours").await.unwrap();
+        let kept = names.keep_bound("billing", "ours").unwrap();
+        kept.bound().await.unwrap();
+        let ours = session_id(&zk).get();
+        let deletes = AtomicU32::new(0);
+        // Both have looked before the first delete is applied, and the other client comes before the second one.
+        let _late = server.rule(move |request| {
+            let is_second = request.is(OpCode::Delete)
+                && request.session_id() == ours
+                && deletes.fetch_add(1, Ordering::Relaxed) == 1;
+            if is_second { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
+        });
+        let replaced = async {
+            until(&server, |probe| !probe.exists(BILLING)).await;
+            other.create(BILLING).await.unwrap().stat
+        };
+        drop(passing);
+        let (unbound, theirs) = join(kept.unbind(), replaced).await;
+        unbound.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().stat(BILLING), Some(theirs));
     });
 }

@@ -243,7 +243,7 @@ async fn claim(
     let lease = zk.create(&lease_path).mode(CreateMode::Ephemeral).creating_parents();
     // Without data nobody could tell whose it is after a lost answer.
     let lease = lease.data(if worker.is_empty() { "-".to_owned() } else { worker });
-    let lease = lease.protected_by_data().owned();
+    let lease = lease.protected_by_data().unique_name().owned();
     let executed = execute(zk.transaction().check(&lease_path, None));
     let read = || zk.get_data(places.of("all", id)).into_future();
     let claimed = join(lease.into_future(), executed.into_future());
