@@ -47,7 +47,7 @@ impl Applied {
             return None;
         }
         let created = Created::new(zk.ns().apply(path), stat);
-        Some(OwnedNode::new(zk, created, Arc::clone(&self.session), stat.ephemeral_owner > 0, true))
+        Some(OwnedNode::new(zk, created, Arc::clone(&self.session), stat.is_ephemeral(), true))
     }
 }
 

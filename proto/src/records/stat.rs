@@ -29,3 +29,37 @@ record! {
         pzxid: i64,
     }
 }
+
+impl Stat {
+    /// Whether the node belongs to a session, by ZooKeeper's `EphemeralType`.
+    ///
+    /// The sign says nothing: sessions of servers with an id from 128 are negative. Servers that show their markers are
+    /// understood, too: `0x8000000000000000` for containers, and `0xff` in the highest byte for nodes with a time to live.
+    #[must_use]
+    pub const fn is_ephemeral(&self) -> bool {
+        const CONTAINER: i64 = i64::MIN;
+        const EXTENDED: i64 = 0xff << 56;
+        !matches!(self.ephemeral_owner, 0 | CONTAINER) && self.ephemeral_owner & EXTENDED != EXTENDED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_all_server_ids_are_told_from_markers() {
+        let is_ephemeral = |owner: u64| {
+            let stat = Stat { ephemeral_owner: owner.cast_signed(), ..Stat::default() };
+            stat.is_ephemeral()
+        };
+        for session in
+            [1, 0x0100_0000_0000_0001, 0x7f00_0000_0000_0001, 0x8000_0000_0000_0001, 0xfe00_0000_0000_0001]
+        {
+            assert!(is_ephemeral(session), "{session:#x}");
+        }
+        for marker in [0, 0x8000_0000_0000_0000, 0xff00_0000_0000_0001, 0xff00_00ff_ffff_ffff] {
+            assert!(!is_ephemeral(marker), "{marker:#x}");
+        }
+    }
+}

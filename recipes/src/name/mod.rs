@@ -142,8 +142,7 @@ pub struct Bound {
 
 impl Bound {
     fn new(path: String, data: Bytes, stat: &Stat) -> Self {
-        // Containers and nodes with a time to live have an owner that is none, and is negative.
-        Self { path, data, version: Version::of(stat), is_ephemeral: stat.ephemeral_owner > 0 }
+        Self { path, data, version: Version::of(stat), is_ephemeral: stat.is_ephemeral() }
     }
 
     /// The value as this type.

@@ -231,7 +231,7 @@ impl Keeper {
     async fn occupied(&self, path: String, mode: CreateMode) -> Result<Option<String>, Error> {
         let watched = self.zk.exists(path.as_str()).watched().await?;
         let Some(stat) = watched.value else { return Ok(None) };
-        if !mode.is_ephemeral() && self.lasts(&stat) {
+        if !mode.is_ephemeral() && !stat.is_ephemeral() {
             return self.adopt(path, &stat).await;
         }
         let session = self.zk.session().map_or(0, |session| session.id.get());
@@ -267,15 +267,6 @@ impl Keeper {
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether a node does not end with a session. Containers and nodes with a time to live have an owner that is none.
-    fn lasts(&self, stat: &Stat) -> bool {
-        /// The highest byte of the owner of a node with a time to live.
-        const TTL: i64 = 0xff;
-        stat.ephemeral_owner == 0
-            || stat.ephemeral_owner == i64::MIN
-            || (self.spec.mode.is_ttl() && (stat.ephemeral_owner >> 56) & 0xff == TTL)
     }
 
     /// Replaces the data of our node, not those of another that has taken its place.

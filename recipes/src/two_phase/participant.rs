@@ -155,7 +155,7 @@ impl Participant {
             Err(error) => return Err(error.into()),
         };
         let session = zk.session().map_or(0, |session| session.id.get());
-        let ours = stat.ephemeral_owner == 0 || stat.ephemeral_owner == session;
+        let ours = !stat.is_ephemeral() || stat.ephemeral_owner == session;
         Ok(Vote::parse(&data).map(|vote| Cast { vote, ours }))
     }
 

@@ -58,6 +58,8 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
+    use zk_curator_proto::Stat;
+
     use super::*;
 
     #[test]
@@ -68,6 +70,14 @@ mod tests {
         assert_eq!(Owner::Container.shown(), 0);
         for owner in [Owner::None, Owner::Container, Owner::Session(7), Owner::Ttl(1), Owner::Ttl(MAX_TTL)] {
             assert_eq!(Owner::decode(owner.encoded()), Some(owner));
+        }
+        let seen = |owner: Owner| Stat { ephemeral_owner: owner.encoded(), ..Stat::default() }.is_ephemeral();
+        for owner in [Owner::None, Owner::Container, Owner::Ttl(1), Owner::Ttl(MAX_TTL)] {
+            assert!(!seen(owner), "{owner:?}");
+        }
+        for session in [7, i64::MIN | 7, 0xfe << 56] {
+            assert!(seen(Owner::Session(session)), "{session:#x}");
+            assert_eq!(Owner::decode(session), Some(Owner::Session(session)));
         }
         for foreign in [TTL_MARK, TTL_MARK | (MAX_TTL + 1), -1] {
             assert_eq!(Owner::decode(foreign), None);
