@@ -4,7 +4,7 @@ _default:
     @just --list
 
 # All that a change has to pass on any machine. Changes nothing.
-verify: fmt-check lint doc test test-features
+verify: fmt-check lint doc test
 
 # Writes what can be repaired by tools.
 fix:
@@ -15,33 +15,30 @@ fmt-check:
     cargo fmt --all -- --check
 
 lint:
-    cargo clippy --workspace -- -D warnings
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 doc:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
-# Every test; those that need Java are skipped without it, and say so.
+# Every test but the slow ones.
 test *arguments:
     cargo test --workspace {{arguments}}
 
-# The tests of what is off by default.
-test-features:
-    scripts/test-features
+# Every test; installs Apache ZooKeeper and its clients (Debian).
+test-all:
+    scripts/test-all
 
-# The same, after the installation of Apache ZooKeeper and its clients (Debian): none is skipped.
-test-real *arguments:
-    scripts/install-real
-    ZK_CURATOR_REQUIRE_REAL=1 cargo test --workspace {{arguments}}
+# How long users and contributors wait.
+measure-builds:
+    scripts/measure-builds
 
 # Several services contend for a lock, on the embedded server.
 quickstart:
-    cargo run --release --example quickstart
+    cargo run --example quickstart
 
 # The same on Apache ZooKeeper.
 quickstart-real:
-    cargo run --release -p zk-curator-real --bin zk-real -- --exec cargo run --release --example quickstart
+    cargo run --release -p zk-curator-real --bin zk-real -- --exec cargo run --example quickstart
 
 # Bugs that are planted in a copy of the sources, and how many seeds the simulation takes to find them.
 sim-mutants *arguments:

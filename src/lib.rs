@@ -92,7 +92,7 @@ pub use zk_curator_client::{
     WatchedEvent, WatcherType,
 };
 
-/// Compiles and runs the examples of the README.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

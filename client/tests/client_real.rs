@@ -43,6 +43,7 @@ on_apache_zookeeper! {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn every_kind_of_node_is_created() {
     real_time(async {
         let settings = RealZooKeeper::builder().jvm_property("zookeeper.extendedTypesEnabled", true);
@@ -64,6 +65,7 @@ fn signal(server: &RealZooKeeper, signal: &str) {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn session_watches_and_identities_survive_a_killed_server() {
     real_time(async {
         let name = "session_watches_and_identities_survive_a_killed_server";
@@ -111,6 +113,7 @@ fn session_watches_and_identities_survive_a_killed_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn two_thousand_watches_on_long_paths_survive_a_killed_server() {
     real_time(async {
         let name = "two_thousand_watches_on_long_paths_survive_a_killed_server";
@@ -146,6 +149,7 @@ fn two_thousand_watches_on_long_paths_survive_a_killed_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on() {
     real_time(async {
         let name = "a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on";
@@ -166,6 +170,7 @@ fn a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_session_ends_at_its_timeout_when_the_server_stays_away() {
     real_time(async {
         let name = "the_session_ends_at_its_timeout_when_the_server_stays_away";
@@ -186,6 +191,7 @@ fn the_session_ends_at_its_timeout_when_the_server_stays_away() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_session_that_the_server_ended_is_expired() {
     real_time(async {
         let name = "a_session_that_the_server_ended_is_expired";
@@ -213,6 +219,7 @@ fn a_session_that_the_server_ended_is_expired() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn refused_credentials_end_the_client() {
     real_time(async {
         let Some(server) = real::or_skip("refused_credentials_end_the_client").await else { return };

@@ -5,6 +5,7 @@ use crate::conformance::{Target, on_threads, run_all, run_those};
 use zk_curator_real::{self as real, RealEnsemble};
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_a_standalone_server() {
     on_threads(async {
         let name = "the_client_conforms_on_a_standalone_server";
@@ -14,6 +15,7 @@ fn the_client_conforms_on_a_standalone_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_an_ensemble_of_three() {
     on_threads(async {
         let name = "the_client_conforms_on_an_ensemble_of_three";
@@ -27,6 +29,7 @@ fn the_client_conforms_on_an_ensemble_of_three() {
 
 /// On its own, because all its sessions are local ones.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_read_only_servers() {
     on_threads(async {
         let name = "the_client_conforms_on_read_only_servers";

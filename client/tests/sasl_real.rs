@@ -69,6 +69,7 @@ fn only(user: &str) -> [Acl; 1] {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_user_passes_acls_also_after_a_reconnect() {
     real_time(async {
         let Some(mut sasl) = Sasl::start("the_user_passes_acls_also_after_a_reconnect", &[]).await else {
@@ -100,6 +101,7 @@ fn the_user_passes_acls_also_after_a_reconnect() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn passwords_may_have_any_letters() {
     real_time(async {
         let Some(sasl) = Sasl::start("passwords_may_have_any_letters", &[]).await else { return };
@@ -114,6 +116,7 @@ fn passwords_may_have_any_letters() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_wrong_password_or_user_ends_the_client() {
     real_time(async {
         let Some(sasl) = Sasl::start("a_wrong_password_or_user_ends_the_client", &[]).await else { return };
@@ -132,6 +135,7 @@ fn a_wrong_password_or_user_ends_the_client() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_that_wants_sasl_before_all_else_gets_it() {
     real_time(async {
         let settings = [("sessionRequireClientSASLAuth", "true")];
@@ -148,6 +152,7 @@ fn a_server_that_wants_sasl_before_all_else_gets_it() {
 
 /// The setting keeps clients that fail, as those without an identity. This one does not want to be one.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_that_tolerates_failures_is_none_for_this_client() {
     real_time(async {
         let test = "a_server_that_tolerates_failures_is_none_for_this_client";
@@ -159,6 +164,7 @@ fn a_server_that_tolerates_failures_is_none_for_this_client() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_without_sasl_ends_the_client() {
     real_time(async {
         let test = "a_server_without_sasl_ends_the_client";

@@ -79,6 +79,7 @@ impl Files {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_user_is_proven_over_tls_and_at_read_only_servers() {
     real_time(async {
         let test = "the_user_is_proven_over_tls_and_at_read_only_servers";

@@ -33,6 +33,7 @@ async fn gone(zk: &ZooKeeper, path: &str) {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_session_is_left_and_taken_up_until_it_expires() {
     real_time(async {
         let name = "a_session_is_left_and_taken_up_until_it_expires";
@@ -71,6 +72,7 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
     real_time(async {
         let name = "two_clients_of_one_session_take_it_from_each_other_without_a_storm";
@@ -113,6 +115,7 @@ fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended() {
     real_time(async {
         let name = "a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended";
@@ -136,6 +139,7 @@ fn a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn sessions_move_in_an_ensemble() {
     real_time(async {
         let name = "sessions_move_in_an_ensemble";

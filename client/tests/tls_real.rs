@@ -107,6 +107,7 @@ fn identified(tls: TlsConnectorBuilder, identity: Identity) -> TlsConnectorBuild
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn sessions_live_over_tls_and_survive_a_restart() {
     real_time(async {
         let test = "sessions_live_over_tls_and_survive_a_restart";
@@ -133,6 +134,7 @@ fn sessions_live_over_tls_and_survive_a_restart() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_certificate_of_the_client_is_its_identity() {
     real_time(async {
         let test = "the_certificate_of_the_client_is_its_identity";
@@ -170,6 +172,7 @@ fn the_certificate_of_the_client_is_its_identity() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn certificates_that_do_not_fit_are_refused() {
     real_time(async {
         let test = "certificates_that_do_not_fit_are_refused";
@@ -199,6 +202,7 @@ fn certificates_that_do_not_fit_are_refused() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_wrong_port_is_an_error_and_no_hang() {
     real_time(async {
         let test = "the_wrong_port_is_an_error_and_no_hang";
@@ -219,6 +223,7 @@ fn the_wrong_port_is_an_error_and_no_hang() {
 
 /// The classic network layer of ZooKeeper, without Netty.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_without_tls_is_an_error_and_no_hang() {
     real_time(async {
         let test = "a_server_without_tls_is_an_error_and_no_hang";

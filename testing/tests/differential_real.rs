@@ -26,6 +26,7 @@ const SHRINK_ATTEMPTS: usize = 150;
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn every_answer_and_event_is_that_of_apache_zookeeper() {
     let builder = RealZooKeeper::builder()
         .jvm_property("zookeeper.DigestAuthenticationProvider.superDigest", digest(SUPERUSER))

@@ -13,6 +13,7 @@ async fn mode(ensemble: &RealEnsemble, server: usize) -> String {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn three_servers_elect_a_leader_and_replace_it_when_it_is_killed() {
     let name = "three_servers_elect_a_leader_and_replace_it_when_it_is_killed";
     let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
@@ -44,6 +45,7 @@ async fn three_servers_elect_a_leader_and_replace_it_when_it_is_killed() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn drop_leaves_neither_processes_nor_data() {
     let Some(mut ensemble) = real::or_skip_ensemble("drop_leaves_neither_processes_nor_data", 2).await else {
         return;
@@ -66,6 +68,7 @@ async fn drop_leaves_neither_processes_nor_data() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn settings_reach_every_server_and_a_minority_does_not_serve() {
     let builder =
         RealEnsemble::builder(3).setting("maxClientCnxns", 17).start_timeout(Duration::from_secs(20));

@@ -92,6 +92,7 @@ async fn answers(address: &str) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn lines_have_the_form_of_apache_zookeeper() {
     let Some(zookeeper) = real::or_skip("lines_have_the_form_of_apache_zookeeper").await else { return };
     let embedded = TestServer::start().await;
@@ -99,6 +100,7 @@ async fn lines_have_the_form_of_apache_zookeeper() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn lines_have_the_form_of_an_ensemble() {
     let name = "lines_have_the_form_of_an_ensemble";
     let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };

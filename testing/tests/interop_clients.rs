@@ -128,6 +128,7 @@ async fn transcript(client: Child) -> String {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn kazoo() {
     let python = python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
     if !real::runs("kazoo", python.as_ref().map(|_| ())) {
@@ -145,6 +146,7 @@ async fn kazoo() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn java_curator() {
     if !real::runs("java_curator", java::available()) {
         return;
@@ -157,6 +159,7 @@ async fn java_curator() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn java_command_line() {
     if !real::runs("java_command_line", java::available()) {
         return;
@@ -171,6 +174,7 @@ async fn java_command_line() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn c_programs() {
     let test = "c_programs";
     if !real::runs(test, c_library()) {
@@ -185,6 +189,7 @@ async fn c_programs() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn c_command_line() {
     if !real::runs("c_command_line", c_client()) {
         return;

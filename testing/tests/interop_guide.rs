@@ -34,6 +34,7 @@ async fn run(directory: &Path, command: impl AsRef<Path>, arguments: &[&str]) ->
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn the_program_for_a_shell_keeps_its_data() {
     let test = "the_program_for_a_shell_keeps_its_data";
     if !real::runs(test, c_client()) {
@@ -46,6 +47,7 @@ async fn the_program_for_a_shell_keeps_its_data() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn the_program_in_python_tests_a_lock() {
     let test = "the_program_in_python_tests_a_lock";
     let python = python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
@@ -59,6 +61,7 @@ async fn the_program_in_python_tests_a_lock() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn the_program_in_java_greets() {
     let test = "the_program_in_java_greets";
     if !real::runs(test, java::available()) {
@@ -75,6 +78,7 @@ async fn the_program_in_java_greets() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn the_program_in_c_greets() {
     let test = "the_program_in_c_greets";
     if !real::runs(test, c_library()) {

@@ -34,6 +34,7 @@ async fn finish(child: Child) -> (Option<i32>, Vec<String>) {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
     let name = "two_curators_never_hold_the_mutex_together_and_both_finish";
     let Some((zookeeper, contender)) = setting(name, "CuratorMutexContender.java").await else { return };
@@ -61,6 +62,7 @@ async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn a_second_holder_is_a_violation() {
     let Some((zookeeper, contender)) =
         setting("a_second_holder_is_a_violation", "CuratorMutexContender.java").await
@@ -80,6 +82,7 @@ async fn a_second_holder_is_a_violation() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn the_layout_of_curators_mutex_is_the_documented_one() {
     let name = "the_layout_of_curators_mutex_is_the_documented_one";
     let Some((zookeeper, layout)) = setting(name, "CuratorMutexLayout.java").await else { return };
@@ -111,6 +114,7 @@ async fn the_layout_of_curators_mutex_is_the_documented_one() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn a_program_that_does_not_compile_says_why() {
     if !real::runs("a_program_that_does_not_compile_says_why", java::available()) {
         return;

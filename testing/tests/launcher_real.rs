@@ -8,6 +8,7 @@ use crate::blocking_session::Session;
 use zk_curator_real::{self as real, RealError, RealZooKeeper};
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn it_serves_when_start_returns_and_answers_every_word() {
     let Some(zookeeper) = real::or_skip("it_serves_when_start_returns_and_answers_every_word").await else {
         return;
@@ -19,6 +20,7 @@ async fn it_serves_when_start_returns_and_answers_every_word() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn data_and_port_survive_kill_and_stop() {
     let Some(mut zookeeper) = real::or_skip("data_and_port_survive_kill_and_stop").await else { return };
     let addr = zookeeper.addr();
@@ -44,6 +46,7 @@ async fn data_and_port_survive_kill_and_stop() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn session_timeouts_are_negotiated_within_the_settings() {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(200))
@@ -57,6 +60,7 @@ async fn session_timeouts_are_negotiated_within_the_settings() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn drop_leaves_neither_process_nor_data() {
     let Some(zookeeper) = real::or_skip("drop_leaves_neither_process_nor_data").await else { return };
     let addr = zookeeper.addr();
@@ -70,6 +74,7 @@ async fn drop_leaves_neither_process_nor_data() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn several_start_at_once_on_ports_of_their_own() {
     let name = "several_start_at_once_on_ports_of_their_own";
     if !real::runs(name, RealZooKeeper::available()) {
@@ -85,6 +90,7 @@ async fn several_start_at_once_on_ports_of_their_own() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn restart_says_that_somebody_took_the_port() {
     let Some(mut zookeeper) = real::or_skip("restart_says_that_somebody_took_the_port").await else { return };
     let port = zookeeper.addr().port();
@@ -99,6 +105,7 @@ async fn restart_says_that_somebody_took_the_port() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn a_server_that_cannot_start_says_why_with_its_log() {
     let name = "a_server_that_cannot_start_says_why_with_its_log";
     if !real::runs(name, RealZooKeeper::available()) {
@@ -112,6 +119,7 @@ async fn a_server_that_cannot_start_says_why_with_its_log() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn a_missing_library_is_named() {
     let builder = RealZooKeeper::builder().jar_directories(["/nonexistent"]);
     let error = builder.available().unwrap_err();

@@ -24,6 +24,7 @@ use zk_curator_testing::{TestServer, ZooKeeperVersion};
 const ROOT: &str = "/zk-curator-parity";
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn answers_are_those_of_apache_zookeeper() {
     let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else { return };
     let real = zookeeper.connect_string();
@@ -42,6 +43,7 @@ async fn answers_are_those_of_apache_zookeeper() {
 }
 
 #[tokio::test]
+#[ignore = "slow: scripts/test-all"]
 async fn a_server_alone_does_not_implement_reconfiguration() {
     let name = "a_server_alone_does_not_implement_reconfiguration";
     let reconfig = [step(&Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() }))];

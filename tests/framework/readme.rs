@@ -3,6 +3,34 @@
 use std::fs;
 use std::path::Path;
 
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::{RuleRequest, TestServer, Verdict};
+
+/// As in the README, word for word.
+#[tokio::test]
+async fn a_lost_answer_leaves_one_node() {
+    let server = TestServer::start().await;
+    let zk = CuratorFramework::builder().connect_string(server.connect_string()).build().unwrap();
+    zk.start().await.unwrap();
+
+    let lose = |r: &RuleRequest<'_>| if r.is_create_under("/lock") { Verdict::LoseReply } else { Verdict::Pass };
+    let rule = server.rule(lose).times(1);
+    let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+    assert_eq!((rule.hits(), server.probe().children("/lock").len()), (1, 1));
+    guard.release().await.unwrap();
+}
+
+#[test]
+fn the_test_of_the_readme_is_the_one_above() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("../README.md")).unwrap();
+    let shown = readme.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    // Formatting may break lines in other places.
+    let words = |text: &str| text.split_whitespace().collect::<String>();
+    assert!(words(&fs::read_to_string(root.join("framework/readme.rs")).unwrap()).contains(&words(shown)));
+}
+
 /// Whether a file of an area, or a suite that it runs, has a test of this name.
 fn has_test(area: &str, file: &str, test: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -149,6 +149,7 @@ async fn java_and_rust_are_members(connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_nobody_passes_a_barrier_early() {
     let name = "on_apache_zookeeper_nobody_passes_a_barrier_early";
     if !real::runs(name, java::available()) {
@@ -159,6 +160,7 @@ async fn on_apache_zookeeper_nobody_passes_a_barrier_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_nobody_passes_a_barrier_early() {
     if !real::runs("on_the_embedded_server_nobody_passes_a_barrier_early", java::available()) {
         return;

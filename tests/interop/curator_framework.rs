@@ -117,6 +117,7 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn on_apache_zookeeper_java_and_rust_read_each_other() {
     real_time(async {
         let name = "on_apache_zookeeper_java_and_rust_read_each_other";
@@ -129,6 +130,7 @@ fn on_apache_zookeeper_java_and_rust_read_each_other() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn on_the_embedded_server_java_and_rust_read_each_other() {
     real_time(async {
         if !real::runs("on_the_embedded_server_java_and_rust_read_each_other", java::available()) {

@@ -128,6 +128,7 @@ async fn mixed_elections(connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_java_and_rust_are_in_one_election() {
     let name = "on_apache_zookeeper_java_and_rust_are_in_one_election";
     if !real::runs(name, java::available()) {
@@ -138,6 +139,7 @@ async fn on_apache_zookeeper_java_and_rust_are_in_one_election() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_java_and_rust_are_in_one_election() {
     if !real::runs("on_the_embedded_server_java_and_rust_are_in_one_election", java::available()) {
         return;

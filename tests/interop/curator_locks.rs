@@ -164,6 +164,7 @@ async fn java_and_rust_revoke(connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_every_lock_keeps_its_promise() {
     let name = "on_apache_zookeeper_every_lock_keeps_its_promise";
     if !real::runs(name, java::available()) {
@@ -175,6 +176,7 @@ async fn on_apache_zookeeper_every_lock_keeps_its_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_every_lock_keeps_its_promise() {
     if !real::runs("on_the_embedded_server_every_lock_keeps_its_promise", java::available()) {
         return;

@@ -96,6 +96,7 @@ async fn java_and_rust_contend(connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_never_two_hold_the_lock() {
     let name = "on_apache_zookeeper_never_two_hold_the_lock";
     if !real::runs(name, java::available()) {
@@ -106,6 +107,7 @@ async fn on_apache_zookeeper_never_two_hold_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_never_two_hold_the_lock() {
     if !real::runs("on_the_embedded_server_never_two_hold_the_lock", java::available()) {
         return;

@@ -189,6 +189,7 @@ async fn both(connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_groups_and_nodes_are_shared_with_curator() {
     let name = "on_apache_zookeeper_groups_and_nodes_are_shared_with_curator";
     if !real::runs(name, java::available()) {
@@ -199,6 +200,7 @@ async fn on_apache_zookeeper_groups_and_nodes_are_shared_with_curator() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_groups_and_nodes_are_shared_with_curator() {
     if !real::runs("on_the_embedded_server_groups_and_nodes_are_shared_with_curator", java::available()) {
         return;

@@ -214,6 +214,7 @@ async fn nodes(zk: &CuratorFramework, path: &str) -> Vec<(String, Bytes)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_java_and_rust_take_what_the_other_puts() {
     let name = "on_apache_zookeeper_java_and_rust_take_what_the_other_puts";
     if !real::runs(name, java::available()) {
@@ -224,6 +225,7 @@ async fn on_apache_zookeeper_java_and_rust_take_what_the_other_puts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_java_and_rust_take_what_the_other_puts() {
     if !real::runs("on_the_embedded_server_java_and_rust_take_what_the_other_puts", java::available()) {
         return;
@@ -233,6 +235,7 @@ async fn on_the_embedded_server_java_and_rust_take_what_the_other_puts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_java_and_rust_consume_side_by_side() {
     let name = "on_apache_zookeeper_java_and_rust_consume_side_by_side";
     if !real::runs(name, java::available()) {
@@ -243,6 +246,7 @@ async fn on_apache_zookeeper_java_and_rust_consume_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn on_the_embedded_server_java_and_rust_consume_side_by_side() {
     if !real::runs("on_the_embedded_server_java_and_rust_consume_side_by_side", java::available()) {
         return;

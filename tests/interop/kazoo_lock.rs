@@ -57,6 +57,7 @@ async fn kazoo_and_rust_contend(python: &Path, connect_string: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
 async fn never_two_of_kazoo_and_rust_hold_the_lock() {
     let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
     let name = "never_two_of_kazoo_and_rust_hold_the_lock";

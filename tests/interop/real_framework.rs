@@ -43,6 +43,7 @@ fn signal(zookeeper: &RealZooKeeper, signal: &str) {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn every_operation_does_what_it_does_on_the_embedded_server() {
     real_time(async {
         let name = "every_operation_does_what_it_does_on_the_embedded_server";
@@ -91,6 +92,7 @@ fn every_operation_does_what_it_does_on_the_embedded_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn watches_fire_and_are_armed_again_across_a_restart_in_the_same_session() {
     real_time(async {
         let name = "watches_fire_and_are_armed_again_across_a_restart_in_the_same_session";
@@ -121,6 +123,7 @@ fn watches_fire_and_are_armed_again_across_a_restart_in_the_same_session() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins() {
     real_time(async {
         let name = "a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins";
@@ -148,6 +151,7 @@ fn a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins()
 
 /// A process that is stopped for longer than its session: the server expires it, and others go on.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it() {
     real_time(async {
         let name = "a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it";
@@ -195,6 +199,7 @@ fn a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn what_is_owed_during_an_outage_is_done_after_it() {
     real_time(async {
         let Some(mut zookeeper) = real::or_skip("what_is_owed_during_an_outage_is_done_after_it").await
@@ -224,6 +229,7 @@ fn what_is_owed_during_an_outage_is_done_after_it() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn credentials_open_what_they_protect_and_bad_ones_fail_the_start() {
     real_time(async {
         let name = "credentials_open_what_they_protect_and_bad_ones_fail_the_start";

@@ -11,6 +11,7 @@ use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
 use zk_curator_tests::{builder_for, real_time};
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn every_option_does_what_it_does_on_the_embedded_server() {
     real_time(async {
         let name = "every_option_does_what_it_does_on_the_embedded_server";
@@ -83,6 +84,7 @@ fn every_option_does_what_it_does_on_the_embedded_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn an_ensemble_is_reconfigured_and_followed() {
     real_time(async {
         let name = "an_ensemble_is_reconfigured_and_followed";

@@ -37,6 +37,7 @@ async fn waiter(zk: &CuratorFramework) -> tokio::task::JoinHandle<Result<MutexGu
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn sessions_and_tasks_get_the_lock_once_in_order() {
     const SESSIONS: usize = 8;
     const TASKS: usize = 200;
@@ -74,6 +75,7 @@ fn sessions_and_tasks_get_the_lock_once_in_order() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_waiter_survives_a_crash_and_restart_of_the_server() {
     real_time(async {
         let name = "a_waiter_survives_a_crash_and_restart_of_the_server";
@@ -102,6 +104,7 @@ fn a_waiter_survives_a_crash_and_restart_of_the_server() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn a_holder_whose_process_dies_is_succeeded_and_fenced_off() {
     real_time(async {
         let name = "a_holder_whose_process_dies_is_succeeded_and_fenced_off";

@@ -35,11 +35,13 @@ fn conforms(name: &str, factory: Arc<dyn RawClientFactory>, limited: bool) {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_native_client_conforms() {
     conforms("the_native_client_conforms", Arc::new(NativeFactory::default()), false);
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_adapter_for_zookeeper_async_conforms() {
     let factory = zk_curator::raw::zookeeper_async::ZookeeperAsyncFactory::default();
     conforms("the_adapter_for_zookeeper_async_conforms", Arc::new(factory), true);

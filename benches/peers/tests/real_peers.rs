@@ -6,6 +6,7 @@ use std::process::Command;
 use zk_curator_real::{self as real, RealZooKeeper};
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn every_client_gets_every_workload_right() {
     if !real::runs("every_client_gets_every_workload_right", RealZooKeeper::builder().available()) {
         return;

@@ -13,6 +13,7 @@ fn zk_real(arguments: &[&str]) -> Output {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
     let name = "the_command_reaches_the_server_and_its_exit_code_is_ours";
     if !real::runs(name, RealZooKeeper::available()) {
@@ -30,6 +31,7 @@ fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
 
 /// A `cargo` below would take it for what it was started with itself, and build anew what depends on it.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_command_does_not_see_what_package_we_are_of() {
     let name = "the_command_does_not_see_what_package_we_are_of";
     if !real::runs(name, RealZooKeeper::available()) {
@@ -42,6 +44,7 @@ fn the_command_does_not_see_what_package_we_are_of() {
 }
 
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn wrong_arguments_and_commands_are_told_apart() {
     assert_eq!(zk_real(&["--help"]).status.code(), Some(2));
     let name = "wrong_arguments_and_commands_are_told_apart";
