@@ -14,7 +14,8 @@ async fn a_lost_answer_leaves_one_node() {
     let zk = CuratorFramework::builder().connect_string(server.connect_string()).build().unwrap();
     zk.start().await.unwrap();
 
-    let lose = |r: &RuleRequest<'_>| if r.is_create_under("/lock") { Verdict::LoseReply } else { Verdict::Pass };
+    let lose =
+        |r: &RuleRequest<'_>| if r.is_create_under("/lock") { Verdict::LoseReply } else { Verdict::Pass };
     let rule = server.rule(lose).times(1);
     let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
     assert_eq!((rule.hits(), server.probe().children("/lock").len()), (1, 1));

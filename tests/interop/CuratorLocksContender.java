@@ -1,7 +1,10 @@
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -126,9 +129,29 @@ public final class CuratorLocksContender {
         }
         acquire(lock.writeLock());
         enter("read-write", "writer");
-        // It does not go on as a reader: before Curator 5.5 that lets in any writer that waits (CURATOR-621).
+        // Before Curator 5.5, who goes on as a reader lets in any writer that waits (CURATOR-621).
+        boolean becomesReader = version() >= 5.5 && random.nextBoolean();
+        if (becomesReader) {
+            acquire(lock.readLock());
+        }
         leave("read-write", "writer");
         lock.writeLock().release();
+        if (becomesReader) {
+            enter("read-write", "reader");
+            leave("read-write", "reader");
+            lock.readLock().release();
+        }
+    }
+
+    /** Of Curator, major and minor. */
+    private static double version() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream pom = InterProcessReadWriteLock.class.getResourceAsStream(
+                "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties")) {
+            properties.load(pom);
+        }
+        String[] parts = properties.getProperty("version").split("\\.");
+        return Double.parseDouble(parts[0] + "." + parts[1]);
     }
 
     private void semaphore(Random random) throws Exception {

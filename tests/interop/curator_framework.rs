@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
+
 use zk_curator::acl::AclProvider;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_real as real;
@@ -27,6 +29,12 @@ fn large() -> Vec<u8> {
 /// `java.util.Arrays.hashCode`.
 fn hash(data: &[u8]) -> i32 {
     data.iter().fold(1, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed())))
+}
+
+/// Curator 5.4 says in the last byte of the header that the system is FAT, as Java did before 16; 5.7 that it is unknown.
+fn without_system(gzip: Bytes) -> Bytes {
+    assert!([0, 0xff].contains(&gzip[9]), "{gzip:?}");
+    Bytes::from([&gzip[..9], &gzip[10..]].concat())
 }
 
 async fn framework(connect_string: &str, namespace: &str) -> CuratorFramework {
@@ -95,10 +103,16 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
     for (name, data) in [("text", "grün".as_bytes()), ("empty", b""), ("large", &large)] {
         let path = format!("/gzip/{name}");
         assert_eq!(java.get_data(&path).decompressed().await.unwrap(), data, "{name}");
-        let header = java.get_data(&path).await.unwrap().slice(..10);
-        assert_eq!(rust.get_data(&path).await.unwrap().slice(..10), header, "{name}");
+        assert_eq!(
+            without_system(rust.get_data(&path).await.unwrap()).slice(..9),
+            without_system(java.get_data(&path).await.unwrap()).slice(..9),
+            "{name}"
+        );
     }
-    assert_eq!(java.get_data("/gzip/empty").await.unwrap(), rust.get_data("/gzip/empty").await.unwrap());
+    assert_eq!(
+        without_system(java.get_data("/gzip/empty").await.unwrap()),
+        without_system(rust.get_data("/gzip/empty").await.unwrap())
+    );
     for path in ["/mine", "/acl", "/gzip", "/"] {
         assert_eq!(java.get_data(path).await.unwrap(), rust.get_data(path).await.unwrap(), "{path}");
         assert_eq!(java.get_acl(path).await.unwrap(), rust.get_acl(path).await.unwrap(), "{path}");
