@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{TIMEOUT, builder, history, id, is_connected, reconnect, simulated, start, until};
 use async_trait::async_trait;
-use common::{TIMEOUT, builder, history, id, is_connected, reconnect, simulated, start, until};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{Credentials, CredentialsProvider, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
 use zk_curator_testing::TestServer;
@@ -163,6 +161,6 @@ fn credentials_that_stay_wrong_end_the_client() {
         let states = timeout(Duration::from_secs(5), history(zk.states())).await.expect("an end");
         assert_eq!(states.last(), Some(&SessionState::AuthFailed));
         assert_eq!(provider.asked(), 2);
-        assert_eq!(common::create(&zk, "/a").await, Err(Error::AuthFailed { sent: false }));
+        assert_eq!(crate::common::create(&zk, "/a").await, Err(Error::AuthFailed { sent: false }));
     });
 }

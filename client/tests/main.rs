@@ -10,6 +10,7 @@ mod conformance;
 mod conformance_embedded;
 mod conformance_real;
 mod connection;
+mod credentials;
 mod deadlines;
 mod driver;
 mod faults;
@@ -34,4 +35,5 @@ mod tls_embedded;
 mod tls_peers;
 #[cfg(feature = "tls")]
 mod tls_real;
+mod validity;
 mod watches;

@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod common;
-
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use common::{TIMEOUT, builder, connected, create, cut, id, is_connected, simulated, start, until};
+use crate::common::{TIMEOUT, builder, connected, create, cut, id, is_connected, simulated, start, until};
 use tokio::time::{Instant, sleep};
 use zk_curator_client::{BackgroundTask, Clock, ExpiredBy, SessionState, Spawn, ZooKeeper};
 use zk_curator_testing::TestServer;
