@@ -285,7 +285,8 @@ impl ZooKeeperBuilder {
         };
         let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
         let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
-        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), states.now());
+        let now = tokio::time::Instant::now() + states.suspended();
+        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), now);
         let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
         let driver = run_driver(machine, connector, credentials, Arc::clone(&desk), Arc::clone(&states));
         spawner.spawn(Box::pin(driver));

@@ -51,6 +51,7 @@ async fn drive(
     let ended = ended;
     let states = Arc::clone(&ended.states);
     let (look_every, mut next_look) = (states.look_every(), Instant::now());
+    let mut suspended = states.suspended();
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
@@ -80,7 +81,7 @@ async fn drive(
                 }
                 Effect::Done => {
                     desk.close(&mut batch);
-                    machine.on_batch(&mut batch, states.now());
+                    machine.on_batch(&mut batch, Instant::now() + suspended);
                     machine.deliver();
                     return;
                 }
@@ -88,7 +89,8 @@ async fn drive(
         }
         machine.deliver();
         shrink(machine.output(), &mut large_output);
-        let timer = machine.next_timer().map(|timer| states.on_tokio(timer));
+        let timer =
+            machine.next_timer().map(|timer| timer.checked_sub(suspended).unwrap_or_else(Instant::now));
         // A suspension is noticed soon after it, and not only by the next ping.
         if let Some(pause) = look_every.filter(|_| next_look <= Instant::now()) {
             next_look = Instant::now() + pause;
@@ -106,7 +108,8 @@ async fn drive(
             answer = poll_fn(|cx| poll_ask(&mut ask, cx)) => Wake::Asked(answer),
             () = &mut alarm, if timer.is_some() => Wake::Timer,
         };
-        let now = states.now();
+        suspended = states.suspended();
+        let now = Instant::now() + suspended;
         let has_batch = matches!(wake, Wake::Commands);
         match wake {
             Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),

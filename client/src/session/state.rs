@@ -135,14 +135,9 @@ impl StateHub {
         }
     }
 
-    /// The time by which the session is judged: it also passes while the machine is suspended.
-    pub(crate) fn now(&self) -> Instant {
-        Instant::now() + self.clock.suspended()
-    }
-
-    /// What tokio's clock will show at a time of the session, if the machine is not suspended meanwhile.
-    pub(crate) fn on_tokio(&self, at: Instant) -> Instant {
-        at.checked_sub(self.clock.suspended()).unwrap_or_else(Instant::now)
+    /// How far the time by which the session is judged is ahead of tokio's clock.
+    pub(crate) fn suspended(&self) -> Duration {
+        self.clock.suspended()
     }
 
     /// How often to look at the clock.
@@ -153,7 +148,8 @@ impl StateHub {
     /// Until when the session is certain, on tokio's clock; `None` before there is one. In the past when it is over.
     pub(crate) fn certain_until(&self) -> Option<Instant> {
         let nanos = self.valid_until.load(Ordering::Acquire);
-        (nanos != UNKNOWN).then(|| self.on_tokio(self.base + Duration::from_nanos(nanos)))
+        let until = (nanos != UNKNOWN).then(|| self.base + Duration::from_nanos(nanos))?;
+        Some(until.checked_sub(self.suspended()).unwrap_or_else(Instant::now))
     }
 
     /// Until when the session is certain, in its own time.

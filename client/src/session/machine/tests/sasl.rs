@@ -1,6 +1,7 @@
 use zk_curator_proto::records::SaslToken;
 
 use super::*;
+use crate::Credentials;
 use crate::sasl::{SaslExchange, SaslMechanism};
 
 /// Says `first`, then `second`; is content with a proof.
@@ -188,4 +189,34 @@ fn a_refusal_after_the_end_does_not_change_how_it_ended() {
     rig.reply(xid, 0, Err(ErrorCode::AuthFailed));
     assert_eq!(rig.states(), []);
     rig.assert_ended();
+}
+
+/// Supplies nothing by itself: the test answers for it.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait::async_trait]
+impl crate::CredentialsProvider for Silent {
+    async fn credentials(&self) -> Result<Credentials, Box<dyn std::error::Error + Send + Sync>> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_supplied_proof_that_is_refused_is_asked_for_once_more() {
+    let mut rig = Rig::with("h:1", |builder| builder.credentials_provider(Arc::new(Silent)));
+    for refusal in 0..2 {
+        rig.until_connect();
+        rig.connected_to();
+        // Nothing leaves before the provider has answered.
+        assert_eq!((rig.effects(), rig.machine.output().len()), (vec![Effect::Ask], 0));
+        let credentials = Credentials { auth: vec![packet("token")], sasl: Some(Arc::new(Scripted)) };
+        rig.machine.on_credentials(Ok(credentials), rig.now);
+        frame::take(rig.machine.output(), usize::MAX).unwrap().expect("a connect request");
+        rig.accept(TIMEOUT);
+        let (xid, _) = sent_token(&mut rig);
+        rig.reply(xid, 0, Err(ErrorCode::AuthFailed));
+        let expected = if refusal == 0 { vec![] } else { vec![SessionState::AuthFailed] };
+        assert_eq!(rig.states(), expected);
+    }
 }
