@@ -278,7 +278,7 @@ fn items_are_compressed_and_moved_as_they_are() {
         let queue = LockingQueue::new(&zk, "/queue").unwrap();
         queue.put("item").await.unwrap();
         let item = |directory: &str| {
-            let name = server.probe().children(directory)[0].to_owned();
+            let name = zk_curator_tests::items(&server.probe(), directory)[0].to_owned();
             server.probe().data(&format!("{directory}/{name}")).unwrap()
         };
         let stored = item("/queue/items");

@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::{
     SimpleDistributedQueue, Taker,
 };
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
+use zk_curator_tests::{assert_clean_after_close, connected, in_memory, items, poll_then_drop, simulated};
 
 const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
@@ -294,8 +294,9 @@ fn in_both_forms_an_exactly_once_put_is_there_once_or_not_at_all() {
                     "{enqueue:?} {step}: {items:?}"
                 );
                 drop(queue);
+                // They stay, and nothing in them.
+                zk.delete("/fifo/items").deleting_children().await.unwrap();
                 if enqueue == Enqueue::Transaction {
-                    // It stays, and nothing in it.
                     zk.delete("/fifo/ids").deleting_children().await.unwrap();
                 }
                 zk.close().await.unwrap();
@@ -349,7 +350,9 @@ fn what_a_dropped_poll_or_take_has_removed_comes_from_the_next() {
                 drop((simple, fifo));
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 // That of the ids stays, and nothing in it.
-                zk.delete("/fifo/ids").await.unwrap();
+                for path in ["/fifo/ids", "/fifo/items"] {
+                    zk.delete(path).deleting_children().await.unwrap();
+                }
                 zk.close().await.unwrap();
                 assert_clean_after_close(&server);
                 if done {
@@ -506,7 +509,7 @@ fn jobs_are_submitted_withdrawn_retried_and_forgotten_once_or_not_at_all() {
                 let done = poll_then_drop(work, step).await.is_some();
                 zk.close().await.unwrap();
                 let probe = server.probe();
-                let (all, pending) = (probe.children("/queue/all"), probe.children("/queue/pending"));
+                let (all, pending) = (probe.children("/queue/all"), items(&probe, "/queue/pending"));
                 let failed = probe.children("/queue/failed");
                 assert_eq!(all.len(), pending.len() + failed.len(), "{verb} {step}: {probe}");
                 let applied = [

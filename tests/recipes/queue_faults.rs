@@ -13,7 +13,7 @@ use zk_curator_recipes::queue::{
 };
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, impatient, in_memory, once, simulated, until,
+    assert_clean_after_close, connected, expire, impatient, in_memory, items, once, simulated, until,
 };
 
 const QUEUE: &str = "/queue";
@@ -547,7 +547,7 @@ fn in_two_phases_an_item_is_seen_when_its_producer_is_sure() {
 /// Holds up the second phase of the next put for that long.
 fn slow_second_phase(server: &TestServer, time: Duration) -> RuleGuard {
     let second = move |request: &RuleRequest<'_>| {
-        let is_second = request.is(OpCode::Multi) && request.matches("/queue/items/_c_*");
+        let is_second = request.is(OpCode::Multi) && request.matches("/queue/items/*/_c_*");
         if is_second { Verdict::Delay(time) } else { Verdict::Pass }
     };
     server.rule(second).times(1)
@@ -566,7 +566,7 @@ fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
             let slow = slow.clone();
             async move { slow.put("slow").await }
         });
-        until(&server, |probe| !probe.children("/queue/items").is_empty()).await;
+        until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
         queue.put("other").await.unwrap();
         assert_eq!(queue.take().await.unwrap(), "other");
         put.await.unwrap().unwrap();
@@ -591,7 +591,7 @@ fn a_poll_finds_what_was_put_before_it_also_if_it_was_read_ahead_too_early() {
                 let slow = slow.clone();
                 async move { slow.put("second").await }
             });
-            until(&server, |probe| probe.children("/queue/items").iter().any(|name| name.starts_with("_c_")))
+            until(&server, |probe| items(probe, "/queue/items").iter().any(|name| name.contains("/_c_")))
                 .await;
             assert_eq!(queue.poll().await.unwrap().unwrap(), "first");
             put.await.unwrap().unwrap();
@@ -641,7 +641,7 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
                 let slow = slow.clone();
                 async move { slow.put("slow").await }
             });
-            until(&server, |probe| !probe.children("/queue/items").is_empty()).await;
+            until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
             let taken = timeout(Duration::from_secs(30), queue.take()).await;
             assert_eq!(taken.unwrap().unwrap(), "slow", "{unsure:?}");
             put.await.unwrap().unwrap();
@@ -663,7 +663,7 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
                 let queue = FifoQueue::new(&dying, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
                 async move { queue.put("unsure").await }
             });
-            until(&server, |probe| !probe.children("/queue/items").is_empty()).await;
+            until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
             queue.put("sure").await.unwrap();
             match unsure {
                 Unsure::Wait => {
@@ -681,7 +681,7 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
             dying.close().await.ok();
             assert_eq!(queue.poll().await.unwrap(), None);
             let probe = server.probe();
-            assert!(!probe.children("/queue/items").iter().any(|name| name.contains("item")), "{probe}");
+            assert!(!items(&probe, "/queue/items").iter().any(|name| name.contains("item")), "{probe}");
         }
     });
 }

@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::{
 use zk_curator_testing::TestServer;
 
 use crate::queue::{LOCKS, QUEUE};
-use zk_curator_tests::{in_memory, simulated};
+use zk_curator_tests::{in_memory, items, simulated};
 
 /// The data of an item that was handed out.
 type Next = Result<String, Error>;
@@ -27,8 +27,8 @@ async fn passed_over(
     parent: &str,
     mut next: impl AsyncFnMut() -> Next,
 ) {
-    let number = |name: &&str| name[name.len() - 10..].to_owned();
-    let first = server.probe().children(parent).into_iter().min_by_key(number).unwrap().to_owned();
+    let number = |name: &String| name[name.len() - 10..].to_owned();
+    let first = items(&server.probe(), parent).into_iter().min_by_key(number).unwrap();
     let foreign = format!("{parent}/{first}/odd");
     zk.create(&foreign).await.unwrap();
     let before = server.probe().total_requests();

@@ -185,13 +185,14 @@ fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item() {
     }
 }
 
-/// Each new item goes to one that has waited in line, and gets into it again.
+/// Each new item goes to one that has waited in line, and gets into it again. Each of the fifty lists the buckets once more
+/// when the first one is created: 1.7 requests for each of thirty items.
 #[test]
-fn an_item_for_which_fifty_wait_costs_sixteen_requests() {
+fn an_item_for_which_fifty_wait_costs_seventeen_requests() {
     for kind in KINDS {
         for together in [1, 5] {
             let requests = simulated(of_new_items(kind, 30, together, WORK));
-            at_most(16.0, requests, &format!("{kind:?}, {together} at a time"));
+            at_most(17.0, requests, &format!("{kind:?}, {together} at a time"));
         }
     }
 }

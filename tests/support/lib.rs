@@ -187,3 +187,14 @@ pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -
         Err(_) => panic!("this never became true of the server\n{}", server.probe()),
     }
 }
+
+/// The names below the parent of items, those of items in buckets after the names of their buckets.
+pub fn items(probe: &Probe, parent: &str) -> Vec<String> {
+    let in_bucket = |name: &&str| {
+        let items = probe.children(&format!("{parent}/{name}")).into_iter();
+        items.map(|item| format!("{name}/{item}")).collect::<Vec<_>>()
+    };
+    let (buckets, others): (Vec<&str>, Vec<&str>) =
+        probe.children(parent).into_iter().partition(|name| name.starts_with("b-"));
+    others.into_iter().map(str::to_owned).chain(buckets.iter().flat_map(in_bucket)).collect()
+}

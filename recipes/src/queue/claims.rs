@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 use zk_curator::op::Transaction;
-use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
+use zk_curator::{CuratorFramework, ErrorKind, OpResult, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
@@ -396,8 +396,23 @@ pub(super) async fn settle(
     claim: OwnedNode,
     changes: impl Fn(Transaction) -> Transaction,
 ) -> zk_curator::Result<()> {
+    try_settle(zk, &claim, changes).await?;
+    drop(claim.leak());
+    Ok(())
+}
+
+/// The same, and the claim may be settled in another way if it was refused. If it was not, nothing is left to delete. Without
+/// results if the answer was lost.
+pub(super) async fn try_settle(
+    zk: &CuratorFramework,
+    claim: &OwnedNode,
+    changes: impl Fn(Transaction) -> Transaction,
+) -> zk_curator::Result<Vec<OpResult>> {
     loop {
-        let Err(error) = changes(claim.ownership().fenced().uncompressed()).await else { break };
+        let error = match changes(claim.ownership().fenced().uncompressed()).await {
+            Ok(results) => return Ok(results),
+            Err(error) => error,
+        };
         if !error.may_have_applied() {
             return Err(error);
         }
@@ -408,11 +423,9 @@ pub(super) async fn settle(
             return Err(error);
         }
         if there.is_none_or(|stat| stat.czxid != claim.stat().czxid) {
-            break;
+            return Ok(Vec::new());
         }
     }
-    drop(claim.leak());
-    Ok(())
 }
 
 /// Hands what comes from `source` to `body`, so many at a time, through every failure that passes. What `body` returns goes

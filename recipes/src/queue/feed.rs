@@ -17,6 +17,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
 use super::name::{Kind, Place, TAKER, is_taker};
+use super::shelves::{Listed, Shelves, forget_fired};
 use super::site::{Site, Started};
 use crate::contender::Contender;
 use crate::order::Rule;
@@ -48,6 +49,8 @@ pub(super) struct Feed {
     /// The parent when it was listed.
     listed: Option<Stat>,
     watch: Option<Watch>,
+    /// The buckets in it.
+    shelves: Shelves,
     /// Whether there are new items.
     check: Option<Check>,
     taken: u32,
@@ -140,7 +143,7 @@ impl Why {
 }
 
 impl Feed {
-    pub(super) const fn new(site: Site, line: Option<ZPath>, refresh_after: u32) -> Self {
+    pub(super) fn new(site: Site, line: Option<ZPath>, refresh_after: u32) -> Self {
         Self {
             site,
             line,
@@ -149,6 +152,7 @@ impl Feed {
             names: VecDeque::new(),
             listed: None,
             watch: None,
+            shelves: Shelves::default(),
             check: None,
             taken: 0,
             misses: 0,
@@ -407,10 +411,24 @@ impl Feed {
         self.taken = 0;
         let is_new =
             stat?.is_none_or(|stat| stat.czxid != listed.czxid || created_between(&listed, &stat) != 0);
+        // What has changed in buckets before is known by now: events come before answers.
+        let is_new = if self.site.buckets.is_some() { is_new || self.has_news() } else { is_new };
         if is_new {
             self.reset();
         }
         Ok(is_new)
+    }
+
+    /// Whether items may have come to buckets that come before what is listed.
+    fn has_news(&mut self) -> bool {
+        self.forget_fired();
+        let first = self.names.front().map_or(i64::MAX, |(place, _)| place.rank);
+        self.watch.is_none() || self.shelves.has_news_before(first)
+    }
+
+    fn forget_fired(&mut self) {
+        forget_fired(&mut self.watch);
+        self.shelves.watches().for_each(forget_fired);
     }
 
     /// Lists the items, without waiting.
@@ -444,7 +462,8 @@ impl Feed {
             place.step().await?;
             *turn = Some(place.into_node());
         }
-        let is_current = self.is_complete && self.watch.is_some() && matches!(self.guard, Guard::None);
+        let is_watched = self.watch.is_some() && self.shelves.is_watched();
+        let is_current = self.is_complete && is_watched && matches!(self.guard, Guard::None);
         if !is_current || !self.names.is_empty() {
             self.list(true).await?;
         }
@@ -456,64 +475,123 @@ impl Feed {
     }
 
     async fn list(&mut self, watched: bool) -> Result<(), Error> {
-        let path = self.site.path.clone();
-        let path = path.as_str();
+        // Dropped on the way, the list is not what the watches are for.
+        self.is_complete = false;
+        let has_buckets = self.site.buckets.is_some();
         loop {
             let is_guarded = self.is_guarded();
-            let children = self.site.zk.children(path);
-            let listed = if watched {
-                children.watched().await.map(|watched| (watched.value, Some(watched.watch)))
-            } else {
-                children.with_stat().await.map(|value| (value, None))
-            };
-            match listed {
-                Ok(((names, _), _)) if !is_guarded && self.has_items(&names) => {
-                    self.unguard();
-                    let create =
-                        self.site.zk.create(self.site.item(TAKER)).mode(CreateMode::EphemeralSequential);
-                    let node = create.creating_parents_as_containers().protected().data("-").owned().await?;
-                    // What is there from now on is guarded.
-                    self.guard = Guard::Wanted(Some(Arc::new(node)));
+            self.forget_fired();
+            let is_known = has_buckets && self.watch.is_some() && !self.shelves.has_others;
+            let mut children = Vec::new();
+            if !is_known {
+                match self.list_parent(watched || has_buckets).await? {
+                    Some(listed) => children = listed,
+                    None => continue,
                 }
-                Ok(((names, stat), watch)) => {
-                    if watched {
-                        self.watch = watch;
-                    }
-                    if self.listed.is_some_and(|listed| listed.czxid != stat.czxid) {
-                        // Of another queue at the same path.
-                        self.aside.clear();
-                        self.blocked.clear();
-                    }
-                    self.fill(names);
-                    self.listed = Some(stat);
-                    return Ok(());
-                }
-                // Not there yet, or a container that was empty (CURATOR-308). Who waits for items creates none, which
-                // would stay if there never are any.
-                Err(error) if error.kind() == ErrorKind::NoNode => {
-                    if watched {
-                        let exists = self.site.zk.exists(path).watched().await?;
-                        if exists.value.is_some() {
-                            continue;
-                        }
-                        self.watch = Some(exists.watch);
-                    }
-                    self.fill(Vec::new());
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
             }
+            let mut left = BTreeSet::new();
+            if has_buckets {
+                if !is_known {
+                    self.shelves.update(&mut children);
+                }
+                let listed = self.list_buckets(watched).await?;
+                children.extend(listed.names);
+                left = listed.left;
+            }
+            if !is_guarded && self.has_items(&children) {
+                self.create_guard().await?;
+                // What is there from now on is guarded.
+                self.watch = None;
+                continue;
+            }
+            if is_known {
+                left.insert(String::new());
+            }
+            self.fill(children, &left);
+            if has_buckets && self.names.is_empty() && self.watch.is_some() {
+                // There may be a bucket by now that was not there at first.
+                self.forget_fired();
+                if self.watch.is_none() {
+                    continue;
+                }
+            }
+            return Ok(());
         }
+    }
+
+    /// Lists the children of the parent; `None` if it is to be listed again.
+    async fn list_parent(&mut self, watched: bool) -> Result<Option<Vec<String>>, Error> {
+        let path = self.site.path.as_str();
+        let children = self.site.zk.children(path);
+        let listed = if watched {
+            children.watched().await.map(|watched| (watched.value, Some(watched.watch)))
+        } else {
+            children.with_stat().await.map(|value| (value, None))
+        };
+        match listed {
+            Ok(((names, stat), watch)) => {
+                if watched {
+                    self.watch = watch;
+                }
+                if self.listed.is_some_and(|listed| listed.czxid != stat.czxid) {
+                    // Of another queue at the same path.
+                    self.aside.clear();
+                    self.blocked.clear();
+                    self.shelves = Shelves::default();
+                }
+                self.listed = Some(stat);
+                Ok(Some(names))
+            }
+            // Not there yet, or a container that was empty (CURATOR-308). Who waits for items creates none, which
+            // would stay if there never are any.
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                if watched {
+                    let exists = self.site.zk.exists(path).watched().await?;
+                    if exists.value.is_some() {
+                        return Ok(None);
+                    }
+                    self.watch = Some(exists.watch);
+                }
+                Ok(Some(Vec::new()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists as many of the buckets as there have to be for some items that can be taken.
+    async fn list_buckets(&mut self, watched: bool) -> Result<Listed, Error> {
+        // News of better items are events.
+        let watched = watched || (self.can_be_reordered() && self.refresh_after != u32::MAX);
+        let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
+        let is_free = |name: &str| !blocked.contains(name) && !self.aside.contains(name);
+        let enough = self.site.buckets.as_ref().map_or(1, |buckets| buckets.size().div_ceil(4));
+        self.shelves.list(&self.site, watched, enough as usize, is_free).await
+    }
+
+    async fn create_guard(&mut self) -> Result<(), Error> {
+        self.unguard();
+        let create = self.site.zk.create(self.site.item(TAKER)).mode(CreateMode::EphemeralSequential);
+        // The data of a parent of buckets say that it is one.
+        let create =
+            if self.site.buckets.is_some() { create } else { create.creating_parents_as_containers() };
+        match create.protected().data("-").owned().await {
+            Ok(node) => self.guard = Guard::Wanted(Some(Arc::new(node))),
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn has_items(&self, names: &[String]) -> bool {
         names.iter().any(|name| self.site.kind.place(name).is_some())
     }
 
-    /// Takes over a listing.
-    fn fill(&mut self, children: Vec<String>) {
+    /// Takes over a listing. Some buckets may be `left`: nothing is known of what is in them, nor of what is beside buckets
+    /// if the empty name is among them.
+    fn fill(&mut self, children: Vec<String>, left: &BTreeSet<String>) {
         let kind = self.site.kind;
-        let mut aside = BTreeSet::new();
+        let is_left = |name: &String| left.contains(name.rsplit_once('/').map_or("", |(bucket, _)| bucket));
+        let mut aside: BTreeSet<String> = self.aside.iter().filter(|name| is_left(name)).cloned().collect();
         let mut listed: Vec<(Place, String)> = Vec::new();
         for name in children {
             if self.aside.contains(&name) {
@@ -544,8 +622,9 @@ impl Feed {
         listed.retain(|(place, name)| {
             !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
         });
-        self.is_complete = listed.len() <= LONGEST_LIST;
-        if !self.is_complete {
+        let is_too_long = listed.len() > LONGEST_LIST;
+        self.is_complete = !is_too_long && left.iter().all(String::is_empty);
+        if is_too_long {
             listed.select_nth_unstable(LONGEST_LIST);
             listed.truncate(LONGEST_LIST);
             listed.shrink_to_fit();
@@ -583,11 +662,13 @@ impl Feed {
             };
             let freed =
                 first_of(self.blocked.iter_mut().filter_map(|blocked| blocked.watch.as_mut()).collect());
-            let changed = first_of(self.watch.iter_mut().collect());
+            let watches = [&mut self.watch].into_iter().chain(self.shelves.watches());
+            let mut watches: Vec<&mut Option<Watch>> = watches.filter(|watch| watch.is_some()).collect();
+            let changed = first_of(watches.iter_mut().filter_map(|watch| watch.as_mut()).collect());
             tokio::select! {
                 biased;
                 () = turn_lost => {}
-                _ = changed => self.watch = None,
+                changed = changed => *watches[changed] = None,
                 freed = freed => {
                     let mut watched = self.blocked.iter().filter(|blocked| blocked.watch.is_some());
                     // Whatever else it was blocked on: see again.

@@ -6,6 +6,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use super::Error;
+use super::buckets::Spot;
 use super::ids::{PRODUCER, protected};
 use super::name::Kind;
 use super::put::{Producer, SMALL};
@@ -19,9 +20,10 @@ use crate::contender::child;
 /// # Layout
 /// ```text
 /// /queue                                 container; as all below, made on first use
-///   ├─ items                             container
-///   │    ├─ item-0000000007              persistent, sequential; data: the item
-///   │    ├─ _c_<uuid>-item-0000000008    the same, put in two phases
+///   ├─ items                             persistent; data: `buckets 1`
+///   │    ├─ b-100000000|0000000003      persistent, sequential: a bucket, as of a LockingQueue
+///   │    │    ├─ item-0000000007         persistent, sequential; data: the item
+///   │    │    └─ _c_<uuid>-item-0000000008    the same, put in two phases
 ///   │    └─ _c_<uuid>-taker-0000000009   ephemeral, sequential: one who takes; data: the item that it has removed last
 ///   ├─ ids                               persistent: puts under way
 ///   │    ├─ _c_<uuid>-producer-0000000000     ephemeral, sequential: one who puts
@@ -154,6 +156,24 @@ impl FifoQueue {
         self
     }
 
+    /// The number of items that are put into a bucket, from 1: as of a
+    /// [`LockingQueue`](super::LockingQueue::bucket_size). Default: 4,096.
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn bucket_size(self, items: u32) -> Result<Self, Error> {
+        self.producer.site.set_bucket_size(items)?;
+        Ok(self)
+    }
+
+    /// Puts items into buckets also where an earlier version of this crate has put items without: as of a
+    /// [`LockingQueue`](super::LockingQueue::upgrade_layout).
+    #[must_use]
+    pub fn upgrade_layout(self) -> Self {
+        self.producer.site.upgrade_layout();
+        self
+    }
+
     /// Puts an item at the end, once.
     ///
     /// # Errors
@@ -209,17 +229,28 @@ impl FifoQueue {
         let item = site.pack(item)?;
         if item.len() >= SMALL {
             // The second step, with other names that are as long: what is too large is refused before the first.
+            let spot = Spot::as_long(&site.path);
             let write = zk.transaction().check(child(&self.phases.producers, &protected(PRODUCER)), None);
-            write.set_data_if(site.item(&protected(Kind::Fifo.tag())), item.clone(), 0).check_size()?;
+            let write = spot.check(write);
+            write.set_data_if(spot.item(&protected(Kind::Fifo.tag())), item.clone(), 0).check_size()?;
         }
         loop {
             let producer = self.phases.node(zk).await?;
-            let create = zk.create(site.item(Kind::Fifo.tag()));
-            let create = create.mode(CreateMode::PersistentSequential).creating_parents_as_containers();
+            let Some(buckets) = &site.buckets else { return Ok(()) };
+            let spot = buckets.spot(site, 0, 1).await?;
+            let create = zk.create(spot.item(Kind::Fifo.tag())).mode(CreateMode::PersistentSequential);
             // Dropped before it is written, it goes away.
-            let node = create.protected().data(producer.name().to_owned()).owned().await?; // 1
+            let created = create.protected().data(producer.name().to_owned()).owned().await; // 1
+            let node = match created {
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    buckets.gone(0, &spot).await;
+                    continue;
+                }
+                created => created?,
+            };
+            buckets.put(0, &spot, [node.path()]).await;
             loop {
-                let write = producer.ownership().fenced().uncompressed();
+                let write = spot.check(producer.ownership().fenced().uncompressed());
                 let write = write.set_data_if(node.path(), item.clone(), 0); // 2
                 let Err(error) = write.await else {
                     drop(node.leak());
@@ -227,6 +258,10 @@ impl FifoQueue {
                 };
                 if !error.may_have_applied() {
                     match error.kind() {
+                        _ if spot.is_stale(&error) => {
+                            buckets.gone(0, &spot).await;
+                            break;
+                        }
                         // Our session is over, and the item may be collected: begin anew.
                         ErrorKind::OwnershipLost
                         | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => break,

@@ -9,15 +9,18 @@ use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
+use zk_curator::{
+    CreateMode, CuratorFramework, ErrorCode, ErrorKind, FencingToken, OpResult, OwnedNode, Ownership,
+};
 
 use super::Error;
-use super::claims::{Back, Claimed, Claimer, Claims, Returned, run, settle};
+use super::buckets::{self, Spot};
+use super::claims::{Back, Claimed, Claimer, Claims, Returned, run, try_settle};
 use super::feed::Feed;
 use super::name::{Kind, Marks};
 use super::put::Producer;
 use super::redelivery::{self, Backoff, MOST_DELIVERIES, Rejection};
-use super::site::Site;
+use super::site::{Site, at_least_one};
 use crate::contender::child;
 
 /// The name of the claim to an item.
@@ -32,9 +35,10 @@ const CLAIM: &str = "claim";
 /// # Layout
 /// ```text
 /// /queue
-///   ├─ items                                         persistent, made on first use; so numbers do not begin anew
-///   │    └─ item-1000000000|<id>|0|0000000007            persistent, sequential; data: the item
-///   │         └─ claim                                   ephemeral: its consumer's; data: a GUID
+///   ├─ items                                         persistent, made on first use; data: `buckets 1`
+///   │    └─ b-100000000|0000000003                      persistent, sequential: a bucket, for items of one priority
+///   │         └─ item-100000000|<id>|0|0000000007           persistent, sequential; data: the item
+///   │              └─ claim                                  ephemeral: its consumer's; data: a GUID
 ///   ├─ ids                                           persistent: puts under way
 ///   │    ├─ _c_<uuid>-producer-0000000000                ephemeral, sequential: one who puts
 ///   │    └─ put-<count>-<producer>                       persistent
@@ -43,12 +47,17 @@ const CLAIM: &str = "claim";
 ///   └─ dead                                          a queue like this one: what was put aside; data: how often it
 ///                                                    was delivered, why it was rejected, and the item
 /// ```
+/// A bucket takes [4,096 items](Self::bucket_size), then it is closed and the next one opened; empty ones are deleted by
+/// consumers. Items directly below `items` were put by an earlier version of this crate, and come first; a queue whose `items`
+/// have other data is [used without buckets](Self::upgrade_layout).
+///
 /// The name of an item has its priority, as Curator writes it; an id, which it keeps as long as it is anywhere; and how
 /// often it was claimed before it came to this place. The server counts how often it was claimed there: that is how
 /// many children its node has had.
 ///
 /// # Protocol
-/// 1. Put: in one transaction, create the item and a node with an id, as of [`FifoQueue`](super::FifoQueue).
+/// 1. Put: in one transaction, create a node with an id, as of [`FifoQueue`](super::FifoQueue), make sure that the bucket is
+///    open, and create the item. A full bucket is closed in one transaction that creates the next.
 /// 2. Take: create the claim and read the item, in one flight. If another consumer has claimed it, read which of the
 ///    next items are free, and claim the first of them after a short random pause. One that is back is tried before
 ///    those behind it.
@@ -89,7 +98,7 @@ const CLAIM: &str = "claim";
 /// # zk.start().await?;
 /// use zk_curator_recipes::queue::LockingQueue;
 ///
-/// let queue = LockingQueue::new(&zk, "/queue")?.max_deliveries(2);
+/// let queue = LockingQueue::new(&zk, "/queue")?.max_deliveries(2)?;
 /// queue.put("one").await?;
 /// queue.put("two").await?;
 ///
@@ -156,9 +165,33 @@ impl LockingQueue {
     ///
     /// Of the crash of a consumer all items are counted that it had claimed, also those that it had
     /// [claimed ahead](LockingConsumer::prefetch).
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn max_deliveries(mut self, limit: u32) -> Result<Self, Error> {
+        self.max_deliveries = Some(at_least_one("max_deliveries", limit)?);
+        Ok(self)
+    }
+
+    /// The number of items that are put into a [bucket](self#layout), from 1. Consumers list one bucket at a time, so it bounds
+    /// the size of answers: 4,096 names are 0.3 MB. Queues with different sizes at one path work together. It applies to clones
+    /// of this queue as well. Default: 4,096.
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn bucket_size(self, items: u32) -> Result<Self, Error> {
+        self.producer.site.set_bucket_size(items)?;
+        self.dead.set_bucket_size(items)?;
+        Ok(self)
+    }
+
+    /// Puts items into buckets also where earlier versions of this crate have put items without: see [Layout](self#layout).
+    /// Those that do not know of buckets find no items any more, and report each bucket as foreign. So it is for when all
+    /// clients know of them. Default: such a queue keeps its layout.
     #[must_use]
-    pub fn max_deliveries(mut self, limit: u32) -> Self {
-        self.max_deliveries = Some(limit.max(1));
+    pub fn upgrade_layout(self) -> Self {
+        self.producer.site.upgrade_layout();
+        self.dead.upgrade_layout();
         self
     }
 
@@ -216,7 +249,8 @@ impl LockingQueue {
         self.producer.flush().await
     }
 
-    /// How many items are in the queue, claimed or not. A queue that nobody has used yet is empty.
+    /// How many items are in the queue, claimed or not. A queue that nobody has used yet is empty. Two requests, and one more
+    /// for each bucket after the first; items that come or go meanwhile may be counted or not.
     ///
     /// # Errors
     /// [`Error::Framework`] as every read of the framework.
@@ -224,8 +258,7 @@ impl LockingQueue {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn count(&self) -> Result<usize, Error> {
-        let stat = self.producer.site.zk.exists(self.producer.site.path.as_str()).await?;
-        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+        buckets::count(&self.producer.site).await
     }
 
     /// Takes items. Nothing is sent yet.
@@ -243,7 +276,9 @@ impl LockingQueue {
     /// [`Error::Framework`] when the path, which is longer than that of this queue, is not valid.
     pub fn dead_letters(&self) -> Result<Self, Error> {
         let path = self.dead.path.parent().unwrap_or_else(ZPath::root);
-        Ok(Self::at(&self.zk, &path)?.unlimited_deliveries())
+        let mut dead = Self::at(&self.zk, &path)?.unlimited_deliveries();
+        dead.producer.site = self.dead.clone();
+        Ok(dead)
     }
 
     fn node(&self, item: Bytes, priority: i32) -> (String, Bytes) {
@@ -631,7 +666,6 @@ impl LockedItem {
     }
 
     async fn put_aside(self, deliveries: u32, why: &str) -> Result<(), Error> {
-        self.dead.create_parent().await?;
         let put = |data| Some(self.put(self.dead.clone(), 0, data));
         let with = |why| put(redelivery::wrap(deliveries, why, &self.body));
         // What servers do not accept with a reason, they accept without.
@@ -647,15 +681,28 @@ impl LockedItem {
 
     fn put(&self, to: Site, times: u32, data: Bytes) -> Put {
         let marks = Marks { priority: self.priority, id: &self.what.id, times };
-        Put { base: format!("{}{marks}", to.kind.tag()), to, data }
+        Put { base: format!("{}{marks}", to.kind.tag()), spot: Spot::as_long(&to.path), to, data }
     }
 
-    async fn settle(self, put: Option<Put>) -> Result<(), Error> {
+    async fn settle(self, mut put: Option<Put>) -> Result<(), Error> {
         let claim = self.claim.path().to_owned();
-        let changes = |fenced: Transaction| changes(fenced, &claim, &self.path, put.as_ref());
-        let Err(error) = settle(&self.site.zk, self.claim, changes).await else {
-            self.back.never();
-            return Ok(());
+        let error = loop {
+            if let Some(put) = &mut put {
+                put.find_spot(self.priority).await?;
+            }
+            let changes = |fenced: Transaction| changes(fenced, &claim, &self.path, put.as_ref());
+            match (try_settle(&self.site.zk, &self.claim, changes).await, &put) {
+                (Ok(results), put) => {
+                    drop(self.claim.leak());
+                    self.back.never();
+                    if let Some(put) = put {
+                        put.done(self.priority, &results).await;
+                    }
+                    return Ok(());
+                }
+                (Err(error), Some(put)) if put.spot.is_stale(&error) => put.retry(self.priority).await,
+                (Err(error), _) => break error,
+            }
         };
         Err(match error.kind() {
             // The claim is gone, or there is another one.
@@ -675,16 +722,39 @@ impl LockedItem {
 /// Where an item is created anew, under which name, and with which data.
 struct Put {
     to: Site,
+    spot: Spot,
     base: String,
     data: Bytes,
+}
+
+impl Put {
+    async fn find_spot(&mut self, priority: i32) -> Result<(), Error> {
+        if let Some(buckets) = &self.to.buckets {
+            // On the heap, for futures of callers that are small.
+            self.spot = Box::pin(buckets.spot(&self.to, priority, 1)).await?;
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, priority: i32) {
+        if let Some(buckets) = &self.to.buckets {
+            buckets.gone(priority, &self.spot).await;
+        }
+    }
+
+    async fn done(&self, priority: i32, results: &[OpResult]) {
+        if let Some(buckets) = &self.to.buckets {
+            buckets.put(priority, &self.spot, results.iter().filter_map(OpResult::created_path)).await;
+        }
+    }
 }
 
 /// Removes an item, and creates it anew if it is to be.
 fn changes(fenced: Transaction, claim: &str, path: &str, put: Option<&Put>) -> Transaction {
     let removed = fenced.delete(claim).delete(path);
-    let Some(Put { to, base, data }) = put else { return removed };
-    let anew = CreateOp::new(to.item(base)).mode(CreateMode::PersistentSequential);
-    removed.with(anew.data(data.clone()))
+    let Some(Put { spot, base, data, .. }) = put else { return removed };
+    let anew = CreateOp::new(spot.item(base)).mode(CreateMode::PersistentSequential);
+    spot.check(removed).with(anew.data(data.clone()))
 }
 
 impl fmt::Debug for LockedItem {

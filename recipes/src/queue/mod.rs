@@ -18,6 +18,7 @@
 //! ZooKeeper keeps all items in memory and writes them to the log of every server: queues in it are for few and small
 //! items, thousands and not millions, whose order and whose fate matter.
 
+mod buckets;
 mod claims;
 mod codec;
 mod consumer;
@@ -31,6 +32,7 @@ mod name;
 mod put;
 mod redelivery;
 mod sharder;
+mod shelves;
 mod simple;
 mod site;
 mod taker;
@@ -101,6 +103,12 @@ pub enum Error {
         asked: u32,
         /// The limit of the queue.
         limit: u32,
+    },
+    /// A setting is zero that has to be one at least.
+    #[error("{setting} cannot be 0")]
+    Zero {
+        /// The name of the setting.
+        setting: &'static str,
     },
     /// An item is longer than the format can say: 2^31 - 1 bytes.
     #[error("the item is too long for the format")]

@@ -7,6 +7,9 @@ use zk_curator::path::SequenceSuffix;
 /// How the name of a node ends, but for its number, with which one who takes is among the items.
 pub(crate) const TAKER: &str = "taker-";
 
+/// The beginning of the names of buckets.
+const BUCKET: &str = "b-";
+
 /// Whether one who takes is among the items with this name.
 pub(crate) fn is_taker(name: &str) -> bool {
     name.starts_with("_c_") && SequenceSuffix::after(name, TAKER).is_some()
@@ -67,6 +70,8 @@ impl fmt::Display for Marks<'_> {
 pub(crate) struct Place {
     /// The priority, or when it is due, in milliseconds since 1970; zero where neither matters.
     pub(crate) rank: i64,
+    /// The number of its bucket; `None` for an item outside of buckets, which comes before those in buckets.
+    bucket: Option<u32>,
     /// The number that the server gave. After 2^31 - 1 it goes on with negative ones, which come later.
     sequence: u32,
 }
@@ -86,7 +91,47 @@ pub(crate) fn id(id: &str) -> String {
     format!("|{}|", id.replace(['/', '|'], "_"))
 }
 
+/// A bucket, by its name `b-PPPPPPPPP|NNNNNNNNNN`: lower comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Bucket {
+    /// The priority of its items.
+    pub(crate) rank: i32,
+    /// The number that the server gave.
+    number: u32,
+}
+
+impl Bucket {
+    /// The bucket with this name; `None` if it is none.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let number = SequenceSuffix::after(name, "|")?;
+        let rank = name.strip_prefix(BUCKET)?.get(..9).filter(|rank| is_priority(rank))?;
+        let is_ours = name == format!("{BUCKET}{rank}|{:010}", number.get());
+        is_ours.then_some(Self { rank: priority_of(rank)?, number: number.get().cast_unsigned() })
+    }
+
+    /// The beginning of the names of buckets for items of a priority.
+    pub(crate) fn base(rank: i32) -> String {
+        format!("{BUCKET}{}|", priority(rank))
+    }
+}
+
+/// The name of an item that may be in a bucket: the bucket with the slash, if any, and the name within it.
+pub(crate) fn apart(name: &str) -> (&str, &str) {
+    name.split_at(name.rfind('/').map_or(0, |slash| slash + 1))
+}
+
 impl Kind {
+    /// Whether the items of such queues are in buckets.
+    pub(crate) const fn has_buckets(self) -> bool {
+        matches!(self, Self::Fifo | Self::Locking | Self::Job)
+    }
+
+    /// The priority of an item whose name begins like this.
+    pub(crate) fn rank(self, base: &str) -> i32 {
+        let marks = apart(base).1.strip_prefix(self.tag()).and_then(Marks::parse);
+        marks.map_or(0, |marks| marks.priority)
+    }
+
     /// How the names of items begin.
     pub(crate) const fn tag(self) -> &'static str {
         match self {
@@ -131,6 +176,12 @@ impl Kind {
     /// In a queue with priorities or times, Curator gives a name without them to what it puts back: such an item comes
     /// first.
     pub(crate) fn place(self, name: &str) -> Option<Place> {
+        let (bucket, name) = apart(name);
+        let bucket = match bucket.strip_suffix('/') {
+            Some(bucket) if self.has_buckets() => Some(Bucket::parse(bucket)?.number),
+            Some(_) => return None,
+            None => None,
+        };
         let (base, number) = self.split(name)?;
         let middle = base.strip_prefix(self.tag()).unwrap_or_default();
         let rank = match self {
@@ -141,7 +192,7 @@ impl Kind {
             Self::Delay => i64::from_str_radix(middle.trim_matches('|'), 16).unwrap_or(0),
             _ => 0,
         };
-        Some(Place { rank, sequence: number.get().cast_unsigned() })
+        Some(Place { rank, bucket, sequence: number.get().cast_unsigned() })
     }
 
     /// The name of an item without its number: what it has to be created with to keep its priority, time and id.
@@ -155,15 +206,16 @@ impl Kind {
 
     /// What the name of an item or job says; `None` if it is none.
     pub(crate) fn marks(self, name: &str) -> Option<Marks<'_>> {
-        Marks::parse(self.split(name)?.0.strip_prefix(self.tag())?)
+        Marks::parse(self.split(apart(name).1)?.0.strip_prefix(self.tag())?)
     }
 
     /// The name of the same item at the same place when it was handed out once more.
     pub(crate) fn once_more(self, name: &str) -> Option<String> {
+        let (bucket, name) = apart(name);
         let (base, _) = self.split(name)?;
         let Marks { priority, id, times } = self.marks(name)?;
         let marks = Marks { priority, id, times: times.saturating_add(1) };
-        Some(format!("{}{marks}{}", self.tag(), name.strip_prefix(base)?))
+        Some(format!("{bucket}{}{marks}{}", self.tag(), name.strip_prefix(base)?))
     }
 
     /// The id in a name; `None` if there is none.
@@ -253,6 +305,31 @@ mod tests {
         {
             assert_eq!(Kind::Job.place(&named(Kind::Job, middle, 7)), None, "{middle}");
         }
+    }
+
+    #[test]
+    fn items_in_buckets_are_ordered_by_bucket_and_number() {
+        let named = |rank, bucket: i32, number: i32| {
+            let marks = Marks { priority: rank, id: "a", times: 0 };
+            let name = named(Kind::Locking, &marks.to_string(), number);
+            format!("{}{bucket:010}/{name}", Bucket::base(rank))
+        };
+        let flat = format!("item-{}|a|0|0000000009", priority(0));
+        let names = [named(-1, 7, 5), flat, named(0, 3, 9), named(0, 4, 2), named(0, i32::MIN, 0)];
+        let places = names.clone().map(|name| Kind::Locking.place(&name).unwrap());
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!(Kind::Locking.once_more(&names[2]).unwrap(), names[2].replace("|0|", "|1|"));
+        assert_eq!(Kind::Locking.rank("item-0FFFFFFFF|a|0|"), -1);
+        for bucket in ["b-1000000000|0000000001", "b-0FFFFFFFF|-2147483648"] {
+            assert!(Bucket::parse(bucket).is_some(), "{bucket}");
+        }
+        for other in
+            ["b-", "b-1000000000|1", "b-1000000000-0000000001", "b-100000000é|0000000001", "queue-0000000001"]
+        {
+            assert_eq!(Bucket::parse(other), None, "{other}");
+            assert_eq!(Kind::Fifo.place(&format!("{other}/item-0000000001")), None, "{other}");
+        }
+        assert_eq!(Kind::Plain.place("b-1000000000|0000000001/queue-0000000001"), None);
     }
 
     #[test]

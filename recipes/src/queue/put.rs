@@ -6,9 +6,10 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tracing::debug;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, ErrorCode, ErrorKind};
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
 use super::Error;
+use super::buckets::{Buckets, Spot, is_conflict};
 use super::ids::{Ids, Presence};
 use super::site::Site;
 use crate::contender::Contender;
@@ -48,6 +49,8 @@ struct Put<'a> {
     items: &'a [(String, Bytes)],
     /// Of a queue with at most so many items: its version must be that one.
     parent: Option<&'a Parent>,
+    /// The parent of the items, in a queue with buckets.
+    spot: Option<&'a Spot>,
     /// Another node, elsewhere.
     also: Option<&'a CreateOp>,
 }
@@ -113,7 +116,7 @@ impl Producer {
     pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, also: None };
+        let put = Put { items, parent: None, spot: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, true).await.map(drop),
@@ -125,7 +128,7 @@ impl Producer {
     /// node is there already, and with `NoNode` if there is no parent of something.
     pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
-        let put = Put { items, parent: None, also: Some(&also) };
+        let put = Put { items, parent: None, spot: None, also: Some(&also) };
         self.check_size(put)?;
         self.send(put).await
     }
@@ -134,7 +137,7 @@ impl Producer {
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, also: None };
+        let put = Put { items, parent: None, spot: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, false).await,
@@ -163,7 +166,8 @@ impl Producer {
             Some(ids) => ids.as_long(transaction),
             None => transaction,
         };
-        Ok(creates(&self.site, transaction, put).check_size()?)
+        let spot = self.site.buckets.as_ref().map(|_| Spot::as_long(&self.site.path));
+        Ok(creates(&self.site, transaction, Put { spot: spot.as_ref(), ..put }).check_size()?)
     }
 
     /// Waits until every put that was begun is answered, and deletes the ids that are not needed any more.
@@ -239,7 +243,7 @@ impl Producer {
             if !fits(&parent) {
                 return Ok(false);
             }
-            match self.send(Put { items, parent: Some(&parent), also: None }).await {
+            match self.send(Put { items, parent: Some(&parent), spot: None, also: None }).await {
                 Ok(()) => {
                     let (version, items) = (parent.version.wrapping_add(1), parent.items + more);
                     *last = Some(Parent { version, items, ..parent });
@@ -275,7 +279,9 @@ impl Producer {
                 }
                 put
             }
-            (None, Put { items: [(base, data)], parent: None, also: None }) => self.create(base, data).await,
+            (None, Put { items: [(base, data)], parent: None, also: None, .. }) => {
+                self.create(base, data).await
+            }
             (None, put) => self.transact(put).await,
         }
     }
@@ -321,8 +327,22 @@ impl Producer {
         let id = ids.next(presence);
         let mut unknown = None;
         loop {
+            let spot = match self.spot(put).await {
+                Ok(spot) => spot,
+                Err(error) => return Err(unknown.map_or(error, Error::from)),
+            };
+            let put = Put { spot: spot.as_ref().map(|(_, _, spot)| spot), ..put };
             let transaction = presence.node.ownership().fenced().uncompressed().create(id.path(), "");
-            let Err(error) = creates(&self.site, transaction, put).await else { return Ok(true) };
+            let error = match creates(&self.site, transaction, put).await {
+                Ok(results) => {
+                    if let Some((buckets, rank, spot)) = &spot {
+                        let paths = results.iter().filter_map(OpResult::created_path);
+                        buckets.put(*rank, spot, paths).await;
+                    }
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
             match (error.kind(), unknown.take()) {
                 _ if error.may_have_applied() => {
                     // With the same id it cannot be applied twice. Reads wait until there is a connection again.
@@ -341,6 +361,12 @@ impl Producer {
                     let applied = ids.was_applied(zk, presence, &id).await.ok().flatten();
                     return applied.ok_or_else(|| unknown.into());
                 }
+                (ErrorKind::TransactionFailed { .. }, _)
+                    if let Some((buckets, rank, spot)) = &spot
+                        && spot.is_stale(&error) =>
+                {
+                    buckets.gone(*rank, spot).await;
+                }
                 // No earlier attempt was applied either, or it would have failed for that.
                 (ErrorKind::TransactionFailed { .. }, _) | (_, None) => {
                     self.made_room_for(error, put).await?;
@@ -349,6 +375,14 @@ impl Producer {
                 (_, Some(unknown)) => return Err(unknown.into()),
             }
         }
+    }
+
+    /// The parent for the items of a put, in a queue with buckets; with the buckets and the priority.
+    async fn spot(&self, put: Put<'_>) -> Result<Option<(&Buckets, i32, Spot)>, Error> {
+        let Some(buckets) = &self.site.buckets else { return Ok(None) };
+        let rank = put.items.first().map_or(0, |(base, _)| self.site.kind.rank(base));
+        let items = u32::try_from(put.items.len()).unwrap_or(u32::MAX);
+        Ok(Some((&**buckets, rank, buckets.spot(&self.site, rank, items).await?)))
     }
 
     /// Creates the parent of the items, if that is why a transaction has failed.
@@ -368,19 +402,16 @@ fn creates(site: &Site, mut transaction: Transaction, put: Put<'_>) -> Transacti
     if let Some(parent) = put.parent {
         transaction = transaction.set_data_if(site.path.as_str(), parent.data.clone(), parent.version);
     }
+    if let Some(spot) = put.spot {
+        transaction = spot.check(transaction);
+    }
     for (base, data) in put.items {
-        let create = CreateOp::new(site.item(base)).mode(CreateMode::PersistentSequential);
+        let path = put.spot.map_or_else(|| site.item(base), |spot| spot.item(base));
+        let create = CreateOp::new(path).mode(CreateMode::PersistentSequential);
         transaction = transaction.with(create.data(data.clone()));
     }
     match put.also {
         Some(also) => transaction.with(also.clone()),
         None => transaction,
     }
-}
-
-fn is_conflict(error: &zk_curator::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::TransactionFailed { code: ErrorCode::BadVersion | ErrorCode::NoNode, .. }
-    )
 }

@@ -10,6 +10,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 use super::CorruptItem;
+use super::buckets::{Buckets, LAYOUT};
 use super::name::Kind;
 use super::redelivery;
 use crate::contender::child;
@@ -29,14 +30,29 @@ pub(super) struct Site {
     pub(super) kind: Kind,
     /// Whether the parent is a container.
     pub(super) container: bool,
+    /// The buckets of the items, in a queue that has some.
+    pub(super) buckets: Option<Arc<Buckets>>,
     pub(super) clock: Clock,
 }
 
 impl Site {
     pub(super) fn new(zk: &CuratorFramework, path: ZPath, kind: Kind) -> Self {
-        let container = matches!(kind, Kind::Simple | Kind::Fifo);
+        let container = kind == Kind::Simple;
         let (zk, is_compressed) = (zk.uncompressed(), zk.is_compressing());
-        Self { zk, is_compressed, path, kind, container, clock: Arc::new(SystemTime::now) }
+        let buckets = kind.has_buckets().then(|| Arc::new(Buckets::default()));
+        Self { zk, is_compressed, path, kind, container, buckets, clock: Arc::new(SystemTime::now) }
+    }
+
+    /// Sets the number of items in a bucket, also for sites that were cloned before.
+    pub(super) fn set_bucket_size(&self, items: u32) -> Result<(), super::Error> {
+        let items = at_least_one("bucket_size", items)?;
+        self.buckets.iter().for_each(|buckets| buckets.set_size(items));
+        Ok(())
+    }
+
+    /// Puts items into buckets from now on, also for sites that were cloned before.
+    pub(super) fn upgrade_layout(&self) {
+        self.buckets.iter().for_each(|buckets| buckets.upgrade());
     }
 
     /// An item as it is stored.
@@ -58,10 +74,21 @@ impl Site {
         child(&self.path, name)
     }
 
+    /// The name of the item at a path.
+    pub(super) fn name<'a>(&self, path: &'a str) -> &'a str {
+        let name = path.strip_prefix(self.path.as_str().trim_end_matches('/')).unwrap_or(path);
+        name.trim_start_matches('/')
+    }
+
     /// Creates the parent of the items, unless it is there.
     pub(super) async fn create_parent(&self) -> Result<(), Error> {
         if self.container {
             return self.zk.create_containers(self.path.as_str()).await;
+        }
+        if self.buckets.is_some() {
+            // An empty one may be of an earlier version, and its data say so.
+            let create = self.zk.create(self.path.as_str()).creating_parents_as_containers().data(LAYOUT);
+            return unless_there(create.idempotent().await);
         }
         create_persistent(&self.zk, &self.path).await
     }
@@ -96,9 +123,18 @@ impl fmt::Debug for Site {
     }
 }
 
+/// A setting that must not be zero.
+pub(super) fn at_least_one(setting: &'static str, value: u32) -> Result<u32, super::Error> {
+    if value == 0 { Err(super::Error::Zero { setting }) } else { Ok(value) }
+}
+
 /// Creates a persistent node, unless it is there.
 pub(super) async fn create_persistent(zk: &CuratorFramework, path: &ZPath) -> Result<(), Error> {
-    match zk.create(path.as_str()).creating_parents_as_containers().idempotent().await {
+    unless_there(zk.create(path.as_str()).creating_parents_as_containers().idempotent().await)
+}
+
+fn unless_there<T>(created: Result<T, Error>) -> Result<(), Error> {
+    match created {
         Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
         created => created.map(drop),
     }

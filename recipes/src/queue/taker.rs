@@ -13,7 +13,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 use super::feed::{Feed, Turn};
-use super::name::Kind;
+use super::name::{Kind, apart};
 use super::site::{Site, Started};
 use super::{Error, codec};
 use crate::contender::child;
@@ -110,7 +110,7 @@ enum Removed {
 }
 
 impl Taker {
-    pub(super) const fn new(feed: Feed, how: How) -> Self {
+    pub(super) fn new(feed: Feed, how: How) -> Self {
         Self {
             feed,
             how,
@@ -251,8 +251,7 @@ impl Taker {
             self.reset();
             return Ok(());
         };
-        let name = item.rsplit('/').next().unwrap_or_default();
-        self.feed.put_aside(name.to_owned());
+        self.feed.put_aside(self.feed.site.name(item).to_owned());
         Err(Error::Foreign { path })
     }
 
@@ -469,7 +468,7 @@ impl fmt::Debug for Taker {
 
 /// Whether the producer of an item is not sure yet that it is in the queue: it has created the node and not written it.
 fn is_unsure(name: &str, stat: &Stat) -> bool {
-    name.starts_with("_c_") && stat.version == 0
+    apart(name).1.starts_with("_c_") && stat.version == 0
 }
 
 /// The node of the producer of an item.
@@ -576,7 +575,7 @@ async fn delete_with_receipt(
 }
 
 /// A taker on the items of a site, as Curator's.
-pub(super) const fn of_curator(site: Site, line: Option<ZPath>, refresh_after: u32) -> Taker {
+pub(super) fn of_curator(site: Site, line: Option<ZPath>, refresh_after: u32) -> Taker {
     Taker::new(Feed::new(site, line, refresh_after), How::Delete)
 }
 

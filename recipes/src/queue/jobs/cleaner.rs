@@ -7,7 +7,7 @@ use tracing::{debug, warn};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::{Executing, Places, is_gone};
+use super::{Bucket, Executing, Places, is_gone};
 use crate::leader::{self, LeaderSelector, passes, ride_out};
 use crate::queue::Error;
 use crate::queue::name::Kind;
@@ -148,18 +148,19 @@ async fn end(
     };
     let record = Executing::parse(&data).filter(|record| Kind::Job.marks(&record.name).is_some());
     let Some(Executing { name, worker, .. }) = record else { return Ok(None) };
-    // This proves that there is no lease.
-    let unleased = places.zk.transaction().create(&lease, "").delete(&lease);
     let why = format!("the worker {worker} has gone");
-    let ended = places.attempt_failed(unleased.delete(&path), &name, &why, max_attempts).await;
-    match ended {
-        Err(error)
-            if is_gone(&error, 2)
-                || matches!(
-                    error.kind(),
-                    ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists }
-                ) => {}
-        ended => drop(ended?),
+    let mut bucket = Bucket::There;
+    loop {
+        // This proves that there is no lease.
+        let unleased = places.zk.transaction().create(&lease, "").delete(&lease);
+        let ended = places.attempt_failed(unleased.delete(&path), &name, &why, max_attempts, bucket).await;
+        let Err(error) = ended else { break };
+        let is_leased =
+            matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists });
+        if is_leased || is_gone(&error, 2) {
+            break;
+        }
+        bucket = bucket.corrected(&error, places, &name).ok_or(error)?;
     }
     Ok(Some(worker))
 }

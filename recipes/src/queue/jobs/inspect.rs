@@ -6,8 +6,8 @@ use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::{Executing, Failed, Places};
-use crate::queue::Error;
 use crate::queue::name::Kind;
+use crate::queue::{Error, buckets};
 
 /// So many nodes are read at a time.
 const READS: usize = 64;
@@ -59,7 +59,7 @@ pub enum JobState {
 }
 
 /// The names of the children; none if there is no such node.
-pub(super) async fn names(zk: &CuratorFramework, path: &str) -> zk_curator::Result<Vec<String>> {
+async fn names(zk: &CuratorFramework, path: &str) -> zk_curator::Result<Vec<String>> {
     match zk.children(path).await {
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
         names => names,
@@ -68,10 +68,11 @@ pub(super) async fn names(zk: &CuratorFramework, path: &str) -> zk_curator::Resu
 
 pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
     // In the direction in which jobs go: who moves meanwhile is seen twice rather than not at all, and the latter counts.
-    let lists = ["pending", "executing", "leases", "done", "failed"]
+    let pending = buckets::names(&places.pending).await?;
+    let lists = ["executing", "leases", "done", "failed"]
         .map(|directory| async move { names(&places.zk, &places.below(directory)).await });
-    let lists: [Vec<String>; 5] = try_join_all(lists).await?.try_into().unwrap_or_default();
-    let [pending, executing, leases, done, failed] = lists;
+    let lists: [Vec<String>; 4] = try_join_all(lists).await?.try_into().unwrap_or_default();
+    let [executing, leases, done, failed] = lists;
     let leases: BTreeSet<String> = leases.into_iter().collect();
 
     let mut jobs = BTreeMap::new();

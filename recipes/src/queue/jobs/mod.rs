@@ -5,8 +5,9 @@
 //! /jobs                                                persistent, as all below that is not said to be otherwise
 //!   ├─ all
 //!   │    └─ <id>                                           data: the job; there as long as anything is known of it
-//!   ├─ pending
-//!   │    └─ job-1000000000|<id>|<attempts>|0000000007      sequential at first: its number is its place
+//!   ├─ pending                                         data: `buckets 1`
+//!   │    └─ b-100000000|0000000003                        sequential: a bucket, as of a LockingQueue
+//!   │         └─ job-100000000|<id>|<attempts>|0000000007     sequential at first: its number is its place
 //!   ├─ executing
 //!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
 //!   ├─ leases
@@ -61,7 +62,7 @@
 //! # zk.start().await?;
 //! use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 //!
-//! let jobs = Jobs::new(&zk, "/jobs")?.max_attempts(3);
+//! let jobs = Jobs::new(&zk, "/jobs")?.max_attempts(3)?;
 //! let id = jobs.submit("resize cat.png").await?;
 //!
 //! let mut worker = jobs.worker("worker-1");
@@ -89,13 +90,14 @@ pub use inspect::{JobInfo, JobState};
 pub use worker::{Job, Task, Worker};
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind};
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::Error;
+use super::buckets;
 use super::name::{Kind, Marks};
 use super::put::Producer;
 use super::redelivery::MOST_DELIVERIES;
-use super::site::Site;
+use super::site::{Site, at_least_one};
 use crate::contender::child;
 use record::{Executing, Failed};
 
@@ -131,7 +133,8 @@ impl Places {
     /// Creates what is missing of the directories.
     async fn prepare(&self) -> zk_curator::Result<()> {
         let create = |directory| async move {
-            match self.zk.create(self.below(directory)).creating_parents().data("").idempotent().await {
+            let data = if directory == "pending" { buckets::LAYOUT } else { "" };
+            match self.zk.create(self.below(directory)).creating_parents().data(data).idempotent().await {
                 Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
                 created => created.map(drop),
             }
@@ -146,13 +149,39 @@ impl Places {
         name: &str,
         why: &str,
         max_attempts: Option<u32>,
+        bucket: Bucket,
     ) -> Transaction {
         let marks = Kind::Job.marks(name).filter(|marks| max_attempts.is_some_and(|max| marks.times >= max));
         let Some(Marks { id, times, .. }) = marks else {
-            return transaction.create(self.of("pending", name), "");
+            return buckets::put_back(transaction, &self.of("pending", name), bucket == Bucket::Gone);
         };
         let failed = Failed { attempts: times, why: why.to_owned() };
         transaction.create(self.of("failed", id), failed.encode())
+    }
+}
+
+/// The bucket of a job that comes back to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bucket {
+    There,
+    /// It was empty, and deleted.
+    Gone,
+}
+
+impl Bucket {
+    /// The other state of the bucket, if a transaction was refused because this is not the one.
+    fn corrected(self, error: &zk_curator::Error, places: &Places, name: &str) -> Option<Self> {
+        let ErrorKind::TransactionFailed { code, .. } = error.kind() else { return None };
+        let (bucket, _) = name.rsplit_once('/')?;
+        match (self, code) {
+            (Self::There, ErrorCode::NoNode) if error.path() == places.of("pending", name) => {
+                Some(Self::Gone)
+            }
+            (Self::Gone, ErrorCode::NodeExists) if error.path() == places.of("pending", bucket) => {
+                Some(Self::There)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -176,9 +205,30 @@ impl Jobs {
 
     /// How often a job is tried at most, from 1; after that it has failed. Attempts count that failed, that were
     /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: 20.
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn max_attempts(mut self, limit: u32) -> Result<Self, Error> {
+        self.max_attempts = Some(at_least_one("max_attempts", limit)?);
+        Ok(self)
+    }
+
+    /// The number of pending jobs that are put into a bucket, from 1: as of a
+    /// [`LockingQueue`](super::LockingQueue::bucket_size). With ids longer than 200 bytes, it should be smaller than the
+    /// default, so that a listing remains below the 1 MB that servers commonly allow. Default: 4,096.
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn bucket_size(self, jobs: u32) -> Result<Self, Error> {
+        self.places.pending.set_bucket_size(jobs)?;
+        Ok(self)
+    }
+
+    /// Puts pending jobs into buckets also where an earlier version of this crate has put them without: as of a
+    /// [`LockingQueue`](super::LockingQueue::upgrade_layout).
     #[must_use]
-    pub fn max_attempts(mut self, limit: u32) -> Self {
-        self.max_attempts = Some(limit.max(1));
+    pub fn upgrade_layout(self) -> Self {
+        self.places.pending.upgrade_layout();
         self
     }
 
@@ -259,7 +309,7 @@ impl Jobs {
         for _ in 0..ROUNDS {
             // It may have just been submitted through another server.
             zk.sync(self.places.pending.path.as_str()).await?;
-            let names = inspect::names(zk, &self.places.below("pending")).await?;
+            let names = buckets::names(&self.places.pending).await?;
             let is_it = |name: &&String| Kind::Job.marks(name).is_some_and(|marks| marks.id == id);
             let Some(name) = names.iter().find(is_it) else { return Ok(false) };
             let delete = zk.transaction().delete(self.places.of("pending", name));
@@ -282,9 +332,21 @@ impl Jobs {
     pub async fn retry(&self, id: &str) -> Result<bool, Error> {
         self.check_id(id)?;
         let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
-        let create = CreateOp::new(self.places.pending.item(&place)).mode(CreateMode::PersistentSequential);
-        let retried = self.places.zk.transaction().delete(self.places.of("failed", id)).with(create).await;
-        found(retried.map(drop))
+        let pending = &self.places.pending;
+        let Some(buckets) = &pending.buckets else { return Ok(false) };
+        loop {
+            let spot = buckets.spot(pending, 0, 1).await?;
+            let create = CreateOp::new(spot.item(&place)).data("").mode(CreateMode::PersistentSequential);
+            let retried = self.places.zk.transaction().delete(self.places.of("failed", id));
+            match spot.check(retried).with(create).await {
+                Err(error) if spot.is_stale(&error) => buckets.gone(0, &spot).await,
+                retried => {
+                    let results = retried.as_deref().unwrap_or_default();
+                    buckets.put(0, &spot, results.iter().filter_map(OpResult::created_path)).await;
+                    return found(retried.map(drop));
+                }
+            }
+        }
     }
 
     /// Deletes what is kept of a job that is done, or has failed for good: whether there was one.

@@ -11,9 +11,9 @@ use tracing::warn;
 use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::{Executing, Jobs, Marks, Places, cleaner, is_gone};
+use super::{Bucket, Executing, Jobs, Marks, Places, cleaner, is_gone};
 use crate::queue::Error;
-use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle};
+use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle, try_settle};
 use crate::queue::feed::Feed;
 use crate::queue::name::Kind;
 use crate::queue::redelivery::Backoff;
@@ -412,7 +412,7 @@ impl Job {
     pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
         let (places, held, max, why) =
             (self.places.clone(), self.held.clone(), self.max_attempts, why.into());
-        self.settle(|transaction| places.attempt_failed(transaction, &held, &why, max)).await
+        self.end(&places, &held, &why, max).await
     }
 
     /// The job has failed for good, whatever the number of attempts.
@@ -424,17 +424,42 @@ impl Job {
     /// As [`fail`](Self::fail).
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
         let (places, held, why) = (self.places.clone(), self.held.clone(), why.into());
-        self.settle(|transaction| places.attempt_failed(transaction, &held, &why, Some(1))).await
+        self.end(&places, &held, &why, Some(1)).await
+    }
+
+    async fn end(self, places: &Places, held: &str, why: &str, max: Option<u32>) -> Result<(), Error> {
+        let mut bucket = Bucket::There;
+        let lease = self.lease.path().to_owned();
+        loop {
+            let changes = |fenced: Transaction| {
+                let ended = fenced.delete(&lease).delete(&self.path);
+                places.attempt_failed(ended, held, why, max, bucket)
+            };
+            let Err(error) = try_settle(&places.zk, &self.lease, changes).await else {
+                drop(self.lease.leak());
+                return Ok(());
+            };
+            match bucket.corrected(&error, places, held) {
+                Some(other) => bucket = other,
+                None => return Err(lost_or(error)),
+            }
+        }
     }
 
     async fn settle(self, changes: impl Fn(Transaction) -> Transaction) -> Result<(), Error> {
         let lease = self.lease.path().to_owned();
         let changes = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
-        settle(&self.places.zk, self.lease, changes).await.map_err(|error| match error.kind() {
-            ErrorKind::OwnershipLost
-            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => Error::Lost,
-            _ => error.into(),
-        })
+        settle(&self.places.zk, self.lease, changes).await.map_err(lost_or)
+    }
+}
+
+/// What it means that a transaction was refused which makes sure of the lease, and then deletes it and the attempt.
+fn lost_or(error: zk_curator::Error) -> Error {
+    match error.kind() {
+        ErrorKind::OwnershipLost | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => {
+            Error::Lost
+        }
+        _ => error.into(),
     }
 }
 

@@ -9,7 +9,7 @@ use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs};
 use super::Recipe;
 use super::holding::Attempt;
 use super::locking_queue::{begin, checkers, done, too_late, use_it};
-use super::queue::{put, queue};
+use super::queue::{bucket_size, put, queue};
 use crate::history::{Event, Mode, Name, Outcome};
 use crate::{Client, Failure};
 
@@ -24,7 +24,8 @@ pub(super) const RECIPE: Recipe =
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let (mut rng, jobs) = (client.rng(), Jobs::new(&zk, JOBS)?.max_attempts(MOST_ATTEMPTS));
+    let mut rng = client.rng();
+    let jobs = Jobs::new(&zk, JOBS)?.max_attempts(MOST_ATTEMPTS)?.bucket_size(bucket_size(&mut rng))?;
     let mut worker = jobs.worker(client.who().to_string());
     // A job that was claimed for a call that is over is handed out by the next one.
     let (mut attempt, mut last) = (None, None);

@@ -9,7 +9,7 @@ use zk_curator_recipes::queue::{Error, LockedItem, LockingQueue};
 
 use super::Recipe;
 use super::holding::{Attempt, Holding};
-use super::queue::{self, name_of, put, queue};
+use super::queue::{self, bucket_size, name_of, put, queue};
 use crate::checkers::{Checker, Delivery, Exclusion};
 use crate::history::{Event, Mode, Name, Outcome};
 use crate::{Client, Failure};
@@ -32,7 +32,9 @@ pub(super) fn checkers() -> Vec<Arc<dyn Checker>> {
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let (mut rng, items) = (client.rng(), LockingQueue::new(&zk, QUEUE)?.max_deliveries(MOST_DELIVERIES));
+    let mut rng = client.rng();
+    let items = LockingQueue::new(&zk, QUEUE)?.max_deliveries(MOST_DELIVERIES)?;
+    let items = items.bucket_size(bucket_size(&mut rng))?;
     let mut consumer = items.consumer();
     // A claim that was begun for a call that is over is handed out by the next one.
     let mut attempt = None;

@@ -24,7 +24,8 @@ const DEAD_LOCKS: &str = "/queue-dead-locks";
 /// Consumers under claims leave the queue, and processes that die leave ids, which are collected much later.
 const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
 /// The same; and containers which somebody who was killed then has created, for those that never had a child stay.
-const LEAVES_OF_FIFO: &[&str] = &["/queue", "/queue/items", "/queue/ids", "/queue/ids/put-*"];
+const LEAVES_OF_FIFO: &[&str] =
+    &["/queue", "/queue/items", "/queue/items/b-*", "/queue/ids", "/queue/ids/put-*"];
 
 pub(super) const BOUNDED: Recipe =
     Recipe::new("bounded_queue", "DistributedQueue with at most so many items", |client| {
@@ -111,6 +112,11 @@ fn exactly_once() -> Vec<Arc<dyn Checker>> {
 /// Items are removed one by one, each when the one before was handed out.
 fn at_most_once() -> Vec<Arc<dyn Checker>> {
     vec![Arc::new(Delivery::at_most_once(1).in_order())]
+}
+
+/// A size of buckets, mostly so small that a few items fill several. Clients may draw different ones.
+pub(super) fn bucket_size(rng: &mut fastrand::Rng) -> u32 {
+    [1, 2, 4, 4096][rng.usize(..4)]
 }
 
 pub(super) fn queue() -> Name {

@@ -9,7 +9,7 @@ use zk_curator_recipes::queue::{
     DistributedQueue, Enqueue, Error, FifoQueue, SimpleDistributedQueue, Taker, Unsure,
 };
 
-use super::{QUEUE, name_of, put, queue};
+use super::{QUEUE, bucket_size, name_of, put, queue};
 use crate::history::{Event, Name, Outcome};
 use crate::{Client, Failure};
 
@@ -36,13 +36,23 @@ enum Queue {
 impl Queue {
     /// Whether nothing is in it for sure.
     async fn is_empty(&self, zk: &CuratorFramework) -> bool {
-        let parent = if matches!(self, Self::Fifo(_)) { ITEMS } else { QUEUE };
-        let children = match zk.children(parent).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => return true,
+        let list = async |path: &str| match zk.children(path).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
             children => children,
         };
-        // What else is there are the nodes of takers.
-        children.is_ok_and(|names| names.iter().all(|name| name.contains("-taker-")))
+        let is_fifo = matches!(self, Self::Fifo(_));
+        let Ok(mut names) = list(if is_fifo { ITEMS } else { QUEUE }).await else { return false };
+        // The nodes of takers.
+        names.retain(|name| !name.contains("-taker-"));
+        let (buckets, others): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| is_fifo && name.starts_with("b-"));
+        for bucket in buckets {
+            if list(&format!("{ITEMS}/{bucket}")).await.is_ok_and(|items| items.is_empty()) {
+                continue;
+            }
+            return false;
+        }
+        others.is_empty()
     }
 
     async fn put(&self, item: String) -> Result<(), Error> {
@@ -89,7 +99,8 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
             // Who takes what was put in one transaction is never unsure.
             let unsure =
                 if enqueue == Enqueue::TwoPhase && rng.bool() { Unsure::Skip } else { Unsure::default() };
-            Queue::Fifo(FifoQueue::with(&zk, QUEUE, unsure)?.enqueue(enqueue))
+            let queue = FifoQueue::with(&zk, QUEUE, unsure)?.enqueue(enqueue);
+            Queue::Fifo(queue.bucket_size(bucket_size(&mut rng))?)
         }
     };
     let mut takes = match &items {

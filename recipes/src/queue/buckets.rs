@@ -1,0 +1,304 @@
+//! The parents of items in queues with a layout of our own: buckets, so that no listing grows with the queue.
+//!
+//! An open bucket has version 0, a closed one a higher version. Every item is created in one transaction with a check that its
+//! bucket is open. A bucket is closed, and the next one created, in one transaction that also writes the parent of the
+//! buckets at the version that was read: so a priority has one open bucket at most, which is its last, and items are in the
+//! order of buckets and numbers. See `docs/decisions/queue-buckets.md`.
+
+use std::collections::BTreeMap;
+use std::future::IntoFuture;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use futures_util::future::join;
+use tokio::sync::Mutex;
+use zk_curator::op::{CreateOp, Transaction, TransactionOp, fan_out};
+use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
+
+use super::Error;
+use super::name::Bucket;
+use super::site::Site;
+use crate::contender::child;
+
+/// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
+pub(super) const LAYOUT: &str = "buckets 1";
+/// The data of a bucket that is closed.
+const CLOSED: &str = "closed";
+/// The version of a bucket that is open.
+const OPEN: i32 = 0;
+/// The number of items that are put into a bucket, unless a queue says otherwise: with names of 70 bytes, a listing of 0.3 MB.
+const SIZE: u32 = 4096;
+/// The number of buckets that are counted at a time.
+const COUNTED_AT_ONCE: usize = 64;
+/// The number of priorities whose open bucket is remembered.
+const REMEMBERED: usize = 64;
+
+/// The open buckets of a queue, as far as this process knows them.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    /// The number of items that are put into a bucket.
+    size: AtomicU32,
+    /// Whether the items of a queue without buckets are put into buckets from now on.
+    upgrades: AtomicBool,
+    /// By priority. Held while a bucket is looked for, so that puts keep their order.
+    open: Mutex<BTreeMap<i32, Open>>,
+}
+
+/// A bucket that was open when it was looked at.
+#[derive(Debug)]
+struct Open {
+    spot: Spot,
+    /// The number of the next item, as far as is known.
+    next: u32,
+    is_closed: bool,
+}
+
+/// The parent for new items, which is checked in the same transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    parent: String,
+    version: i32,
+    is_bucket: bool,
+}
+
+impl Spot {
+    fn bucket(root: &ZPath, name: &str) -> Self {
+        Self { parent: child(root, name), version: OPEN, is_bucket: true }
+    }
+
+    /// One whose path is as long as that of every other bucket.
+    pub(super) fn as_long(root: &ZPath) -> Self {
+        Self::bucket(root, &format!("{}{:010}", Bucket::base(0), 0))
+    }
+
+    /// The path of an item to be.
+    pub(super) fn item(&self, base: &str) -> String {
+        format!("{}/{base}", self.parent)
+    }
+
+    pub(super) fn check(&self, transaction: Transaction) -> Transaction {
+        transaction.check(&self.parent, self.version)
+    }
+
+    /// Whether a transaction was refused because no items are to be created here any more.
+    pub(super) fn is_stale(&self, error: &zk_curator::Error) -> bool {
+        is_conflict(error) && error.path() == self.parent
+    }
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self { size: AtomicU32::new(SIZE), upgrades: AtomicBool::new(false), open: Mutex::default() }
+    }
+}
+
+impl Buckets {
+    pub(super) fn size(&self) -> u32 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_size(&self, items: u32) {
+        self.size.store(items, Ordering::Relaxed);
+    }
+
+    pub(super) fn upgrade(&self) {
+        self.upgrades.store(true, Ordering::Relaxed);
+    }
+
+    /// The parent for some new items of a priority. A bucket that has no room for them is closed, and the next one created.
+    ///
+    /// # Cancel safety
+    /// A bucket may be there that is used by the next put.
+    pub(super) async fn spot(&self, site: &Site, rank: i32, items: u32) -> Result<Spot, Error> {
+        let mut open = self.open.lock().await;
+        let known = open.remove(&rank);
+        let mut now = match known {
+            Some(known) if !known.is_closed && known.has_room(items, self.size()) => known,
+            full => self.find(site, rank, full).await?,
+        };
+        now.next = now.next.saturating_add(items);
+        let spot = now.spot.clone();
+        if open.len() >= REMEMBERED {
+            open.pop_first();
+        }
+        open.insert(rank, now);
+        Ok(spot)
+    }
+
+    /// Items were put: their numbers say how many the bucket has had.
+    pub(super) async fn put<'a>(&self, rank: i32, spot: &Spot, paths: impl IntoIterator<Item = &'a str>) {
+        let items = paths.into_iter().filter_map(|path| path.strip_prefix(&spot.parent)?.strip_prefix('/'));
+        let last =
+            items.filter_map(|name| SequenceSuffix::after(name, "-").or(SequenceSuffix::after(name, "|")));
+        let Some(last) = last.map(|number| number.get().cast_unsigned()).max() else { return };
+        let mut open = self.open.lock().await;
+        if let Some(known) = open.get_mut(&rank).filter(|known| known.spot == *spot) {
+            known.next = known.next.max(last.saturating_add(1));
+        }
+    }
+
+    /// Nothing can be put there any more.
+    pub(super) async fn gone(&self, rank: i32, spot: &Spot) {
+        let mut open = self.open.lock().await;
+        if let Some(known) = open.get_mut(&rank).filter(|known| known.spot == *spot) {
+            known.is_closed = true;
+        }
+    }
+
+    /// The open bucket of a priority, but for one that is full: created, if there is none.
+    async fn find(&self, site: &Site, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
+        let (zk, root) = (&site.zk, site.path.as_str());
+        let found = |spot| Open { spot, next: 0, is_closed: false };
+        let mut is_repeated = full.as_ref().is_some_and(|full| full.is_closed);
+        loop {
+            if std::mem::replace(&mut is_repeated, true) {
+                // The server may not know yet what we have heard.
+                zk.sync(root).await?;
+            }
+            let read = zk.get_data(root).with_stat().into_future();
+            let ((data, stat), (names, seen)) =
+                match join(read, zk.children(root).with_stat().into_future()).await {
+                    (Ok(read), Ok(listed)) => (read, listed),
+                    (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NoNode => {
+                        if let Some(spot) = create_all(site, rank).await? {
+                            return Ok(found(spot));
+                        }
+                        continue;
+                    }
+                    (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+                };
+            if (stat.czxid, stat.version) != (seen.czxid, seen.version) {
+                continue;
+            }
+            let has_buckets = data == LAYOUT;
+            if !has_buckets && !self.upgrades.load(Ordering::Relaxed) {
+                // The version tells of an upgrade.
+                let parent = root.to_owned();
+                return Ok(found(Spot { parent, version: stat.version, is_bucket: false }));
+            }
+            let buckets = names.iter().filter_map(|name| Some((Bucket::parse(name)?, name)));
+            let last = buckets.filter(|(bucket, _)| bucket.rank == rank).max();
+            let mut transaction = zk.transaction().set_data_if(root, LAYOUT, stat.version);
+            if let Some((_, name)) = last {
+                let spot = Spot::bucket(&site.path, name);
+                match &full {
+                    Some(full) if full.spot == spot && full.is_closed => {}
+                    Some(full) if full.spot == spot => {
+                        transaction = transaction.set_data_if(&spot.parent, CLOSED, OPEN);
+                    }
+                    _ if has_buckets => return Ok(found(spot)),
+                    _ => {}
+                }
+            }
+            match transaction.with(next_bucket(site, rank)).await {
+                Ok(results) => return Ok(found(created(site, &results))),
+                Err(error) if is_conflict(&error) => {
+                    if let Some(full) = full.as_mut().filter(|full| full.spot.parent == error.path()) {
+                        // Another producer has closed it, or it is gone.
+                        full.is_closed = true;
+                    }
+                }
+                // A look at the buckets says whether it was applied.
+                Err(error) if error.may_have_applied() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Open {
+    fn has_room(&self, items: u32, size: u32) -> bool {
+        // More than a bucket is meant for can only be put into an empty one.
+        !self.spot.is_bucket || self.next == 0 || self.next.saturating_add(items) <= size
+    }
+}
+
+/// Creates the parent of the buckets, and the first of a priority; `None` if it is to be looked at again.
+async fn create_all(site: &Site, rank: i32) -> Result<Option<Spot>, Error> {
+    let parent = site.zk.transaction().create(site.path.as_str(), LAYOUT);
+    let error = match parent.with(next_bucket(site, rank)).await {
+        Ok(results) => return Ok(Some(created(site, &results))),
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. } => {}
+        ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => site.create_parent().await?,
+        _ if error.may_have_applied() => {}
+        _ => return Err(error.into()),
+    }
+    Ok(None)
+}
+
+fn next_bucket(site: &Site, rank: i32) -> TransactionOp {
+    let path = child(&site.path, &Bucket::base(rank));
+    CreateOp::new(path).data("").mode(CreateMode::PersistentSequential).into()
+}
+
+/// The bucket that was created by a transaction, after its parent if that was.
+fn created(site: &Site, results: &[OpResult]) -> Spot {
+    let path = results.iter().filter_map(OpResult::created_path).next_back();
+    let name = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    Spot::bucket(&site.path, name)
+}
+
+/// The names of the children of a queue and of its buckets, with those of the buckets; none if there is no such queue.
+/// One bucket is listed after the other.
+pub(super) async fn names(site: &Site) -> zk_curator::Result<Vec<String>> {
+    let children = list(site, "").await?;
+    let mut names = Vec::new();
+    for child in sorted(children) {
+        match Bucket::parse(&child) {
+            Some(_) => {
+                names.extend(list(site, &child).await?.into_iter().map(|name| format!("{child}/{name}")))
+            }
+            None => names.push(child),
+        }
+    }
+    Ok(names)
+}
+
+/// The number of items in a queue.
+pub(super) async fn count(site: &Site) -> Result<usize, Error> {
+    let children = list(site, "").await?;
+    let (buckets, others): (Vec<_>, Vec<_>) =
+        children.into_iter().partition(|name| Bucket::parse(name).is_some());
+    let looks: Vec<_> = buckets.iter().map(|bucket| site.zk.exists(site.item(bucket))).collect();
+    let mut count = others.iter().filter(|name| site.kind.place(name).is_some()).count();
+    for stat in fan_out(COUNTED_AT_ONCE, looks).await {
+        count += stat?.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0));
+    }
+    Ok(count)
+}
+
+/// In the order of buckets; whatever else there is comes first.
+fn sorted(mut children: Vec<String>) -> Vec<String> {
+    children.sort_by_cached_key(|name| Bucket::parse(name));
+    children
+}
+
+async fn list(site: &Site, bucket: &str) -> zk_curator::Result<Vec<String>> {
+    let path = if bucket.is_empty() { site.path.as_str().to_owned() } else { site.item(bucket) };
+    match site.zk.children(path).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+        names => names,
+    }
+}
+
+/// Puts a node back into a bucket that may have been deleted since. A bucket that is created for that is closed.
+pub(super) fn put_back(transaction: Transaction, path: &str, is_bucket_gone: bool) -> Transaction {
+    let bucket = path.rsplit_once('/').map_or("", |(bucket, _)| bucket);
+    let transaction = match is_bucket_gone {
+        // The write makes it another than the open one that producers may know.
+        true => transaction.create(bucket, CLOSED).set_data(bucket, CLOSED),
+        false => transaction,
+    };
+    transaction.create(path, "")
+}
+
+/// Whether a transaction was refused because a node was not there, or not in the version that was expected.
+pub(super) fn is_conflict(error: &zk_curator::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TransactionFailed { code: ErrorCode::BadVersion | ErrorCode::NoNode, .. }
+    )
+}
