@@ -247,7 +247,7 @@ fn queues_keep_their_own_data_apart_from_items() {
     both_ways(async |server, one, other| {
         one.create("/bounded").data("10.0.0.1").await.unwrap();
         let before = server.probe().data("/bounded").unwrap();
-        let bounded = DistributedQueue::new(other, "/bounded").unwrap().max_items(2);
+        let bounded = DistributedQueue::new(other, "/bounded").unwrap().max_items(2).unwrap();
         bounded.put("item").await.unwrap();
         assert_eq!(server.probe().data("/bounded").unwrap(), before);
         assert_eq!(bounded.taker().next().await.unwrap().items, ["item"]);

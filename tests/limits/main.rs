@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 #[path = "../../testing/tests/common/mod.rs"]
 mod common;
 mod fuzz;
+mod million;
 mod recipes;
 mod server;
 mod server_memory;

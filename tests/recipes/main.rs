@@ -24,6 +24,7 @@ mod name;
 mod nodes;
 mod nodes_cancel;
 mod queue;
+mod queue_buckets;
 mod queue_cancel;
 mod queue_cost;
 mod queue_exactly_once;

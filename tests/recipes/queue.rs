@@ -78,13 +78,17 @@ fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
         let halves = || (0..2).map(|_| Bytes::from(vec![0; 1 << 19]));
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
         let with_ids = queue.clone().ids("/ids").unwrap();
-        for queue in [&queue, &with_ids, &queue.clone().max_items(3), &with_ids.clone().max_items(3)] {
+        for queue in
+            [&queue, &with_ids, &queue.clone().max_items(3).unwrap(), &with_ids.clone().max_items(3).unwrap()]
+        {
             too_large(queue.put(item()).await);
             too_large(queue.try_put(item()).await);
             too_large(queue.put_multi(halves()).await);
             too_large(queue.put_all(halves()).await);
         }
-        assert!(with_ids.clone().max_items(3).put_all((0..4).map(|_| Bytes::from("x"))).await.is_err());
+        assert!(
+            with_ids.clone().max_items(3).unwrap().put_all((0..4).map(|_| Bytes::from("x"))).await.is_err()
+        );
         let priorities = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
         let delays = DistributedDelayQueue::new(&zk, QUEUE).unwrap();
         let named = DistributedIdQueue::new(&zk, QUEUE).unwrap();
@@ -563,7 +567,7 @@ fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
 fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2);
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2).unwrap();
         assert!(queue.try_put("one").await.unwrap() && queue.try_put("two").await.unwrap());
         assert!(!queue.try_put("three").await.unwrap());
         let mut taker = queue.taker();

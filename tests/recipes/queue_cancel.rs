@@ -256,8 +256,8 @@ fn puts_happen_once_or_not_at_all() {
                     match kind {
                         0 => queue.put("four").await,
                         1 => queue.ids("/ids").unwrap().put("four").await,
-                        2 => queue.max_items(10).put("four").await,
-                        _ => queue.ids("/ids").unwrap().max_items(10).put("four").await,
+                        2 => queue.max_items(10).unwrap().put("four").await,
+                        _ => queue.ids("/ids").unwrap().max_items(10).unwrap().put("four").await,
                     }
                     .unwrap();
                 },

@@ -157,7 +157,7 @@ fn defect_b_with_ids_a_lost_answer_makes_no_difference() {
                 let (server, zk) = in_memory().await;
                 let mut queue = filled(&zk, 1).await.ids("/ids").unwrap();
                 if let Some(bound) = bound {
-                    queue = queue.max_items(bound);
+                    queue = queue.max_items(bound).unwrap();
                 }
                 let lost = server
                     .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
@@ -335,7 +335,7 @@ fn curator_254_a_bounded_queue_is_not_exceeded_by_several_producers() {
         let mut producers = tokio::task::JoinSet::new();
         for _ in 0..4 {
             let zk = connected(&server).await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(5);
+            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(5).unwrap();
             producers.spawn(async move {
                 let mut put = 0;
                 for _ in 0..5 {

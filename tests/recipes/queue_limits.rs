@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue};
+use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, WhenFull};
 
 use crate::queue::{LOCKS, QUEUE, clock, text};
 use zk_curator_tests::{connected, in_memory, simulated, until};
@@ -16,7 +16,7 @@ use zk_curator_tests::{connected, in_memory, simulated, until};
 fn try_put_answers_while_a_put_waits_for_room() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(1);
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(1).unwrap();
         queue.put("one").await.unwrap();
         let waiting = tokio::spawn({
             let queue = queue.clone();
@@ -38,7 +38,7 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let on = |zk: &CuratorFramework| {
-            DistributedQueue::new(zk, QUEUE).unwrap().line("/line").unwrap().max_items(3)
+            DistributedQueue::new(zk, QUEUE).unwrap().line("/line").unwrap().max_items(3).unwrap()
         };
         let queue = on(&zk);
         for item in ["a", "b", "c"] {
@@ -95,5 +95,22 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
             assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
             assert!(server.probe().total_requests() - before <= 10);
         }
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_puts_that_are_not_to_wait() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2).unwrap();
+        let queue = queue.when_full(WhenFull::Refuse);
+        queue.put("one").await.unwrap();
+        queue.put("two").await.unwrap();
+        let refused = queue.put("three").await;
+        assert!(matches!(refused, Err(Error::Full { limit: 2 })), "{refused:?}");
+        assert!(!queue.try_put("three").await.unwrap());
+        queue.taker().next().await.unwrap();
+        queue.put("three").await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), 2);
     });
 }

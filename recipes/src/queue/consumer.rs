@@ -13,7 +13,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 use super::claims::{Claimed, Claimer, Claims, Returned, run, settle};
 use super::feed::Feed;
 use super::redelivery::Backoff;
-use super::site::{Site, create_persistent};
+use super::site::{Site, at_least_one, create_persistent};
 use super::{Error, ErrorMode, codec};
 use crate::contender::child;
 
@@ -128,10 +128,11 @@ impl Consumer {
     /// [`next`](Self::next) may have counted. Consumers without this, and those in Java, neither count nor put aside.
     ///
     /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
+    /// [`Error::Zero`] for 0; [`Error::Framework`] when the path is not valid.
     pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Result<Self, Error> {
         let path = ZPath::for_operation("dead letters", path)?;
-        self.claims.claimer.dead_letters = Some(DeadLetters { path, deliveries: deliveries.max(1) });
+        let deliveries = at_least_one("dead_letters", deliveries)?;
+        self.claims.claimer.dead_letters = Some(DeadLetters { path, deliveries });
         Ok(self)
     }
 

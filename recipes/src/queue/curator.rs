@@ -11,8 +11,8 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 use super::consumer::Consumer;
 use super::feed::Feed;
 use super::name::{self, Kind};
-use super::put::Producer;
-use super::site::Site;
+use super::put::{Producer, WhenFull};
+use super::site::{Site, at_least_one};
 use super::taker::{Taker, of_curator};
 use super::{Error, codec};
 
@@ -129,14 +129,28 @@ impl<K> CuratorQueue<K> {
         Ok(Self { producer: Producer::new(Site::new(zk, path, kind)), refresh_after: 1, kind: PhantomData })
     }
 
-    /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room. Default: no
-    /// limit.
+    /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room, or
+    /// [is refused](Self::when_full). Default: no limit.
     ///
     /// The limit holds for all that put with one; those without do not know of it, nor do those in Java, who may exceed it
     /// (CURATOR-254). A put then writes the parent of the items as well, and begins anew when somebody else was faster.
+    ///
+    /// Without a limit a queue can be put more into than can be taken out: to take items, all names are listed, and an answer
+    /// may have [4 MiB](zk_curator::CuratorFrameworkBuilder::max_answer). That is 209,000 nodes of a [`DistributedQueue`],
+    /// 144,000 with priorities, 127,000 with times, and with ids of 36 bytes 72,000. A longer queue fails with
+    /// `AnswerTooLarge`. [`FifoQueue`](super::FifoQueue) and [`LockingQueue`](super::LockingQueue) have no such bound.
+    ///
+    /// # Errors
+    /// [`Error::Zero`].
+    pub fn max_items(mut self, limit: u32) -> Result<Self, Error> {
+        self.producer.bounded(at_least_one("max_items", limit)?);
+        Ok(self)
+    }
+
+    /// What a put does while the queue is [full](Self::max_items). Default: [`WhenFull::Wait`].
     #[must_use]
-    pub fn max_items(mut self, limit: u32) -> Self {
-        self.producer.bounded(limit.max(1));
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.producer.when_full = when_full;
         self
     }
 
@@ -243,10 +257,11 @@ impl CuratorQueue<Plain> {
         Self::of_kind(zk, path.into(), Kind::Plain)
     }
 
-    /// Puts an item at the end. Of a [bounded](Self::max_items) queue it waits for room.
+    /// Puts an item at the end. Of a [bounded](Self::max_items) queue it waits for room, unless it
+    /// [is refused](Self::when_full).
     ///
     /// # Errors
-    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
+    /// [`Error::Full`]; [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
     /// [`may_have_applied`](zk_curator::Error::may_have_applied) when the answer was lost.
     ///
     /// # Cancel safety

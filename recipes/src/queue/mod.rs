@@ -45,6 +45,7 @@ pub use curator::{
 };
 pub use fifo::{Enqueue, FifoQueue, Unsure};
 pub use locking::{Delivered, LockedItem, LockingConsumer, LockingQueue};
+pub use put::WhenFull;
 pub use redelivery::Rejection;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use simple::SimpleDistributedQueue;
@@ -101,6 +102,12 @@ pub enum Error {
     OverLimit {
         /// How many.
         asked: u32,
+        /// The limit of the queue.
+        limit: u32,
+    },
+    /// The queue has as many items as it may have, and puts [do not wait](WhenFull::Refuse).
+    #[error("the queue is full: {limit} items")]
+    Full {
         /// The limit of the queue.
         limit: u32,
     },

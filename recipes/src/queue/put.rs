@@ -26,6 +26,7 @@ const ROOM: &str = "room-";
 pub(super) struct Producer {
     pub(super) site: Site,
     bound: Option<Arc<Bound>>,
+    pub(super) when_full: WhenFull,
     /// Where those stand in line that wait for items, or for room.
     pub(super) line: Option<ZPath>,
     ids: Option<Arc<Ids>>,
@@ -40,6 +41,17 @@ struct Bound {
     turn: AsyncMutex<()>,
     /// One attempt at a time: two could not succeed at the same time. Never held while a put waits for room.
     last: AsyncMutex<Option<Parent>>,
+}
+
+/// What a put does while a queue has [as many items as it may have](super::CuratorQueue::max_items).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It waits for room.
+    #[default]
+    Wait,
+    /// It fails with [`Error::Full`].
+    Refuse,
 }
 
 /// What is put in one transaction.
@@ -100,7 +112,14 @@ impl Drop for Ticket {
 
 impl Producer {
     pub(super) fn new(site: Site) -> Self {
-        Self { site, bound: None, line: None, ids: None, in_flight: Arc::default() }
+        Self {
+            site,
+            bound: None,
+            when_full: WhenFull::default(),
+            line: None,
+            ids: None,
+            in_flight: Arc::default(),
+        }
     }
 
     pub(super) fn bounded(&mut self, limit: u32) {
@@ -119,7 +138,10 @@ impl Producer {
         let put = Put { items, parent: None, spot: None, also: None };
         self.check_size(put)?;
         match &self.bound {
-            Some(bound) => self.put_bounded(bound, items, true).await.map(drop),
+            Some(bound) => match self.put_bounded(bound, items, self.when_full == WhenFull::Wait).await? {
+                true => Ok(()),
+                false => Err(Error::Full { limit: bound.limit }),
+            },
             None => self.send(put).await,
         }
     }

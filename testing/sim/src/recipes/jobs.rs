@@ -20,7 +20,7 @@ const MOST_ATTEMPTS: u32 = 6;
 pub(super) const RECIPE: Recipe =
     Recipe::new("jobs", "Jobs: done once, by nobody who has lost its lease", |client| Box::pin(work(client)))
         .checked_by(checkers)
-        .leaves(&["/jobs", "/jobs/*", "/jobs/ids/*"]);
+        .leaves(&["/jobs", "/jobs/*", "/jobs/pending/b-*", "/jobs/ids/*"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

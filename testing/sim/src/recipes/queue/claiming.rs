@@ -93,7 +93,7 @@ impl Producer {
         Ok(match kind {
             Kind::Plain | Kind::Counted => Self::Plain(plain()?, kind),
             Kind::WithIds => Self::Plain(plain()?.ids(IDS)?, kind),
-            Kind::Bounded => Self::Bounded(plain()?.max_items(MOST_ITEMS)),
+            Kind::Bounded => Self::Bounded(plain()?.max_items(MOST_ITEMS)?),
             Kind::Priority => Self::Priority(DistributedPriorityQueue::new(zk, QUEUE)?),
             Kind::Delay => {
                 let client = client.clone();

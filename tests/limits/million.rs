@@ -1,0 +1,146 @@
+//! A million items in each queue with a layout of our own: put and taken, with answers of 1 MiB at most and in bounded memory.
+//! Minutes in a build without optimization, so these tests are run by name.
+
+use std::future::Future;
+
+use futures_util::future::join_all;
+use futures_util::stream::{StreamExt, iter};
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::queue::jobs::Jobs;
+use zk_curator_recipes::queue::{FifoQueue, LockingQueue};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{builder, until};
+
+use crate::{ALLOCATOR, ALONE};
+
+const ITEMS: usize = 1_000_000;
+/// What is put, or taken and not acknowledged, at a time.
+const TOGETHER: usize = 64;
+/// How often memory is measured while items are taken.
+const STEPS: usize = 100;
+/// The most memory that a consumer may take, with what is in flight.
+const MEMORY: usize = 8 << 20;
+
+/// A client that is told of an answer over 1 MiB by an error.
+async fn client(server: &TestServer) -> CuratorFramework {
+    let zk = builder(server).max_answer(1 << 20).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// One test at a time, in real time: the clock does not stand still here for a server that works.
+fn alone<F: Future>(test: impl FnOnce() -> F) {
+    let _alone = ALONE.blocking_lock();
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test());
+}
+
+/// Takes all items, and measures what is allocated at each of [`STEPS`] beyond the share of the server: its memory is taken
+/// to shrink with the number of items.
+async fn taken(empty: usize, full: usize, mut take: impl AsyncFnMut(usize) -> Vec<usize>) {
+    let (mut seen, mut peak) = (vec![false; ITEMS], 0);
+    let each = (full - empty) / ITEMS;
+    let mut count = 0;
+    for step in 1..=STEPS {
+        while count < ITEMS / STEPS * step {
+            for item in take(ITEMS / STEPS * step - count).await {
+                assert!(!std::mem::replace(&mut seen[item], true), "{item} comes twice");
+                count += 1;
+            }
+        }
+        let server = empty + each * (ITEMS - count);
+        peak = peak.max(ALLOCATOR.allocated().saturating_sub(server + ITEMS));
+    }
+    println!("{each} bytes an item at the server, {peak} bytes beyond that at most");
+    assert!(peak < MEMORY, "{peak} bytes");
+}
+
+fn number(data: &[u8]) -> usize {
+    std::str::from_utf8(data).unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "slow without optimization"]
+fn a_locking_queue_of_a_million_items() {
+    alone(|| async {
+        let server = TestServer::in_memory().await;
+        let zk = client(&server).await;
+        let queue = LockingQueue::new(&zk, "/queue").unwrap();
+        queue.put("0").await.unwrap();
+        let empty = ALLOCATOR.allocated();
+        let batches = (1..ITEMS).step_by(500).map(|first| first..ITEMS.min(first + 500));
+        for batch in batches {
+            queue.put_all(batch.map(|number| number.to_string().into())).await.unwrap();
+        }
+        queue.flush().await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), ITEMS);
+        let full = ALLOCATOR.allocated();
+        let other = client(&server).await;
+        let mut consumer = LockingQueue::new(&other, "/queue").unwrap().consumer().prefetch(TOGETHER);
+        let mut next = 0;
+        taken(empty, full, async |most| {
+            let (mut acks, mut items) = (Vec::new(), Vec::new());
+            for _ in 0..most.min(TOGETHER) {
+                let item = consumer.next().await.unwrap();
+                items.push(number(item.data()));
+                assert_eq!(items.last(), Some(&next), "in the order in which they were put");
+                next += 1;
+                acks.push(item.ack());
+            }
+            join_all(acks).await.into_iter().for_each(|ack| ack.unwrap());
+            items
+        })
+        .await;
+        assert!(consumer.try_next().await.unwrap().is_none());
+        until(&server, |probe| probe.children("/queue/items").len() == 1).await;
+    });
+}
+
+#[test]
+#[ignore = "slow without optimization"]
+fn a_fifo_queue_of_a_million_items() {
+    alone(|| async {
+        let server = TestServer::in_memory().await;
+        let zk = client(&server).await;
+        let queue = FifoQueue::new(&zk, "/queue").unwrap();
+        queue.put("0").await.unwrap();
+        let empty = ALLOCATOR.allocated();
+        let puts = iter((1..ITEMS).map(|number| queue.put(number.to_string())));
+        puts.buffer_unordered(TOGETHER).for_each(async |put| put.unwrap()).await;
+        queue.flush().await.unwrap();
+        let full = ALLOCATOR.allocated();
+        let other = client(&server).await;
+        let taker = FifoQueue::new(&other, "/queue").unwrap();
+        taken(empty, full, async |_| vec![number(&taker.take().await.unwrap())]).await;
+        assert!(taker.poll().await.unwrap().is_none());
+    });
+}
+
+#[test]
+#[ignore = "slow without optimization"]
+fn a_million_pending_jobs() {
+    alone(|| async {
+        let server = TestServer::in_memory().await;
+        let zk = client(&server).await;
+        let jobs = Jobs::new(&zk, "/jobs").unwrap();
+        jobs.submit("0").await.unwrap();
+        let empty = ALLOCATOR.allocated();
+        let submits = iter((1..ITEMS).map(|number| jobs.submit(number.to_string())));
+        submits.buffer_unordered(TOGETHER).for_each(async |submit| drop(submit.unwrap())).await;
+        jobs.flush().await.unwrap();
+        let full = ALLOCATOR.allocated();
+        let other = client(&server).await;
+        let mut worker = Jobs::new(&other, "/jobs").unwrap().worker("worker").prefetch(TOGETHER);
+        taken(empty, full, async |most| {
+            let (mut ends, mut items) = (Vec::new(), Vec::new());
+            for _ in 0..most.min(TOGETHER) {
+                let job = worker.next().await.unwrap();
+                items.push(number(job.data()));
+                ends.push(job.complete());
+            }
+            join_all(ends).await.into_iter().for_each(|end| end.unwrap());
+            items
+        })
+        .await;
+        assert!(worker.try_next().await.unwrap().is_none());
+    });
+}
