@@ -128,8 +128,8 @@ impl Buckets {
     /// Items were put: their numbers say how many the bucket has had.
     pub(super) async fn put<'a>(&self, rank: i32, spot: &Spot, paths: impl IntoIterator<Item = &'a str>) {
         let items = paths.into_iter().filter_map(|path| path.strip_prefix(&spot.parent)?.strip_prefix('/'));
-        let last =
-            items.filter_map(|name| SequenceSuffix::after(name, "-").or(SequenceSuffix::after(name, "|")));
+        let last = items
+            .filter_map(|name| SequenceSuffix::after(name, "-").or_else(|| SequenceSuffix::after(name, "|")));
         let Some(last) = last.map(|number| number.get().cast_unsigned()).max() else { return };
         let mut open = self.open.lock().await;
         if let Some(known) = open.get_mut(&rank).filter(|known| known.spot == *spot) {
@@ -249,7 +249,7 @@ pub(super) async fn names(site: &Site) -> zk_curator::Result<Vec<String>> {
     for child in sorted(children) {
         match Bucket::parse(&child) {
             Some(_) => {
-                names.extend(list(site, &child).await?.into_iter().map(|name| format!("{child}/{name}")))
+                names.extend(list(site, &child).await?.into_iter().map(|name| format!("{child}/{name}")));
             }
             None => names.push(child),
         }
