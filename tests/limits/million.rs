@@ -1,5 +1,7 @@
 //! A million items in each queue with a layout of our own: put and taken, with answers of 1 MiB at most and in bounded memory.
-//! Minutes in a build without optimization, so these tests are run by name.
+//! They take minutes without optimization, so they are only in builds with it.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+#![expect(clippy::print_stdout, reason = "the figures are for people")]
 
 use std::future::Future;
 
@@ -59,7 +61,6 @@ fn number(data: &[u8]) -> usize {
 }
 
 #[test]
-#[ignore = "slow without optimization"]
 fn a_locking_queue_of_a_million_items() {
     alone(|| async {
         let server = TestServer::in_memory().await;
@@ -96,7 +97,6 @@ fn a_locking_queue_of_a_million_items() {
 }
 
 #[test]
-#[ignore = "slow without optimization"]
 fn a_fifo_queue_of_a_million_items() {
     alone(|| async {
         let server = TestServer::in_memory().await;
@@ -116,7 +116,6 @@ fn a_fifo_queue_of_a_million_items() {
 }
 
 #[test]
-#[ignore = "slow without optimization"]
 fn a_million_pending_jobs() {
     alone(|| async {
         let server = TestServer::in_memory().await;
