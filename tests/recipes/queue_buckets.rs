@@ -100,9 +100,8 @@ fn a_lost_answer_to_the_opening_of_a_bucket_loses_and_reorders_nothing() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
             let server = TestServer::in_memory().await;
             let zk = connected(&server).await;
-            let _lost = server
-                .rule(move |request| if opens(request) { verdict.clone() } else { Verdict::Pass })
-                .times(3);
+            let _lost =
+                server.rule(move |request| if opens(request) { verdict } else { Verdict::Pass }).times(3);
             let queue = queue(&zk);
             for item in numbers(50) {
                 queue.put(item).await.unwrap();
