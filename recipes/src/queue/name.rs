@@ -320,16 +320,16 @@ mod tests {
         assert!(places.is_sorted(), "{places:?}");
         assert_eq!(Kind::Locking.once_more(&names[2]).unwrap(), names[2].replace("|0|", "|1|"));
         assert_eq!(Kind::Locking.rank("item-0FFFFFFFF|a|0|"), -1);
-        for bucket in ["b-1000000000|0000000001", "b-0FFFFFFFF|-2147483648"] {
+        for bucket in ["b-100000000|0000000001", "b-0FFFFFFFF|-2147483648"] {
             assert!(Bucket::parse(bucket).is_some(), "{bucket}");
         }
         for other in
-            ["b-", "b-1000000000|1", "b-1000000000-0000000001", "b-100000000é|0000000001", "queue-0000000001"]
+            ["b-", "b-100000000|1", "b-100000000-0000000001", "b-10000000é|0000000001", "queue-0000000001"]
         {
             assert_eq!(Bucket::parse(other), None, "{other}");
             assert_eq!(Kind::Fifo.place(&format!("{other}/item-0000000001")), None, "{other}");
         }
-        assert_eq!(Kind::Plain.place("b-1000000000|0000000001/queue-0000000001"), None);
+        assert_eq!(Kind::Plain.place("b-100000000|0000000001/queue-0000000001"), None);
     }
 
     #[test]
