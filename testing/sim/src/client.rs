@@ -222,12 +222,15 @@ impl Ending {
     }
 }
 
+/// How an operation that has passed its deadline is told, in whatever error a recipe wraps it.
+const TIMED_OUT: &str = ": operation timeout";
+
 /// How a life has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lived {
     /// Its work is done, or there is a violation.
     ToTheEnd,
-    /// It was asked to close what it had connected: another one begins.
+    /// It was asked to close what it had connected, or was ended by a deadline: another one begins.
     Closed,
 }
 
@@ -309,6 +312,12 @@ impl Client {
             }
         };
         if let Err(error) = done {
+            // A workload need not be prepared for deadlines: it begins again, as after a close in the middle.
+            if self.parts.manner.has_deadline() && in_one_line(&*error).contains(TIMED_OUT) {
+                self.note(format!("begins again: {}", in_one_line(&*error)));
+                self.close_in_the_middle(work).await;
+                return Lived::Closed;
+            }
             let broken = format!("{} cannot go on: {}", self.who(), in_one_line(&*error));
             self.run().fail(Violation::new("workload", broken, Vec::new()));
             return Lived::ToTheEnd;

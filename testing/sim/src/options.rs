@@ -1,12 +1,17 @@
 //! How the clients of a run are set up: a list of [`Setting`]s, drawn by the seed as the faults are.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator::compression::{CompressionFailure, CompressionProvider};
 use zk_curator::{Acl, CuratorFrameworkBuilder};
 
 use super::seed;
+
+/// Deadlines that are drawn.
+const DEADLINES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(300), Duration::from_secs(2)];
 
 /// Something that differs from the defaults of a framework, or of the servers. Clients are counted from zero.
 #[non_exhaustive]
@@ -29,6 +34,13 @@ pub enum Setting {
     Compressed,
     /// All clients have an identity, and what they create is for nobody else.
     Private,
+    /// Every operation of a client has a [deadline](CuratorFrameworkBuilder::operation_deadline), retries included.
+    Deadline {
+        /// Which client.
+        client: u32,
+        /// The deadline.
+        after: Duration,
+    },
     /// Servers without a quorum are read-only.
     ReadOnlyServers,
     /// A client is content with a server that is read-only.
@@ -46,6 +58,7 @@ impl fmt::Display for Setting {
             Self::ChrootAndNamespace { client } => write!(f, "c{client} has a chroot and a namespace"),
             Self::Compressed => f.write_str("all compress what they write"),
             Self::Private => f.write_str("what is created is for the clients alone"),
+            Self::Deadline { client, after } => write!(f, "operations of c{client} end after {after:?}"),
             Self::ReadOnlyServers => f.write_str("servers without a quorum are read-only"),
             Self::ReadOnlyClient { client } => {
                 write!(f, "c{client} is content with a server that is read-only")
@@ -54,8 +67,15 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The settings of a run, in an order that does not change when some are left out. Half of the runs have none.
+/// The settings of a run, in an order that does not change when some are left out. A third of the runs have none.
 pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
+    let mut settings = draw_layout(seed, clients);
+    settings.extend(draw_deadlines(seed, clients));
+    settings
+}
+
+/// Half of the runs have none.
+fn draw_layout(seed: u64, clients: u32) -> Vec<Setting> {
     let mut rng = seed::rng(seed, "settings", 0);
     let mut settings = Vec::new();
     if rng.bool() {
@@ -82,6 +102,18 @@ pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
     settings
 }
 
+/// In a third of the runs, for some of the clients: from less than a reconnect takes to nearly a session.
+fn draw_deadlines(seed: u64, clients: u32) -> Vec<Setting> {
+    let mut rng = seed::rng(seed, "deadlines", 0);
+    if rng.u8(..3) > 0 {
+        return Vec::new();
+    }
+    let drawn = (0..clients).map(|client| (client, rng.bool(), DEADLINES[rng.usize(..DEADLINES.len())]));
+    let drawn: Vec<_> = drawn.collect();
+    let has_one = drawn.into_iter().filter(|(_, has_one, _)| *has_one);
+    has_one.map(|(client, _, after)| Setting::Deadline { client, after }).collect()
+}
+
 /// What the settings make of one client.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,6 +123,7 @@ pub struct Manner {
     compressed: bool,
     private: bool,
     read_only: bool,
+    deadline: Option<Duration>,
 }
 
 impl Manner {
@@ -111,7 +144,16 @@ impl Manner {
             compressed: has(&Setting::Compressed),
             private: has(&Setting::Private),
             read_only: has(&Setting::ReadOnlyClient { client: number }),
+            deadline: settings.iter().find_map(|(_, setting)| match setting {
+                Setting::Deadline { client, after } if *client == number => Some(*after),
+                _ => None,
+            }),
         }
+    }
+
+    /// Whether its operations have a deadline.
+    pub(super) const fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
     }
 
     /// A framework of this manner, for these servers.
@@ -120,6 +162,9 @@ impl Manner {
             builder.connect_string(format!("{servers}{}", self.chroot)).read_only(self.read_only);
         if !self.namespace.is_empty() {
             builder = builder.namespace(&self.namespace);
+        }
+        if let Some(deadline) = self.deadline {
+            builder = builder.operation_deadline(deadline);
         }
         if self.compressed {
             builder = builder.compression_provider(Marked).enable_compression();
