@@ -79,3 +79,27 @@ fn every_test_that_the_documents_name_is_there() {
     assert!(found > 30, "the table is gone: {found}");
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
 }
+
+/// `docs/curator-defects.md` explains the letters and numbers in the names of tests.
+#[test]
+fn every_test_that_is_named_after_a_defect_is_in_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = fs::read_to_string(root.join("../docs/curator-defects.md")).unwrap();
+    let mut found = 0;
+    for area in ["framework", "recipes", "features", "interop"] {
+        for file in fs::read_dir(root.join(area)).unwrap() {
+            let path = file.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let names = text.split("\nfn ").skip(1).map(|rest| rest.split('(').next().unwrap_or_default());
+            for name in names.filter(|name| name.starts_with("curator_") || name.starts_with("defect_")) {
+                found += 1;
+                let file = path.file_stem().unwrap().to_string_lossy();
+                assert!(
+                    table.contains(&format!("`{area}::{file}::{name}`")),
+                    "{area}::{file}::{name} is missing"
+                );
+            }
+        }
+    }
+    assert!(found > 60, "only {found} were found");
+}
