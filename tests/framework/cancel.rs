@@ -8,6 +8,7 @@ use zk_curator::certain::Receipt;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::cancel;
 use zk_curator_tests::{
     assert_clean_after_close, builder, connected, in_memory, once, poll_then_drop, real_time, session_id,
     simulated, until,
@@ -22,25 +23,25 @@ async fn cancelled_everywhere<T, Fut: Future<Output = T>>(
     operation: impl Fn(CuratorFramework) -> Fut,
     finish: impl AsyncFn(T),
 ) {
-    for step in 0.. {
-        let (server, zk) = in_memory().await;
-        prepare(&server, &zk).await;
-        let fault = fault.map(|(opcode, verdict)| once(&server, opcode, verdict));
-        let output = poll_then_drop(operation(zk.clone()), step).await;
-        let done = output.is_some();
-        if let Some(output) = output {
-            assert!(step > 2, "it has awaited nothing");
-            finish(output).await;
-        }
-        if done {
-            assert!(fault.is_none_or(|fault| fault.hits() == 1), "the fault did not happen");
-        }
-        zk.close().await.expect("close");
-        assert_clean_after_close(&server);
-        if done {
-            return;
-        }
-    }
+    let steps = cancel::at_every_step(
+        async || {
+            let (server, zk) = in_memory().await;
+            prepare(&server, &zk).await;
+            let fault = fault.map(|(opcode, verdict)| once(&server, opcode, verdict));
+            (server, zk, fault)
+        },
+        async |(_, zk, _)| operation(zk.clone()).await,
+        async |(server, zk, fault), output| {
+            if let Some(output) = output {
+                finish(output).await;
+                assert!(fault.is_none_or(|fault| fault.hits() == 1), "the fault did not happen");
+            }
+            zk.close().await.expect("close");
+            assert_clean_after_close(&server);
+        },
+    )
+    .await;
+    assert!(steps > 2, "it has awaited nothing");
 }
 
 const FAULTS: [Option<(OpCode, Verdict)>; 4] = [

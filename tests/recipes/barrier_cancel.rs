@@ -8,12 +8,10 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error};
 use zk_curator_testing::TestServer;
+use zk_curator_tests::cancel::{TOO_MANY, each_step};
 use zk_curator_tests::{assert_clean_after_close, connected, poll_then_drop, simulated};
 
 const BARRIER: &str = "/barriers/sort";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
 fn barrier(zk: &CuratorFramework) -> DistributedDoubleBarrier {
     DistributedDoubleBarrier::new(zk, BARRIER, 2)
 }
@@ -25,7 +23,7 @@ async fn round(zk: &CuratorFramework) -> Result<(), Error> {
 /// Two members, one of which runs `mortal` until it is dropped, at every step until it completes. Then another one comes
 /// in its place, unless the round has begun with it; after that nothing is left.
 async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework) -> F) {
-    for step in 0..TOO_MANY {
+    let steps = each_step(async |step| {
         let server = TestServer::in_memory().await;
         let [first, second, third] =
             [connected(&server).await, connected(&server).await, connected(&server).await];
@@ -59,12 +57,10 @@ async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFram
             zk.close().await.unwrap();
         }
         assert_clean_after_close(&server);
-        if done && !replaced {
-            assert!(step > 8, "only {step} steps");
-            return;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+        done && !replaced
+    })
+    .await;
+    assert!(steps > 8, "only {steps} steps");
 }
 
 #[test]

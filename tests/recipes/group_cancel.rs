@@ -3,28 +3,28 @@
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
+use zk_curator_tests::cancel;
 use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
 
 const GROUP: &str = "/groups/workers";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
 /// Drops the future that `run` makes at every step until it completes.
 async fn at_every_step<F: Future<Output = ()>>(run: impl Fn(CuratorFramework, Group) -> F) -> usize {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let group = Group::new(&zk, GROUP);
-        let done = poll_then_drop(run(zk.clone(), group.clone()), step).await.is_some();
-        // The group of an administrator stays on purpose.
-        connected(&server).await.delete(GROUP).deleting_children().quietly().await.unwrap();
-        drop(group);
-        zk.close().await.unwrap();
-        zk_curator_tests::until(&server, |probe| probe.sessions().len() <= 1).await;
-        if done {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+    cancel::at_every_step(
+        async || {
+            let (server, zk) = in_memory().await;
+            let group = Group::new(&zk, GROUP);
+            (server, zk, group)
+        },
+        async |(_, zk, group)| run(zk.clone(), group.clone()).await,
+        async |(server, zk, group), _| {
+            // The group of an administrator stays on purpose.
+            connected(&server).await.delete(GROUP).deleting_children().quietly().await.unwrap();
+            drop(group);
+            zk.close().await.unwrap();
+            zk_curator_tests::until(&server, |probe| probe.sessions().len() <= 1).await;
+        },
+    )
+    .await
 }
 
 #[test]

@@ -8,44 +8,44 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
+use zk_curator_tests::cancel;
 use zk_curator_tests::{
     assert_clean_after_close, connected, in_memory, poll_then_drop, session_id, simulated, until,
 };
 
 const ELECTION: &str = "/services/orders";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
 /// Drops the future that `run` makes at every step until it completes. While the session lives its node goes away, and
 /// then somebody else leads; after all is closed, nothing is left. Says how many steps there were.
 async fn at_every_step<T>(
     mut run: impl AsyncFnMut(CuratorFramework, CuratorFramework) -> T,
     prepare: impl Fn(&TestServer) -> Option<RuleGuard>,
 ) -> usize {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        zk.create_containers(ELECTION).await.unwrap();
-        let rule = prepare(&server);
-        let done = poll_then_drop(run(zk.clone(), other.clone()), step).await.is_some();
-        drop(rule);
-        // Whatever the dropped future had sent has arrived before this is answered.
-        zk.wait_connected().await.unwrap();
-        zk.sync("/").await.unwrap();
-        until(&server, |probe| probe.children(ELECTION).is_empty()).await;
-        let mine = |probe: &Probe| probe.session(session_id(&zk).get()).is_some();
-        assert!(mine(&server.probe()), "by the janitor, not by the end of the session");
-        LeaderSelector::new(&other, ELECTION).run(|_| async {}).await.unwrap();
-        Election::new(&other, ELECTION).campaign("").await.unwrap().resign().await.unwrap();
-        for zk in [zk, other] {
-            zk.close().await.unwrap();
-        }
-        assert_clean_after_close(&server);
-        if done {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+    cancel::at_every_step(
+        async || {
+            let (server, zk) = in_memory().await;
+            let other = connected(&server).await;
+            zk.create_containers(ELECTION).await.unwrap();
+            let rule = prepare(&server);
+            (server, zk, other, rule)
+        },
+        async |(_, zk, other, _)| run(zk.clone(), other.clone()).await,
+        async |(server, zk, other, rule), _| {
+            drop(rule);
+            // Whatever the dropped future had sent has arrived before this is answered.
+            zk.wait_connected().await.unwrap();
+            zk.sync("/").await.unwrap();
+            until(&server, |probe| probe.children(ELECTION).is_empty()).await;
+            let mine = |probe: &Probe| probe.session(session_id(&zk).get()).is_some();
+            assert!(mine(&server.probe()), "by the janitor, not by the end of the session");
+            LeaderSelector::new(&other, ELECTION).run(|_| async {}).await.unwrap();
+            Election::new(&other, ELECTION).campaign("").await.unwrap().resign().await.unwrap();
+            for zk in [zk, other] {
+                zk.close().await.unwrap();
+            }
+            assert_clean_after_close(&server);
+        },
+    )
+    .await
 }
 
 fn without(_: &TestServer) -> Option<RuleGuard> {

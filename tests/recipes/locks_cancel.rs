@@ -11,12 +11,10 @@ use zk_curator_recipes::lock::{
     InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, ReentrantMutex,
     RevocableReadWriteLock,
 };
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
+use zk_curator_tests::cancel;
+use zk_curator_tests::{assert_clean_after_close, simulated, two_in_memory};
 
 const LOCK: &str = "/locks/orders";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
 type Make = fn(&CuratorFramework) -> Arc<dyn InterProcessLock>;
 
 /// A lock, and one that excludes it.
@@ -52,21 +50,19 @@ async fn at_every_step<F, T>(
 where
     F: Future<Output = T>,
 {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let done = poll_then_drop(run(zk.clone(), other.clone()), step).await.is_some();
-        let next = timeout(Duration::from_secs(3600), make(&other).acquire()).await;
-        next.expect("the lock is stuck").unwrap().release().await.unwrap();
-        for zk in [zk, other] {
-            zk.close().await.unwrap();
-        }
-        assert_clean_after_close(&server);
-        if done {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+    cancel::at_every_step(
+        two_in_memory,
+        async |(_, zk, other)| run(zk.clone(), other.clone()).await,
+        async |(server, zk, other), _| {
+            let next = timeout(Duration::from_secs(3600), make(&other).acquire()).await;
+            next.expect("the lock is stuck").unwrap().release().await.unwrap();
+            for zk in [zk, other] {
+                zk.close().await.unwrap();
+            }
+            assert_clean_after_close(&server);
+        },
+    )
+    .await
 }
 
 #[test]

@@ -4,30 +4,14 @@
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated, until};
 
 const LOCK: &str = "/locks/orders";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
-/// Cancels `future` at every step until it completes; `check` is told how often.
-async fn at_every_step<F, Fut>(mut run: F) -> usize
-where
-    F: FnMut(usize) -> Fut,
-    Fut: Future<Output = bool>,
-{
-    for step in 0..TOO_MANY {
-        if run(step).await {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
-}
-
 #[test]
 fn an_acquire_of_a_free_lock_leaves_nothing() {
     simulated(async {
-        let steps = at_every_step(async |step| {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let lock = InterProcessMutex::new(&zk, LOCK);
             let done = poll_then_drop(lock.acquire(), step).await.is_some();
@@ -44,7 +28,7 @@ fn an_acquire_of_a_free_lock_leaves_nothing() {
 #[test]
 fn an_acquire_that_waits_leaves_nothing_and_lets_the_next_one_through() {
     simulated(async {
-        let steps = at_every_step(async |step| {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
             let holder = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
@@ -78,7 +62,7 @@ fn an_acquire_that_waits_leaves_nothing_and_lets_the_next_one_through() {
 #[test]
 fn an_acquire_whose_create_has_an_unknown_outcome_leaves_nothing() {
     simulated(async {
-        let steps = at_every_step(async |step| {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let lost = server.rule(|request| match request.is_create_under(LOCK) {
                 true => Verdict::LoseReply,
@@ -101,7 +85,7 @@ fn an_acquire_whose_create_has_an_unknown_outcome_leaves_nothing() {
 #[test]
 fn a_release_is_done_all_the_same() {
     simulated(async {
-        let steps = at_every_step(async |step| {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let guard = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
             let done = poll_then_drop(guard.release(), step).await.is_some();
@@ -118,7 +102,7 @@ fn a_release_is_done_all_the_same() {
 #[test]
 fn a_release_whose_answer_is_lost_is_done_all_the_same() {
     simulated(async {
-        at_every_step(async |step| {
+        each_step(async |step| {
             let (server, zk) = in_memory().await;
             let guard = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
             let lost =
@@ -137,7 +121,7 @@ fn a_release_whose_answer_is_lost_is_done_all_the_same() {
 #[test]
 fn try_acquire_with_and_participants_leave_nothing() {
     simulated(async {
-        at_every_step(async |step| {
+        each_step(async |step| {
             let (server, zk) = in_memory().await;
             let lock = InterProcessMutex::new(&zk, LOCK);
             let mut done = poll_then_drop(lock.try_acquire(), step).await.is_some();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
-use zk_curator_tests::{assert_clean_after_close, in_memory, poll_then_drop, simulated};
+use zk_curator_tests::cancel;
+use zk_curator_tests::{assert_clean_after_close, in_memory, simulated};
 
 const NODE: &str = "/services/worker";
 const MODES: [CreateMode; 4] = [
@@ -15,25 +16,22 @@ const MODES: [CreateMode; 4] = [
     CreateMode::Persistent,
     CreateMode::PersistentSequential,
 ];
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
 const TTL: Duration = Duration::from_secs(60);
 
 /// Drops the future that `run` makes at every step until it completes.
 async fn at_every_step<F: Future<Output = ()>>(run: impl Fn(CuratorFramework) -> F) -> usize {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let done = poll_then_drop(run(zk.clone()), step).await.is_some();
-        zk.close().await.unwrap();
-        // What has a time to live stays for it.
-        tokio::time::sleep(TTL * 2).await;
-        while !server.reap_containers().is_empty() {}
-        assert_clean_after_close(&server);
-        if done {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+    cancel::at_every_step(
+        in_memory,
+        async |(_, zk)| run(zk.clone()).await,
+        async |(server, zk), _| {
+            zk.close().await.unwrap();
+            // What has a time to live stays for it.
+            tokio::time::sleep(TTL * 2).await;
+            while !server.reap_containers().is_empty() {}
+            assert_clean_after_close(&server);
+        },
+    )
+    .await
 }
 
 #[test]

@@ -11,12 +11,13 @@ use zk_curator_recipes::queue::{
     SimpleDistributedQueue, Taker,
 };
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, items, poll_then_drop, simulated};
+use zk_curator_tests::cancel::{self, TOO_MANY};
+use zk_curator_tests::{
+    assert_clean_after_close, connected, in_memory, items, poll_then_drop, simulated, two_in_memory,
+};
 
 const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
 /// Long enough for everything that does not wait for others.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
@@ -117,20 +118,21 @@ async fn at_every_step<F, T>(
 ) where
     F: Future<Output = T>,
 {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        filled(&other).await;
-        let done = poll_then_drop(run(zk.clone()), step).await.is_some();
-        zk.close().await.unwrap();
-        check(&server, other.clone()).await;
-        nothing_stays(&server, [other]).await;
-        if done {
-            assert!(step > 2, "only {step} steps");
-            return;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+    let steps = cancel::at_every_step(
+        async || {
+            let (server, zk, other) = two_in_memory().await;
+            filled(&other).await;
+            (server, zk, other)
+        },
+        async |(_, zk, _)| run(zk.clone()).await,
+        async |(server, zk, other), _| {
+            zk.close().await.unwrap();
+            check(&server, other.clone()).await;
+            nothing_stays(&server, [other]).await;
+        },
+    )
+    .await;
+    assert!(steps > 2, "only {steps} steps");
 }
 
 async fn consumer(zk: &CuratorFramework) -> Consumer {

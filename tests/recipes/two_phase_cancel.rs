@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Participant, Vote, inspect, sweep};
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
+use zk_curator_tests::cancel;
+use zk_curator_tests::{assert_clean_after_close, simulated, two_in_memory};
 
 const TX: &str = "/transactions/order-17";
 const SITES: [&str; 2] = ["orders", "stock"];
 const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
 const DEADLINE: Duration = Duration::from_secs(30);
-/// More than any of these futures has.
-const TOO_MANY: usize = 1000;
-
 async fn begin(zk: &CuratorFramework, form: Form) -> Coordinator {
     Coordinator::begin(zk, TX, SITES, "payload").form(form).deadline(DEADLINE).await.unwrap()
 }
@@ -32,36 +30,34 @@ where
     F: Future<Output = T>,
     T: Into<Option<Outcome>>,
 {
-    for step in 0..TOO_MANY {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let done = poll_then_drop(run(zk.clone(), other.clone()), step).await;
-        let done = done.map(Into::into);
-        match Coordinator::resume(&other, TX).await {
-            Err(Error::Gone { .. }) => {}
-            Err(error) => panic!("{error:?}\n{}", server.probe()),
-            Ok(mut coordinator) => {
-                let found = coordinator.outcome().await.unwrap();
-                if let Some(Some(told)) = done {
-                    assert_eq!(told, found);
+    cancel::at_every_step(
+        two_in_memory,
+        async |(_, zk, other)| run(zk.clone(), other.clone()).await,
+        async |(server, zk, other), done| {
+            let done: Option<Option<Outcome>> = done.map(Into::into);
+            match Coordinator::resume(&other, TX).await {
+                Err(Error::Gone { .. }) => {}
+                Err(error) => panic!("{error:?}\n{}", server.probe()),
+                Ok(mut coordinator) => {
+                    let found = coordinator.outcome().await.unwrap();
+                    if let Some(Some(told)) = done {
+                        assert_eq!(told, found);
+                    }
+                    for site in SITES {
+                        let mut site = Participant::join(&other, TX, site).await.unwrap();
+                        assert_eq!(site.outcome().await.unwrap(), found);
+                        site.acknowledge().await.unwrap();
+                    }
+                    coordinator.clean_up().await.unwrap();
                 }
-                for site in SITES {
-                    let mut site = Participant::join(&other, TX, site).await.unwrap();
-                    assert_eq!(site.outcome().await.unwrap(), found);
-                    site.acknowledge().await.unwrap();
-                }
-                coordinator.clean_up().await.unwrap();
             }
-        }
-        for zk in [zk, other] {
-            zk.close().await.unwrap();
-        }
-        assert_clean_after_close(&server);
-        if done.is_some() {
-            return step;
-        }
-    }
-    panic!("not done after {TOO_MANY} steps");
+            for zk in [zk, other] {
+                zk.close().await.unwrap();
+            }
+            assert_clean_after_close(&server);
+        },
+    )
+    .await
 }
 
 #[test]

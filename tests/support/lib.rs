@@ -7,11 +7,13 @@
     reason = "all of it is for tests"
 )]
 
+pub mod cancel;
 pub mod raw_suite;
 
+pub use cancel::poll_then_drop;
+
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::task::Poll;
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -96,6 +98,13 @@ pub async fn in_memory() -> (TestServer, CuratorFramework) {
     (server, zk)
 }
 
+/// The same with two frameworks.
+pub async fn two_in_memory() -> (TestServer, CuratorFramework, CuratorFramework) {
+    let (server, zk) = in_memory().await;
+    let other = connected(&server).await;
+    (server, zk, other)
+}
+
 /// The same of a framework that tries nothing again.
 pub async fn impatient() -> (TestServer, CuratorFramework) {
     let server = TestServer::in_memory().await;
@@ -141,28 +150,6 @@ pub fn session_id(zk: &CuratorFramework) -> SessionId {
 /// Expires the session of a framework at the server.
 pub async fn expire(server: &TestServer, zk: &CuratorFramework) {
     assert!(server.expire(session_id(zk).get()).await, "no such session\n{}", server.probe());
-}
-
-/// Polls a future some times and drops it; its output if it was ready before.
-///
-/// Even steps drop it right after `step / 2` polls, in the middle of whatever it waits for. Odd steps wait
-/// until it is woken for one poll more and drop it then, with an answer that it has not seen. So
-/// `for step in 0.. { if poll_then_drop(future(), step).await.is_some() { break } }` cancels it everywhere.
-pub async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<F::Output> {
-    let mut future = Box::pin(future);
-    let (mut polls, at_once) = (step / 2, step.is_multiple_of(2));
-    poll_fn(move |cx| {
-        if polls == 0 {
-            return Poll::Ready(None);
-        }
-        polls -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if polls == 0 && at_once => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// Nothing of any client is left: no session, no watch, no node. Containers do not count, for the server
