@@ -147,8 +147,8 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// How long [`CuratorFramework::close`] works on the cleanup that is still owed, and then on telling a
-    /// server. Default 5 s.
+    /// How long [`CuratorFramework::close`] takes at most: three quarters for the cleanup that is still owed, and the rest
+    /// for telling a server. Default 5 s.
     pub const fn close_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session.close_timeout = timeout;
         self

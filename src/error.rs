@@ -113,6 +113,8 @@ pub enum ErrorKind {
     // The end.
     /// The framework was closed.
     Closed,
+    /// [`close`](crate::CuratorFramework::close) could not clean up: [`Error::left_behind`] says what may be left.
+    LeftBehind,
 
     // A peer that does not keep to the protocol, or that is newer than this crate.
     /// The answer could not be understood.
@@ -162,6 +164,18 @@ impl Error {
             self.kind = kind_of(&RawError::Refused(code));
         }
         self
+    }
+
+    /// What `close` could not clean up.
+    pub(crate) fn of_left_behind(left: LeftBehind) -> Self {
+        let path = left.paths.first().cloned().unwrap_or_default();
+        Self::new(ErrorKind::LeftBehind, "close", path).with_source(left)
+    }
+
+    /// Of the kind [`LeftBehind`](ErrorKind::LeftBehind): which nodes may be left.
+    #[must_use]
+    pub fn left_behind(&self) -> Option<&LeftBehind> {
+        self.source.as_deref()?.downcast_ref()
     }
 
     /// The source, if it tells more than the kind does.
@@ -271,8 +285,64 @@ impl Error {
             | ErrorKind::Overloaded
             | ErrorKind::NotStarted
             | ErrorKind::Closed
+            | ErrorKind::LeftBehind
             | ErrorKind::Malformed => return None,
         })
+    }
+}
+
+/// Nodes that outlive their session, and that a closed framework owed the deletion of.
+#[derive(Debug, Clone)]
+pub struct LeftBehind {
+    paths: Vec<String>,
+    nodes: usize,
+    pub(crate) session: Option<Box<Error>>,
+}
+
+impl LeftBehind {
+    /// The longest list of paths.
+    pub const MAX_PATHS: usize = 32;
+
+    /// The first [`MAX_PATHS`](Self::MAX_PATHS) of them, on the server; of a node that has to be found first, its parent
+    /// and how its name begins.
+    #[must_use]
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// How many nodes may be left.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Why the session could not be closed either, if so: its ephemeral nodes stay until it expires.
+    #[must_use]
+    pub fn session_failure(&self) -> Option<&Error> {
+        self.session.as_deref()
+    }
+
+    /// These, and more whose paths are not known.
+    pub(crate) fn new<'a>(mut paths: impl Iterator<Item = &'a String>, more: usize) -> Self {
+        let listed: Vec<_> = paths.by_ref().take(Self::MAX_PATHS).cloned().collect();
+        Self { nodes: listed.len() + paths.count() + more, paths: listed, session: None }
+    }
+}
+
+impl fmt::Display for LeftBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.nodes == 1 { "node" } else { "nodes" };
+        write!(f, "{} {noun} may be left: {}", self.nodes, self.paths.join(", "))?;
+        if self.nodes > self.paths.len() {
+            write!(f, ", and {} more", self.nodes - self.paths.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for LeftBehind {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.session.as_deref().map(|failure| failure as _)
     }
 }
 
@@ -346,6 +416,7 @@ impl fmt::Display for ErrorKind {
             Self::Overloaded => "too many requests wait for answers",
             Self::NotStarted => "framework not started",
             Self::Closed => "framework closed",
+            Self::LeftBehind => "closed without cleaning up",
             Self::Malformed => "malformed answer",
             Self::Server(code) => return fmt::Display::fmt(code, f),
         })

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use zk_curator_client::{Acl, Error as RawError, ErrorCode, SessionInfo, SessionS
 use crate::builder::{Addresses, CuratorFrameworkBuilder, Settings};
 use crate::chroot;
 use crate::compression::Compression;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LeftBehind, Result};
 use crate::handover::Handover;
 use crate::janitor::Chore;
 use crate::namespace::Namespace;
@@ -97,8 +98,10 @@ pub(crate) struct Core {
     pub(crate) shutdown: CancellationToken,
     /// Whether there is a chroot as the connect string names it, once that is known.
     chroot: Signal<Option<Result<()>>>,
-    /// The end of the shutdown, with the result of closing the session.
-    end: Signal<Option<Result<(), RawError>>>,
+    /// The end of the shutdown, with the answer of `close`.
+    end: Signal<Option<Result<()>>>,
+    /// Cancelled with it.
+    ended: CancellationToken,
     pub(crate) random: Random,
     pub(crate) handover: Handover,
     /// The last transaction that the sessions before the present one have seen.
@@ -135,6 +138,7 @@ impl CuratorFramework {
             shutdown: CancellationToken::new(),
             chroot: Signal::new(None),
             end: Signal::new(None),
+            ended: CancellationToken::new(),
             random,
             handover: Handover::default(),
             last_zxid: AtomicI64::new(0),
@@ -170,7 +174,7 @@ impl CuratorFramework {
             }
         }
         // A task of its own: a dropped `start` leaves no framework half started.
-        self.spawn(supervise(Arc::clone(core)));
+        self.start_task(supervise(Arc::clone(core)));
         if let Some(chroot) = core.chroot() {
             self.spawn(settle_chroot(Arc::clone(core), chroot));
         }
@@ -205,12 +209,22 @@ impl CuratorFramework {
         Ok(())
     }
 
-    /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, within
-    /// the close timeout, and closes the session. Operations fail with `Closed` from now on.
+    /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, and closes the session,
+    /// both within the [close timeout](CuratorFrameworkBuilder::close_timeout). Operations fail with `Closed` from now on.
+    ///
+    /// Operations under way that owe the deletion of a lasting node if they are dropped, such as guaranteed deletes and
+    /// owned or protected creates, get their answer, or fail with `Closed` and their debt is paid here. One that nobody
+    /// polls is waited for in vain for a quarter of the close timeout. So is a guard of a lasting node; it is not deleted
+    /// then, because its holder may want to [keep](crate::OwnedNode::leak) it.
     ///
     /// # Errors
-    /// `ConnectionLoss` when no server could be told: ephemeral nodes stay until the session expires. The
-    /// framework is closed all the same.
+    /// * `LeftBehind` when lasting nodes may be left that should have been deleted:
+    ///   [`left_behind`](crate::Error::left_behind) has their paths. [`background_errors`](Self::background_errors) tells it
+    ///   too, and ends after that.
+    /// * `ConnectionLoss` when no server could be told of the end of the session: ephemeral nodes stay until it expires.
+    /// * `Closed` when the runtime of the framework ended, or its task panicked, before it was closed.
+    ///
+    /// The framework is closed all the same, and who asks again is told the same.
     ///
     /// # Cancel safety
     /// Once polled, the framework is closed in the background all the same.
@@ -221,8 +235,7 @@ impl CuratorFramework {
             core.never_started();
         }
         core.shutdown.cancel();
-        let result = core.end.find(Option::clone).await;
-        result.map_err(|error| core.error("close", "", error))
+        core.end.find(Option::clone).await
     }
 
     /// The name that it was [given](CuratorFrameworkBuilder::name), if any.
@@ -286,10 +299,11 @@ impl CuratorFramework {
     }
 
     /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible (with the path
-    /// on the server), sessions that cannot be opened, credentials that are refused, an ensemble that cannot be followed.
+    /// on the server), sessions that cannot be opened, credentials that are refused, an ensemble that cannot be followed,
+    /// background tasks that end early.
     #[must_use]
     pub fn background_errors(&self) -> BackgroundErrors {
-        BackgroundErrors::new(self.handle.core.errors.subscribe(), self.handle.core.shutdown.clone())
+        BackgroundErrors::new(self.handle.core.errors.subscribe(), self.handle.core.ended.clone())
     }
 
     /// Tells those who follow [`background_errors`](Self::background_errors) of an error: for recipes that work in the
@@ -443,11 +457,20 @@ impl CuratorFramework {
     /// Starts a task where the background tasks of the framework run: on its
     /// [spawner](CuratorFrameworkBuilder::spawner), or else on the present tokio runtime. For recipes that have to work
     /// while nobody awaits them. Such a task ends by itself, at the latest when the framework is closed:
-    /// [`StateWatch`] tells it.
+    /// [`StateWatch`] tells it. One that panics, or whose runtime ends before the framework is closed, is told of by
+    /// [`background_errors`](Self::background_errors).
     ///
     /// # Panics
     /// Outside a tokio runtime, if there is no spawner.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let unfinished = Unfinished(Some(Arc::clone(self.core())));
+        self.start_task(async move {
+            task.await;
+            unfinished.finish();
+        });
+    }
+
+    fn start_task(&self, task: impl Future<Output = ()> + Send + 'static) {
         let task = task.instrument(self.core().background());
         match &self.core().settings.spawner {
             Some(spawner) => spawner.spawn(Box::pin(task)),
@@ -475,6 +498,29 @@ impl CuratorFramework {
     /// Whether an operation of this handle compresses: `None` for as the framework does.
     pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
         asked.or_else(|| self.facade.uncompressed.then_some(false))
+    }
+}
+
+/// A task that has not come to its end: reports it when it is dropped.
+struct Unfinished(Option<Arc<Core>>);
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(core) = self.0.take() else { return };
+        let why = if std::thread::panicking() {
+            "a background task panicked"
+        } else if !core.shutdown.is_cancelled() {
+            "the runtime of a background task ended before the framework was closed"
+        } else {
+            return;
+        };
+        core.report(Error::new(ErrorKind::Closed, "spawn", "").with_source(why));
     }
 }
 
@@ -736,17 +782,23 @@ impl Core {
     }
 
     /// The framework is closed, by whatever.
-    pub(crate) fn stopped(&self, result: Result<(), RawError>) {
+    pub(crate) fn stopped(&self, result: Result<()>) {
         *self.lifecycle() = Lifecycle::Closed;
         self.shutdown.cancel();
         self.end.set(Some(result));
+        self.ended.cancel();
     }
 
     /// Hands cleanup to the janitor. Never blocks and needs no runtime.
     pub(crate) fn owe(&self, chore: Chore) {
-        // A failure means that the framework is closed, and the session with it.
         let ticket = self.held.chore(chore.path(), chore.is_bound());
-        drop(self.chores.send((chore, ticket)));
+        let Err(SendError((chore, ticket))) = self.chores.send((chore, ticket)) else { return };
+        // The framework is closed, and the session with it.
+        if !chore.is_bound() {
+            let left = LeftBehind::new([chore.path()].iter(), 0);
+            self.report(Error::of_left_behind(left));
+        }
+        drop(ticket);
     }
 
     fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {

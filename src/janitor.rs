@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, sleep_until};
 use zk_curator_client::{Created, Error as RawError, ErrorCode, Version};
 
 use crate::error::Error;
@@ -26,6 +27,8 @@ pub(crate) enum Chore {
     /// A create was abandoned before its answer: the node, if there is one, must go.
     AbandonedCreate {
         session: Arc<Session>,
+        /// The path that was asked for.
+        path: String,
         answer: RevocableFuture<Created>,
         /// How to find the node if the answer is lost.
         protection: Option<Protection>,
@@ -44,7 +47,31 @@ impl Chore {
             Self::Delete(deletion) => deletion.path.clone(),
             Self::AbandonedCreate { protection: Some(protection), .. }
             | Self::FindAndDelete { protection, .. } => join(&protection.parent, &protection.prefix),
-            Self::AbandonedCreate { .. } => String::new(),
+            Self::AbandonedCreate { path, .. } => path.clone(),
+        }
+    }
+
+    /// Makes a start with it, without waiting: a delete by path is queued ahead of everything that the session sends later.
+    /// Whether there is anything to do at all.
+    pub(crate) fn begin(&mut self) -> bool {
+        match self {
+            Self::Delete(deletion) if deletion.bound && deletion.session.lost.is_cancelled() => false,
+            Self::Delete(deletion) => {
+                if deletion.czxid.is_none() && deletion.first.is_none() {
+                    deletion.first = Some(deletion.session.raw.delete(&deletion.path, deletion.version));
+                }
+                true
+            }
+            Self::AbandonedCreate { .. } => !self.withdraw(),
+            Self::FindAndDelete { .. } => true,
+        }
+    }
+
+    /// Takes back a create that was not sent: it leaves nothing.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        match self {
+            Self::AbandonedCreate { answer, .. } => answer.as_mut().withdraw(),
+            Self::Delete(_) | Self::FindAndDelete { .. } => false,
         }
     }
 
@@ -89,57 +116,82 @@ pub(crate) struct Protection {
 }
 
 /// Performs chores, concurrently, until the framework is closing and none is left.
-pub(crate) async fn run(core: &Core) {
+///
+/// When it is closing, futures that may still owe something are waited for: they hear of it, and hand it over or have
+/// their answer. What nobody polls is taken from them after a part of the close timeout. Guards stay what they are: who
+/// holds one may still keep the node.
+///
+/// Returns when it began to close.
+pub(crate) async fn run(core: &Core) -> Instant {
     let queue = core.chore_queue.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut queue) = queue else {
-        return;
+        return Instant::now();
     };
     let mut running = FuturesUnordered::new();
     let mut open = true;
-    let mut closing = false;
+    let mut closing = None;
+    let mut waits = true;
     while open || !running.is_empty() {
+        if !waits && running.is_empty() {
+            queue.close();
+        }
+        let patience = closing.map_or(Duration::ZERO, |_| core.close_timeout() / 4);
+        let until = closing.unwrap_or_else(Instant::now) + patience;
         tokio::select! {
             biased;
-            () = core.shutdown.cancelled(), if !closing => {
-                closing = true;
-                queue.close();
-            }
+            () = core.shutdown.cancelled(), if closing.is_none() => closing = Some(Instant::now()),
             chore = queue.recv(), if open => match chore {
-                Some((chore, ticket)) => running.push(async move {
-                    perform(core, chore).await;
-                    drop(ticket);
-                }),
+                Some((chore, ticket)) => running.push(async move { (perform(core, chore).await, ticket) }),
                 None => open = false,
             },
-            Some(()) = running.next(), if !running.is_empty() => {}
+            Some((done, ticket)) = running.next(), if !running.is_empty() => {
+                // What is refused before has been told.
+                if done || closing.is_none() {
+                    ticket.settle();
+                }
+            }
+            () = core.held.quiet(), if waits && closing.is_some() => waits = false,
+            () = sleep_until(until), if waits && closing.is_some() => {
+                waits = false;
+                for chore in core.held.take_debts() {
+                    core.owe(chore);
+                }
+            }
         }
     }
+    closing.unwrap_or_else(Instant::now)
 }
 
-async fn perform(core: &Core, chore: Chore) {
+/// Whether nothing is left of it.
+async fn perform(core: &Core, chore: Chore) -> bool {
     match chore {
         Chore::Delete(deletion) => delete(core, deletion).await,
-        Chore::AbandonedCreate { session, answer, protection, bound, shared } => {
+        Chore::AbandonedCreate { session, path, answer, protection, bound, shared } => {
             match (answer.await, protection) {
                 (Ok(created), _) => {
                     let czxid = shared.then_some(created.stat.czxid);
-                    delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) }).await;
+                    delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) }).await
                 }
                 (Err(error), Some(protection)) if error.may_have_applied() => {
-                    find_and_delete(core, session, &protection, bound).await;
+                    find_and_delete(core, session, &protection, bound).await
                 }
-                _ => {}
+                (Err(error), None) if error.may_have_applied() && !bound => {
+                    // Nobody can tell whose node it would be.
+                    core.report(Error::raw("create", path, error));
+                    false
+                }
+                (Err(_), _) => true,
             }
         }
         Chore::FindAndDelete { session, protection, bound } => {
-            find_and_delete(core, session, &protection, bound).await;
+            find_and_delete(core, session, &protection, bound).await
         }
     }
 }
 
-async fn delete(core: &Core, deletion: Deletion) {
+async fn delete(core: &Core, deletion: Deletion) -> bool {
     let Deletion { session, path, version, mut first, bound, with_children, czxid } = deletion;
-    let mut debt = Debt::new(core, session, &path, bound);
+    let mut debt = Patience::new(core, session, &path, bound);
     let mut sweeps = 0;
     loop {
         let raw = &*debt.session.raw;
@@ -159,23 +211,23 @@ async fn delete(core: &Core, deletion: Deletion) {
             }
         }
         match answer {
-            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return,
+            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return true,
             Err(error) => {
                 if !debt.try_again(&error).await {
-                    return;
+                    return false;
                 }
             }
         }
     }
 }
 
-async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protection, bound: bool) {
-    let mut debt = Debt::new(core, session, &protection.parent, bound);
+async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protection, bound: bool) -> bool {
+    let mut debt = Patience::new(core, session, &protection.parent, bound);
     let mut rounds = 0..RACE_ROUNDS;
     loop {
         let found = find(&*debt.session.raw, protection).await;
         let answer = match found {
-            Ok(None) => return,
+            Ok(None) => return true,
             Ok(Some(Found { path, stat })) => {
                 tell!(debug, core, core.status(), path, "deleting a node whose creator has gone");
                 let version = stat.map_or(Version::Any, |stat| stat.version.into());
@@ -184,20 +236,20 @@ async fn find_and_delete(core: &Core, session: Arc<Session>, protection: &Protec
             Err(error) => Err(error),
         };
         match answer {
-            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return,
+            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode)) => return true,
             Err(RawError::Refused(ErrorCode::BadVersion)) if rounds.next().is_some() => {}
             // Look again: it may be gone, and another one in its place.
             Err(error) => {
                 if !debt.try_again(&error).await {
-                    return;
+                    return false;
                 }
             }
         }
     }
 }
 
-/// One debt's patience.
-struct Debt<'a> {
+/// One chore's patience.
+struct Patience<'a> {
     core: &'a Core,
     session: Arc<Session>,
     path: &'a str,
@@ -205,7 +257,7 @@ struct Debt<'a> {
     pause: Duration,
 }
 
-impl<'a> Debt<'a> {
+impl<'a> Patience<'a> {
     const fn new(core: &'a Core, session: Arc<Session>, path: &'a str, bound: bool) -> Self {
         Self { core, session, path, bound, pause: FIRST_PAUSE }
     }

@@ -58,6 +58,7 @@ mod builder;
 pub mod certain;
 mod chroot;
 pub mod compression;
+mod debt;
 pub mod ensemble;
 mod error;
 mod facade;
@@ -81,7 +82,7 @@ pub mod typed;
 pub mod watch;
 
 pub use builder::CuratorFrameworkBuilder;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
 pub use owned_node::{FencingToken, OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};

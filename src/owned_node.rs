@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
+use crate::debt::Debt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, Session};
 use crate::janitor::{Chore, Deletion};
@@ -47,6 +48,9 @@ impl fmt::Display for FencingToken {
 
 /// A node that we created and that goes with this guard.
 ///
+/// The node of a guard that outlives its framework stays, if it is not ephemeral: [`close`](CuratorFramework::close) waits a
+/// moment for the guard, and names the node.
+///
 /// A guard whose node is known to be gone, or whose session is over and its node ephemeral, sends nothing any more.
 ///
 /// # Shared names
@@ -71,7 +75,7 @@ pub struct OwnedNode {
     /// Whether others create nodes of the same name.
     shared_name: bool,
     armed: bool,
-    _ticket: Ticket,
+    ticket: Ticket,
 }
 
 impl OwnedNode {
@@ -93,7 +97,7 @@ impl OwnedNode {
             gone: Arc::default(),
             session,
         };
-        let ticket = zk.core().held.node(&created.path, ownership.token, ownership.session.epoch);
+        let ticket = zk.core().held.node(&created.path, ownership.token, ownership.session.epoch, !ephemeral);
         Self {
             ownership,
             server_path: created.path,
@@ -101,7 +105,7 @@ impl OwnedNode {
             ephemeral,
             shared_name,
             armed: true,
-            _ticket: ticket,
+            ticket,
         }
     }
 
@@ -161,16 +165,22 @@ impl OwnedNode {
     pub async fn delete(mut self) -> Result<()> {
         const OP: &str = "delete";
         self.ownership.term.cancel();
+        self.armed = false;
         let core = Arc::clone(self.ownership.zk.core());
         // The guard has no deadline: whoever waits for it may have one.
         let call = Call { deadline: None, session_epoch: None, ..self.ownership.zk.call().clone() };
         let mut budget = Budget::new(&core, &call);
         let gone = || core.error(OP, self.path(), RawError::Refused(ErrorCode::NoNode));
         if self.ownership.is_gone() {
-            let error = gone();
-            self.armed = false;
-            return Err(error);
+            return Err(gone());
         }
+        // From here on it is this future that owes the deletion.
+        let debt = Debt::new(&core, &self.server_path, !self.ephemeral);
+        let session = Arc::clone(&self.ownership.session);
+        let deletion = Deletion::of(session, self.server_path.clone(), self.ephemeral);
+        let chore = Chore::Delete(Deletion { czxid: self.shared_czxid(), ..deletion });
+        debt.change(|owed| *owed = Some(chore)).map_err(|closed| core.error(OP, self.path(), closed))?;
+        self.ticket.hand_over();
         let mut unknown = None;
         loop {
             let session = &self.ownership.session;
@@ -192,12 +202,15 @@ impl OwnedNode {
             }
             if !error.is_retryable() {
                 // Gone is gone; anything else is left to the janitor, which knows what cannot be mended.
-                self.armed = error.kind() != ErrorKind::NoNode;
+                if error.kind() == ErrorKind::NoNode {
+                    drop(debt.settle());
+                }
                 return Err(unknown.unwrap_or(error));
             }
             budget.spend(error, session.epoch).await.map_err(|last| unknown.take().unwrap_or(last))?;
         }
-        self.armed = false;
+        // Deleted, whoever else tries it as well.
+        drop(debt.settle());
         Ok(())
     }
 

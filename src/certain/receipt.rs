@@ -160,7 +160,8 @@ impl Slip {
     pub(super) fn written(&mut self, zxid: i64, version: i32) {
         self.version = Some(version);
         if self.ticket.is_none() {
-            let ticket = self.zk.core().held.node(&self.path, FencingToken::new(zxid), self.session.epoch);
+            let (token, epoch) = (FencingToken::new(zxid), self.session.epoch);
+            let ticket = self.zk.core().held.node(&self.path, token, epoch, false);
             self.ticket = Some(ticket);
         }
     }

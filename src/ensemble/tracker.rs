@@ -3,6 +3,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_curator_client::WatchEnded;
+
 use super::EnsembleConfig;
 use crate::error::{Error, ErrorKind};
 use crate::framework::{Core, Session};
@@ -25,9 +27,11 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
                     core.report(error);
                 }
                 match watch.await {
-                    Ok(_) => continue,
+                    // Changed; or somebody has removed the watch.
+                    Ok(_) | Err(WatchEnded::Removed) => continue,
                     // The session is over, and this with it.
-                    Err(_) => pending().await,
+                    Err(WatchEnded::SessionLost | WatchEnded::Closed) => pending().await,
+                    Err(why) => Error::new(ErrorKind::Unsupported, OP, "").with_source(why),
                 }
             }
             Err(error) => Error::raw(OP, "", error),

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use zk_curator_client::Signal;
 
 use super::metrics;
+use crate::debt::Slot;
+use crate::error::LeftBehind;
+use crate::janitor::Chore;
 use crate::owned_node::FencingToken;
 
 /// A node that a guard answers for.
@@ -65,13 +68,20 @@ struct Things {
     things: BTreeMap<u64, Thing>,
     /// How many chores there are for a path.
     owed: BTreeMap<String, usize>,
+    /// How many of the things may still come to owe a deletion that outlives the session.
+    lasting: usize,
+    /// The first chores that ended without being done, and how many more there were.
+    left: BTreeMap<u64, String>,
+    more_left: usize,
 }
 
-#[derive(Debug)]
 enum Thing {
-    Node(HeldNode),
+    /// Of a guard, and whether the node outlives its session.
+    Node(HeldNode, bool),
     Watch(HeldWatch),
     Chore(HeldChore),
+    /// What a future owes that is not done, by the path that it was called with.
+    Debt(String, Arc<Slot>),
 }
 
 /// Stands for one thing that is held; dropped with it.
@@ -83,8 +93,14 @@ pub(crate) struct Ticket {
 }
 
 impl Held {
-    pub(crate) fn node(&self, path: &str, token: FencingToken, session_epoch: u64) -> Ticket {
-        self.hold(Thing::Node(HeldNode { path: path.to_owned(), token, session_epoch }))
+    /// A node of a guard. `lasting` is whether the guard comes to owe a deletion that outlives the session.
+    pub(crate) fn node(&self, path: &str, token: FencingToken, session_epoch: u64, lasting: bool) -> Ticket {
+        self.hold(Thing::Node(HeldNode { path: path.to_owned(), token, session_epoch }, lasting))
+    }
+
+    /// What a future may come to owe, beyond its session.
+    pub(crate) fn debt(&self, path: &str, slot: &Arc<Slot>) -> Ticket {
+        self.hold(Thing::Debt(path.to_owned(), Arc::clone(slot)))
     }
 
     pub(crate) fn watch(&self, path: &str, kind: WatchKind) -> Ticket {
@@ -101,9 +117,10 @@ impl Held {
         self.0.look(|held| {
             for thing in held.things.values() {
                 match thing {
-                    Thing::Node(node) => nodes.push(node.clone()),
+                    Thing::Node(node, _) => nodes.push(node.clone()),
                     Thing::Watch(watch) => watches.push(watch.clone()),
                     Thing::Chore(chore) => chores.push(chore.clone()),
+                    Thing::Debt(..) => {}
                 }
             }
         });
@@ -120,6 +137,37 @@ impl Held {
         self.0.until(|held| !held.owes(path)).await;
     }
 
+    /// Waits until nothing is left that may come to owe a deletion beyond the session.
+    pub(crate) async fn quiet(&self) {
+        self.0.until(|held| held.lasting == 0).await;
+    }
+
+    /// Takes from the futures what they owe.
+    pub(crate) fn take_debts(&self) -> Vec<Chore> {
+        let slots: Vec<_> = self.0.look(|held| {
+            let slots = held.things.values().filter_map(|thing| match thing {
+                Thing::Debt(_, slot) => Some(Arc::clone(slot)),
+                _ => None,
+            });
+            slots.collect()
+        });
+        slots.into_iter().filter_map(|slot| slot.take()).collect()
+    }
+
+    /// The nodes that outlive the session, and that nobody will delete any more if nothing more is done.
+    pub(crate) fn left(&self) -> LeftBehind {
+        self.0.look(|held| {
+            let alive = held.things.iter().filter_map(|(number, thing)| match thing {
+                Thing::Node(HeldNode { path, .. }, true) => Some((number, path)),
+                Thing::Chore(HeldChore { path, bound: false }) => Some((number, path)),
+                Thing::Debt(path, slot) if slot.is_owed() => Some((number, path)),
+                _ => None,
+            });
+            let paths: BTreeMap<_, _> = held.left.iter().chain(alive).collect();
+            LeftBehind::new(paths.into_values(), held.more_left)
+        })
+    }
+
     fn hold(&self, thing: Thing) -> Ticket {
         let number = self.0.modify(|held| {
             let number = held.next;
@@ -127,6 +175,7 @@ impl Held {
             if let Thing::Chore(chore) = &thing {
                 *held.owed.entry(chore.path.clone()).or_default() += 1;
             }
+            held.lasting += usize::from(thing.is_lasting());
             held.things.insert(number, thing);
             number
         });
@@ -141,6 +190,7 @@ impl Things {
 
     fn remove(&mut self, number: u64) -> Option<Thing> {
         let thing = self.things.remove(&number)?;
+        self.lasting -= usize::from(thing.is_lasting());
         if let Thing::Chore(chore) = &thing
             && let Some(owed) = self.owed.get_mut(&chore.path)
         {
@@ -153,12 +203,62 @@ impl Things {
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let thing = self.held.0.modify(|held| held.remove(self.number));
+impl Thing {
+    const fn is_lasting(&self) -> bool {
+        matches!(self, Self::Node(_, true) | Self::Debt(..))
+    }
+}
+
+impl fmt::Debug for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(node, _) => node.fmt(f),
+            Self::Watch(watch) => watch.fmt(f),
+            Self::Chore(chore) => chore.fmt(f),
+            Self::Debt(path, _) => path.fmt(f),
+        }
+    }
+}
+
+impl Ticket {
+    /// A chore is done. One that is dropped without that is left behind.
+    pub(crate) fn settle(self) {
+        self.end(true);
+    }
+
+    /// The deletion of a node is owed by somebody else.
+    pub(crate) fn hand_over(&self) {
+        self.held.0.modify(|held| {
+            if let Some(Thing::Node(_, lasting @ true)) = held.things.get_mut(&self.number) {
+                *lasting = false;
+                held.lasting -= 1;
+            }
+        });
+    }
+
+    fn end(&self, done: bool) {
+        let thing = self.held.0.modify(|held| {
+            let thing = held.remove(self.number);
+            if let Some(Thing::Chore(HeldChore { path, bound: false })) = &thing
+                && !done
+            {
+                held.left.insert(self.number, path.clone());
+                if held.left.len() > LeftBehind::MAX_PATHS {
+                    held.left.pop_last();
+                    held.more_left += 1;
+                }
+            }
+            thing
+        });
         if let Some(Thing::Chore(_)) = thing {
             metrics::backlog(-1.0);
         }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.end(false);
     }
 }
 

@@ -119,6 +119,7 @@ const fn label(kind: ErrorKind) -> &'static str {
         ErrorKind::Undecodable => "undecodable",
         ErrorKind::AnswerTooLarge => "answer_too_large",
         ErrorKind::Closed => "closed",
+        ErrorKind::LeftBehind => "left_behind",
         ErrorKind::Malformed => "malformed",
         ErrorKind::Server(_) => "server",
     }

@@ -22,9 +22,10 @@
 //! | `operation failed` | debug | `error` | an operation has failed for good; in its span |
 //! | `in the background` | warn | `error` | something failed that nobody waits for; also in [`background_errors`](crate::CuratorFramework::background_errors) |
 //! | `the session could not be closed; it will expire` | warn | `error` | [`close`](crate::CuratorFramework::close) reached no server |
-//! | `closing with cleanup still owed` | warn | – | the close timeout passed before the janitor was done |
+//! | `closed before the servers were told of a lost session; it ends at its timeout` | warn | – | its ephemeral nodes stay until then |
 //! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
-//! | `the server was not told of a lost session` | debug | `error` | its nodes stay until it expires there |
+//! | `the server was not told of a lost session` | debug | `error` | it is tried again |
+//! | `the lost session ends at its timeout` | warn | `error` | no server could be told of its end: its ephemeral nodes stay until then |
 //!
 //! The targets are the modules of this crate (`zk_curator::…`); those of recipes and of the raw client begin with
 //! `zk_curator_recipes` and `zk_curator_client`. Data of nodes and credentials are in no event.

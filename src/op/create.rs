@@ -219,7 +219,7 @@ impl<R> CreateBuilder<R> {
             data: options.by_data.then(|| data.clone()),
         });
         let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);
-        let mut claim = Claim::new(core, protection, bound, owes, options.shares_name());
+        let mut claim = Claim::new(core, &server_path, protection, bound, owes, options.shares_name());
         let mut budget = target.budget();
         let mut unknown: Option<Error> = None;
         let mut rounds = 0..RACE_ROUNDS;
@@ -236,8 +236,9 @@ impl<R> CreateBuilder<R> {
             };
             let owed = options.shares_name() && core.held.owes(&server_path);
             // The deadline ends the wait, and not the answer: it may have to be deleted.
-            let create = attempt.session.raw.create_revocable(op);
-            claim.creating(&attempt.session, create);
+            let raw = &attempt.session.raw;
+            let sent = claim.create(&attempt.session, || raw.create_revocable(op));
+            sent.map_err(|last| unknown.clone().unwrap_or_else(|| target.error(last)))?;
             // Queued before anything is awaited: one flight.
             let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));
             let error = match claim.answer(budget.time_left()).await {
@@ -370,7 +371,7 @@ impl<R> CreateBuilder<R> {
             return Err(RawError::UnexpectedAnswer);
         };
         let Some(Found { path, stat }) = find(raw, &protection).await? else {
-            claim.settle();
+            claim.settle()?;
             return Ok(None);
         };
         let shared = stat.is_some();
@@ -381,13 +382,12 @@ impl<R> CreateBuilder<R> {
         let ours = |owner| raw.session().is_some_and(|session| session.id.get() == owner);
         match stat {
             Some(stat) if !self.options.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
-                let node = self.node(Created::new(path, stat), attempt);
-                claim.settle();
-                return Ok(Some(node));
+                claim.settle()?;
+                return Ok(Some(self.node(Created::new(path, stat), attempt)));
             }
             // It ends with its session, and may have ended since. To delete it could hit that of somebody else.
             Some(_) if shared => {
-                claim.settle();
+                claim.settle()?;
                 return Err(RawError::Refused(ErrorCode::NodeExists));
             }
             Some(_) => match raw.delete(&path, Version::Any).await {
@@ -396,7 +396,7 @@ impl<R> CreateBuilder<R> {
             },
             None => {}
         }
-        claim.renew();
+        claim.renew()?;
         Ok(None)
     }
 

@@ -1,11 +1,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, delete_created_by};
+use crate::debt::Debt;
 use crate::error::{Error, Result};
-use crate::framework::{CuratorFramework, Session};
+use crate::framework::CuratorFramework;
 use crate::janitor::{Chore, Deletion};
 use crate::path::join;
 use crate::raw::{RawClient, RawFuture};
@@ -104,7 +106,7 @@ impl DeleteBuilder {
         let path = self.target.server_path()?;
         self.target.admit(Intent::Delete)?;
         let mut budget = self.target.budget();
-        let mut guarantee = Guarantee { builder: &self, path: &path, session: None, request: None };
+        let guarantee = Guarantee::new(&self, &path);
         let mut unknown: Option<Error> = None;
         let mut sweeps = 0;
         loop {
@@ -138,7 +140,7 @@ impl DeleteBuilder {
             }
             let error = self.target.error(error);
             if !error.is_retryable() && !error.is_session_lost() {
-                guarantee.session = None;
+                guarantee.settle();
             }
             // What is refused the second time may be so because of the first.
             budget
@@ -169,47 +171,73 @@ call_options!(DeleteBuilder);
 
 awaits!(DeleteBuilder => (), |this| this.run().await);
 
-/// Owes the delete, if it is guaranteed, as long as it has a session.
+/// Owes the delete, if it is guaranteed, from the first attempt on.
 struct Guarantee<'a> {
     builder: &'a DeleteBuilder,
     path: &'a str,
-    session: Option<Arc<Session>>,
-    request: Option<RawFuture<()>>,
+    debt: Option<Debt<'a>>,
 }
 
-impl Guarantee<'_> {
-    async fn delete(&mut self, attempt: &Attempt) -> Result<(), RawError> {
-        self.session = Some(Arc::clone(&attempt.session));
-        let (raw, version) = (&*attempt.raw, self.builder.version);
-        let answer = match self.builder.czxid {
-            Some(czxid) => {
-                let core = self.builder.target.zk.core();
-                delete_created_by(core, raw, self.path, czxid, version).await.map(drop)
-            }
-            None => self.request.insert(raw.delete(self.path, version)).await,
-        };
-        self.request = None;
-        if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
-            self.session = None;
-        }
-        answer
+impl<'a> Guarantee<'a> {
+    fn new(builder: &'a DeleteBuilder, path: &'a str) -> Self {
+        let debt = builder.guaranteed.then(|| Debt::new(builder.target.zk.core(), path, true));
+        Self { builder, path, debt }
     }
-}
 
-impl Drop for Guarantee<'_> {
-    fn drop(&mut self) {
-        let Some(session) = self.session.take().filter(|_| self.builder.guaranteed) else {
-            return;
+    async fn delete(&self, attempt: &Attempt) -> Result<(), RawError> {
+        let (raw, version) = (&*attempt.raw, self.builder.version);
+        let by_identity = self
+            .builder
+            .czxid
+            .map(|czxid| delete_created_by(self.builder.target.zk.core(), raw, self.path, czxid, version));
+        let Some(debt) = &self.debt else {
+            return match by_identity {
+                Some(delete) => delete.await.map(drop),
+                None => raw.delete(self.path, version).await,
+            };
         };
-        self.builder.target.zk.core().owe(Chore::Delete(Deletion {
-            session,
+        if let Some(delete) = by_identity {
+            debt.change(|owed| *owed = Some(self.chore(attempt, None)))?;
+            let answer = delete.await.map(drop);
+            if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
+                self.settle();
+            }
+            return answer;
+        }
+        debt.change(|owed| *owed = Some(self.chore(attempt, Some(raw.delete(self.path, version)))))?;
+        debt.wait(|owed, cx| {
+            let Some(Chore::Delete(Deletion { first, .. })) = owed else {
+                return Poll::Ready(Err(RawError::UnexpectedAnswer));
+            };
+            let Some(request) = first else { return Poll::Ready(Err(RawError::UnexpectedAnswer)) };
+            let answer = ready!(request.as_mut().poll(cx));
+            *first = None;
+            if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
+                *owed = None;
+            }
+            Poll::Ready(answer)
+        })
+        .await
+    }
+
+    fn chore(&self, attempt: &Attempt, first: Option<RawFuture<()>>) -> Chore {
+        Chore::Delete(Deletion {
+            session: Arc::clone(&attempt.session),
             path: self.path.to_owned(),
             version: self.builder.version,
-            first: self.request.take(),
+            first,
             bound: false,
             with_children: self.builder.with_children,
             czxid: self.builder.czxid,
-        }));
+        })
+    }
+
+    /// No repetition will help.
+    fn settle(&self) {
+        if let Some(debt) = &self.debt {
+            // Who has taken over finds the same.
+            drop(debt.settle());
+        }
     }
 }
 

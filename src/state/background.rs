@@ -24,7 +24,7 @@ impl BackgroundErrors {
         Self { receiver, closed, missed: 0 }
     }
 
-    /// The next error; `None` when the framework is closing and there are no more.
+    /// The next error; `None` when the framework is closed and there are no more.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -7,28 +7,28 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use zk_curator_client::{Error as RawError, SessionState};
 
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, Input, StateMachine};
 use crate::ensemble;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{Core, Session};
 use crate::janitor;
 use crate::observe::{metrics, tell};
 
 /// The pause after a session that could not be opened, or that was refused and not merely expired.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer than the close timeout a raw client may take to close.
-const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the session was closed";
 
 /// The one task of a framework: opens a session whenever there is none, publishes its states, performs the
 /// janitor's chores, and closes the last session when these are done.
 pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
     // Here already: a runtime that is shut down drops tasks that it has never polled.
-    run(End { core, machine: StateMachine::new(), session: None, result: Ok(()) })
+    run(End { core, machine: StateMachine::new(), session: None, result: None })
 }
 
 async fn run(mut end: End) {
@@ -37,17 +37,19 @@ async fn run(mut end: End) {
     let mut pause = false;
     let mut farewells = FuturesUnordered::new();
     let mut circuit = core.circuit_policy().map(Circuit::new);
-    for epoch in 1.. {
+    let mut epoch = 0;
+    let deadline = loop {
+        epoch += 1;
         let session = tokio::select! {
             biased;
-            () = &mut drained => break,
+            deadline = &mut drained => break deadline,
             session = open(&core, epoch, pause) => end.session.insert(session),
         };
         end.machine.step(Input::Opened);
         core.install(session);
         let over = tokio::select! {
             biased;
-            () = &mut drained => break,
+            deadline = &mut drained => break deadline,
             over = follow(&core, &mut end.machine, &mut circuit, session) => over,
             never = all(&mut farewells) => match never {},
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
@@ -62,28 +64,52 @@ async fn run(mut end: End) {
         }
         tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
-    }
+    };
 
-    if let Some(session) = &end.session {
-        // Nobody else may hold what a guard stands for while the guard does not know.
-        session.lost.cancel();
-        end.result = core.handover.end(session, core.close_timeout() + CLOSE_GRACE).await;
-        if let Err(error) = &end.result {
-            tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");
-        }
+    if core.is_connected() {
+        let said = async { while farewells.next().await.is_some() {} };
+        drop(timeout_at(deadline - for_session(&core), said).await);
     }
+    if !farewells.is_empty() {
+        tell!(
+            warn,
+            core,
+            core.status(),
+            "closed before the servers were told of a lost session; it ends at its timeout"
+        );
+    }
+    let closed = match &end.session {
+        Some(session) => {
+            // Nobody else may hold what a guard stands for while the guard does not know.
+            session.lost.cancel();
+            core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
+        }
+        None => Ok(()),
+    };
+    if let Err(error) = &closed {
+        tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");
+    }
+    end.result = Some(closed);
 }
 
-/// Performs chores until the framework is closing and none is left, or the close timeout has passed.
-async fn drained(core: &Core) {
-    let deadline = async {
+/// The part of the close timeout that is kept for the session.
+fn for_session(core: &Core) -> Duration {
+    core.close_timeout() / 4
+}
+
+/// Performs chores until the framework is closing and none is left, or there is no more time. Returns when the close timeout
+/// will have passed.
+async fn drained(core: &Core) -> Instant {
+    let late = async {
         core.shutdown.cancelled().await;
-        sleep(core.close_timeout()).await;
+        let deadline = Instant::now() + core.close_timeout();
+        sleep_until(deadline - for_session(core)).await;
+        deadline
     };
     tokio::select! {
         biased;
-        () = janitor::run(core) => {}
-        () = deadline => tell!(warn, core, core.status(), "closing with cleanup still owed"),
+        closing = janitor::run(core) => closing + core.close_timeout(),
+        deadline = late => deadline,
     }
 }
 
@@ -163,7 +189,32 @@ struct End {
     core: Arc<Core>,
     machine: StateMachine,
     session: Option<Arc<Session>>,
-    result: Result<(), RawError>,
+    /// The result of closing the session, or `None` when it has not come to that.
+    result: Option<Result<(), RawError>>,
+}
+
+impl End {
+    /// The answer to those who close the framework, which is told in the background as well where something is left.
+    fn answer(&mut self) -> Result<()> {
+        let core = &self.core;
+        let result = match self.result.take() {
+            None => {
+                let early = Error::new(ErrorKind::Closed, "close", "").with_source(ENDED_EARLY);
+                core.report(early.clone());
+                Err(early)
+            }
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(core.error("close", "", error)),
+        };
+        let mut left = core.held.left();
+        if left.nodes() == 0 {
+            return result;
+        }
+        left.session = result.err().map(Box::new);
+        let error = Error::of_left_behind(left);
+        core.report(error.clone());
+        Err(error)
+    }
 }
 
 impl Drop for End {
@@ -174,6 +225,7 @@ impl Drop for End {
         self.machine.step(Input::Closed);
         self.core.note(&self.machine.status());
         self.core.publish(self.machine.status());
-        self.core.stopped(self.result.clone());
+        let answer = self.answer();
+        self.core.stopped(answer);
     }
 }

@@ -22,8 +22,10 @@ pub(super) async fn farewell(core: &Core, session: Arc<Session>, over: SessionSt
         _ => None,
     };
     let Some(credentials) = credentials else {
-        if let Err(error) = session.raw.close().await {
-            tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
+        let closed = session.raw.close().await;
+        // What a server has ended it knows.
+        if let (Err(error), false) = (closed, matches!(over, SessionState::Expired(ExpiredBy::Server))) {
+            tell!(warn, core, core.status(), %error, "the lost session ends at its timeout");
         }
         return;
     };
@@ -50,7 +52,7 @@ async fn end_through_next(core: &Core, epoch: u64, credentials: &SessionCredenti
                 return tell!(info, core, core.status(), lost = %credentials.id, "the server was told of a lost session");
             }
             Err(error @ RawError::Unsupported(_)) => {
-                return tell!(debug, core, core.status(), %error, "the lost session ends at its timeout");
+                return tell!(warn, core, core.status(), %error, "the lost session ends at its timeout");
             }
             Err(error) => {
                 tell!(debug, core, core.status(), %error, "the server was not told of a lost session");

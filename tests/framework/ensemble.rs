@@ -215,6 +215,20 @@ fn curator_710_the_tracker_leaves_no_watch_and_goes_on_after_failures() {
 }
 
 #[test]
+fn the_tracker_goes_on_when_its_watch_is_removed() {
+    simulated(async {
+        let (server, names, admin) = server().await;
+        let zk = following(&server, &names).build().unwrap();
+        zk.start().await.unwrap();
+        zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
+        zk.remove_watches("/zookeeper/config").await.unwrap();
+        zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
+        configure(&admin, TWO).await;
+        servers(&zk, "one:2181,two:2182").await;
+    });
+}
+
+#[test]
 fn servers_are_replaced_by_hand_within_the_same_chroot() {
     simulated(async {
         let (server, names, _admin) = server().await;

@@ -639,8 +639,11 @@ fn a_raw_client_that_panics_closes_the_framework() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let zk = misbehaving(&server, Misbehaviour::Panics);
+        let mut errors = zk.background_errors();
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::Closed);
-        zk.close().await.unwrap();
+        let told = errors.next().await.unwrap();
+        assert!(told.to_string().contains("panicked"), "{told}");
+        assert_eq!(zk.close().await.unwrap_err().to_string(), told.to_string());
     });
 }

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod certain;
+mod close;
 mod cluster_faults;
 mod curator_bugs;
 mod deadlines;

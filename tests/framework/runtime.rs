@@ -82,7 +82,33 @@ fn nobody_waits_for_tasks_that_never_run() {
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(states.next().await.unwrap().state, ConnectionState::Closed);
         assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(zk.close().await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn a_background_task_that_ends_early_is_reported() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).build().unwrap();
+        zk.start().await.unwrap();
+        let mut errors = zk.background_errors();
+        zk.spawn(async {});
+        zk.spawn(async { panic!("as the test wants it") });
+        let told = errors.next().await.unwrap().to_string();
+        assert!(told.contains("a background task panicked"), "{told}");
+        // Of a runtime that ends before the framework is closed.
+        let other = builder(&server).spawner(Arc::new(Gone)).build().unwrap();
+        let mut errors = other.background_errors();
+        other.spawn(std::future::pending());
+        let told = errors.next().await.unwrap().to_string();
+        assert!(told.contains("the runtime of a background task ended"), "{told}");
+        // Nobody is told of tasks that end with the framework.
+        let mut errors = zk.background_errors();
+        let mut states = zk.states();
+        zk.spawn(async move { drop(states.until(|_| false).await) });
         zk.close().await.unwrap();
+        assert!(errors.next().await.is_none());
     });
 }
 

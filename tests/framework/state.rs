@@ -382,11 +382,21 @@ fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
     let server = long.block_on(TestServer::start());
     let zk = short.block_on(connected(&server));
     let node = short.block_on(zk.create("/a").owned().into_future()).unwrap();
+    let mut errors = zk.background_errors();
     drop(short);
     long.block_on(async {
         timeout(Duration::from_secs(20), async {
             node.ownership().lost().await;
-            zk.close().await.unwrap();
+            let error = zk.close().await.unwrap_err();
+            let left = error.left_behind().unwrap();
+            assert_eq!(
+                (left.paths(), left.session_failure().unwrap().kind()),
+                (&["/a".to_owned()][..], ErrorKind::Closed)
+            );
+            let told = errors.next().await.unwrap();
+            assert!(told.to_string().contains("its runtime ended"), "{told}");
+            assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::LeftBehind);
+            assert!(errors.next().await.is_none());
             assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::Closed);
         })
         .await

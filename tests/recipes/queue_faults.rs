@@ -678,7 +678,9 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
             }
             put.abort();
             drop(put.await);
+            // Its requests wait behind the one that is held: the session ends at its timeout.
             dying.close().await.ok();
+            until(&server, |probe| probe.sessions().len() == 1).await;
             assert_eq!(queue.poll().await.unwrap(), None);
             let probe = server.probe();
             assert!(!items(&probe, "/queue/items").iter().any(|name| name.contains("item")), "{probe}");

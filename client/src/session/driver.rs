@@ -154,6 +154,7 @@ struct EndedOnDrop {
 impl Drop for EndedOnDrop {
     fn drop(&mut self) {
         if self.states.current().end().is_none() {
+            tracing::warn!("the task of a session ended early: it panicked, or its runtime was shut down");
             self.states.publish(SessionState::Closed);
         }
         self.desk.end();

@@ -47,6 +47,7 @@ mod client;
 mod faults;
 pub mod history;
 pub mod host;
+mod looks;
 mod options;
 mod outcome;
 mod process;

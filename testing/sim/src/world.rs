@@ -19,6 +19,7 @@ use super::checkers::Violation;
 use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
 use super::faults::{Fault, FaultKind, What};
 use super::history::{Event, Name, Who};
+use super::looks::Looks;
 use super::options::{self, Manner, Setting};
 use super::process::{Load, Process, Supervisor};
 use super::{Sim, seed};
@@ -51,6 +52,8 @@ pub(super) struct World<'a> {
     /// Those that are cut off from the others.
     isolated: BTreeSet<usize>,
     begun: BTreeMap<FaultKind, u64>,
+    /// Where there is an operator.
+    looks: Option<Looks>,
 }
 
 /// Where a client sits: from life to life.
@@ -162,7 +165,7 @@ impl<'a> World<'a> {
             paused: false,
         };
         let seats = sim.numbers().map(seat).collect();
-        Ok(Self {
+        let mut world = Self {
             sim,
             schedule,
             settings,
@@ -176,7 +179,13 @@ impl<'a> World<'a> {
             held: BTreeSet::new(),
             isolated: BTreeSet::new(),
             begun: BTreeMap::new(),
-        })
+            looks: None,
+        };
+        if !sim.operated.is_empty() {
+            let operated = sim.operated.iter().map(|pattern| world.on_server(pattern)).collect();
+            world.looks = Some(Looks::follow(&world.cluster, &world.run, operated));
+        }
+        Ok(world)
     }
 
     /// Runs it to its end.
@@ -664,7 +673,11 @@ impl<'a> World<'a> {
         for write in deleted.filter(|write| !write.ends_session) {
             let creator = creators.get(&write.czxid).and_then(|session| client(*session));
             let (Some(creator), Some(by)) = (creator, client(write.session)) else { continue };
-            if creator != by && !common.iter().any(|pattern| path_matches(pattern, &write.path)) {
+            let is_excused = || {
+                common.iter().any(|pattern| path_matches(pattern, &write.path))
+                    || self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &self.run))
+            };
+            if creator != by && !is_excused() {
                 let broken = format!(
                     "c{by} has deleted {}, which c{creator} had created by {:#x}, by {:#x}",
                     write.path, write.czxid, write.zxid

@@ -60,6 +60,7 @@ mod long_answers;
 mod multi;
 mod mutex;
 mod name;
+mod owned;
 mod persistent_node;
 mod queue;
 mod read_write;
@@ -106,6 +107,7 @@ pub const ALL: &[Recipe] = &[
     mutex::FENCED,
     mutex::UNFENCED,
     name::RECIPE,
+    owned::RECIPE,
     persistent_node::RECIPE,
     queue::PRIORITY,
     queue::PLAIN,

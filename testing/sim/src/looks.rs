@@ -1,0 +1,71 @@
+//! [`Looks`]: which nodes of their own clients have looked at, where an operator deletes nodes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zk_curator_proto::OpCode;
+use zk_curator_testing::rule::path_matches;
+use zk_curator_testing::{NodeWrite, RuleGuard, TestCluster, Verdict, WriteKind};
+
+use super::client::Run;
+use super::history::Event;
+
+/// Servers cannot delete a node by its identity. A client that has looked at its node, and deletes it then, deletes another one
+/// of the same version if that took its place in between: the window that is documented at
+/// [`OwnedNode`](zk_curator::OwnedNode#shared-names). A client that has not looked is to blame.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    seen: Arc<Mutex<Notes>>,
+    _rule: RuleGuard,
+}
+
+/// The requests of each session about each path.
+type Notes = BTreeMap<(i64, String), Vec<Seen>>;
+
+/// A request of a session that is about a path.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at: Duration,
+    creates: bool,
+}
+
+impl Looks {
+    /// Takes note of requests about paths that match.
+    pub(crate) fn follow(cluster: &TestCluster, run: &Run, patterns: Vec<String>) -> Self {
+        let seen: Arc<Mutex<Notes>> = Arc::default();
+        let (notes, run) = (Arc::clone(&seen), run.clone());
+        let rule = cluster.rule(move |request| {
+            let creates = request.is_create();
+            if let Some(path) = request.path()
+                && (creates || request.is(OpCode::Exists))
+                && patterns.iter().any(|pattern| path_matches(pattern, path))
+            {
+                let about = (request.session_id(), path.to_owned());
+                let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+                notes.entry(about).or_default().push(Seen { at: run.elapsed(), creates });
+            }
+            Verdict::Pass
+        });
+        Self { seen, _rule: rule }
+    }
+
+    /// Whether a session that has deleted a node of somebody else has looked at the one that it had created itself, before an
+    /// operator deleted that.
+    pub(crate) fn excuse(&self, delete: &NodeWrite, writes: &[NodeWrite], run: &Run) -> bool {
+        let before = writes.iter().take_while(|write| write.zxid < delete.zxid);
+        let own = before.filter(|write| {
+            (write.kind, write.session, &write.path) == (WriteKind::Created, delete.session, &delete.path)
+        });
+        let Some(own) = own.last() else { return false };
+        let removed = run.history().records().iter().rev().find_map(|record| match &record.event {
+            Event::Removed { tokens, .. } if tokens.contains(&own.czxid) => Some(record.at),
+            _ => None,
+        });
+        let Some(removed) = removed else { return false };
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.get(&(delete.session, delete.path.clone())).map_or(&[][..], Vec::as_slice);
+        // Its last request before that was a look, and not the create.
+        seen.iter().rfind(|seen| seen.at <= removed).is_some_and(|seen| !seen.creates)
+    }
+}
