@@ -29,8 +29,8 @@ async fn at_every_step<T>(
             (server, zk, other, rule)
         },
         async |(_, zk, other, _)| run(zk.clone(), other.clone()).await,
-        async |(server, zk, other, rule), _| {
-            drop(rule);
+        async |(server, zk, other, rule), output| {
+            drop((output, rule));
             // Whatever the dropped future had sent has arrived before this is answered.
             zk.wait_connected().await.unwrap();
             zk.sync("/").await.unwrap();

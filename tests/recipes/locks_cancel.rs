@@ -53,7 +53,8 @@ where
     cancel::at_every_step(
         two_in_memory,
         async |(_, zk, other)| run(zk.clone(), other.clone()).await,
-        async |(server, zk, other), _| {
+        async |(server, zk, other), output| {
+            drop(output);
             let next = timeout(Duration::from_secs(3600), make(&other).acquire()).await;
             next.expect("the lock is stuck").unwrap().release().await.unwrap();
             for zk in [zk, other] {

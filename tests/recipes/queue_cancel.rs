@@ -125,7 +125,8 @@ async fn at_every_step<F, T>(
             (server, zk, other)
         },
         async |(_, zk, _)| run(zk.clone()).await,
-        async |(server, zk, other), _| {
+        async |(server, zk, other), output| {
+            drop(output);
             zk.close().await.unwrap();
             check(&server, other.clone()).await;
             nothing_stays(&server, [other]).await;
