@@ -1,5 +1,4 @@
 //! Compressed data: per operation and for the whole framework, on the embedded server.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use bytes::Bytes;
 use proptest::prelude::*;

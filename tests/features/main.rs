@@ -1,4 +1,5 @@
 //! What is off by default.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod backoff;
 #[path = "../../client/tests/certificates/mod.rs"]

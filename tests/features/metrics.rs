@@ -1,5 +1,4 @@
 //! The documented metrics.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! TLS through the framework, in front of the embedded server.
-#![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 use std::error::Error as _;
 use std::io;

@@ -1,5 +1,4 @@
 //! Transactions with a receipt: applied once, or not at all, whatever is lost.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

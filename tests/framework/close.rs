@@ -132,7 +132,7 @@ fn close_settles_operations_in_flight() {
                     break;
                 };
                 let slow = once(&server, opcode, Verdict::Delay(Duration::from_millis(100)));
-                poll_fn(|cx| Poll::Ready(assert!(operation.as_mut().poll(cx).is_pending()))).await;
+                assert!(poll_fn(|cx| Poll::Ready(operation.as_mut().poll(cx).is_pending())).await);
                 if polled {
                     let operation = tokio::spawn(operation);
                     zk.close().await.unwrap();
@@ -190,7 +190,7 @@ fn close_goes_on_when_its_future_is_dropped() {
     simulated(async {
         let (server, zk, operation) = paused(0, Verdict::LoseRequest).await.unwrap();
         let mut close = Box::pin(zk.close());
-        poll_fn(|cx| Poll::Ready(assert!(close.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_pending())).await);
         drop(close);
         sleep(Duration::from_millis(1)).await;
         drop(operation);
@@ -225,7 +225,7 @@ fn close_names_what_a_server_refuses_to_delete() {
         let node = zk.create("/n").owned().await.unwrap();
         let refused = once(&server, OpCode::Delete, Verdict::Refuse(ErrorCode::NoAuth));
         let mut close = Box::pin(zk.close());
-        poll_fn(|cx| Poll::Ready(assert!(close.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_pending())).await);
         drop(node);
         let error = close.await.unwrap_err();
         assert_eq!((refused.hits(), error.left_behind().unwrap().paths()), (1, &["/n".to_owned()][..]));
@@ -258,7 +258,7 @@ fn close_waits_a_moment_for_guards_that_hear_of_it() {
             zk.create("/leaked").owned().into_future(),
         );
         let mut close = Box::pin(zk.close());
-        poll_fn(|cx| Poll::Ready(assert!(close.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_pending())).await);
         drop(dropped.unwrap());
         drop(leaked.unwrap().leak());
         close.await.unwrap();

@@ -1,6 +1,5 @@
 //! No operation hangs: whatever the server does, each builder ends by its deadline, with the right error and the right
 //! `may_have_applied`; and without a deadline by the timeouts of the framework.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

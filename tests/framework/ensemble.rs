@@ -1,5 +1,4 @@
 //! The servers of a framework: replaced by hand, or by the ensemble that it follows.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::io;
 use std::sync::{Arc, Mutex};

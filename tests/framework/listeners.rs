@@ -1,6 +1,5 @@
 //! Those who follow the state of the connection: error policies, the circuit breaker, sessions given up early, errors
 //! in the background, and how little they cost.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

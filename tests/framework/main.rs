@@ -1,4 +1,5 @@
 //! The framework: operations, connection state, retries, ownership, and what happens to them when something breaks.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod cancel;
 mod certain;

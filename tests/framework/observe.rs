@@ -1,5 +1,4 @@
 //! What a framework tells about itself: who holds what, and the documented spans and events.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,4 @@
 //! Every option of the builders beyond the everyday ones: what exists already, ACLs, parents, watches, transactions.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Retry policies as operations use them: attempts are counted at the server.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! Where the tasks of a framework run, and where its random choices come from.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
-
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Schemas: what they forbid is refused before it is sent.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::error::Error as _;
 

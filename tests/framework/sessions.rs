@@ -1,7 +1,5 @@
 //! Sessions from one framework to the next, and from one session to the next: hand-over, certainty, history, credentials.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
-
 use std::error::Error as StdError;
 use std::future::poll_fn;
 use std::io;

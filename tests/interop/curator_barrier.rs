@@ -1,5 +1,4 @@
 //! Java Curator and we are members of one double barrier, and wait for each other at barriers.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 use std::time::Duration;

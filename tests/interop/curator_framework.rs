@@ -1,5 +1,4 @@
 //! What Java Curator and we write into nodes, each read by the other: gzip, default data, ACLs, namespaces.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 

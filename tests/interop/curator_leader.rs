@@ -1,6 +1,5 @@
 //! Members in Java, with Curator's `LeaderLatch` and `LeaderSelector`, and ours are in the same elections, and processes of
 //! both are killed meanwhile.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::future::pending;
 

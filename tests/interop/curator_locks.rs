@@ -1,5 +1,4 @@
 //! Java Curator and we contend for every lock that both have, and processes of both are killed meanwhile.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use crate::contest::{Java, PATIENCE, comes_with_a_lost_session, compiled, enter, framework, leave};
 use tokio::task::JoinSet;

@@ -1,5 +1,4 @@
 //! Java Curator and we contend for one mutex.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Java Curator's `GroupMember`, `PersistentNode` and `PersistentTtlNode`, and ours, in one group and at one path.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Java Curator puts and we take, and the reverse, for every queue that both have, with and without a lock path.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,4 @@
 //! kazoo's `Lock` and our mutex share a lock when each is told of the other's names.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
 use std::process::Stdio;

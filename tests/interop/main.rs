@@ -1,4 +1,5 @@
 //! Apache ZooKeeper, and clients in other languages beside ours.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod contest;
 mod curator_barrier;

@@ -1,5 +1,4 @@
 //! The framework on Apache ZooKeeper.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

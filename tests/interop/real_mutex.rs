@@ -1,5 +1,4 @@
 //! [`InterProcessMutex`] on Apache ZooKeeper.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

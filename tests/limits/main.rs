@@ -1,4 +1,5 @@
 //! What must stay small, as the allocator counts it, and what hostile bytes do. One test at a time.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::alloc::System;
 

@@ -1,5 +1,4 @@
 //! What clients can make the server keep: figures in bytes, from the allocator of this process.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! The configuration store: what belongs together is seen together, whatever is lost on the way.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::future::Future;
 use std::sync::Arc;

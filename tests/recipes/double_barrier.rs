@@ -1,5 +1,4 @@
 //! [`DistributedDoubleBarrier`]: what it promises to its members, and what it costs.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! [`DistributedDoubleBarrier`] when something breaks: lost answers, cut connections, lost sessions, at every request.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

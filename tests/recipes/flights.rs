@@ -1,5 +1,4 @@
 //! How often a recipe waits for the network: the servers are 1 ms away, in simulated time, so that 2 ms are one flight.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::VecDeque;
 use std::io;

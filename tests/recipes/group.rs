@@ -1,5 +1,4 @@
 //! Groups: who is a member, who is told of it, and what administrators do.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Futures of groups, dropped at every point: nothing stays behind, and nobody misses an event.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};

@@ -1,5 +1,4 @@
 //! Futures of elections, dropped at every point: nothing stays behind, and the next one leads.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! [`Election`]: who leads and with which value, and what it costs those who observe.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

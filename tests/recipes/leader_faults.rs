@@ -1,6 +1,5 @@
 //! Leaders when something breaks: cut connections, lost sessions, lost answers, other hands; and the bugs that Curator's
 //! and kazoo's elections have had, by their names.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::future::pending;
 use std::sync::Arc;

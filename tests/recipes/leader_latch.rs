@@ -1,5 +1,4 @@
 //! [`LeaderLatch`] when all is well: layout, order, what it tells, what it costs.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

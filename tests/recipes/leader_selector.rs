@@ -1,5 +1,4 @@
 //! [`LeaderSelector`] when all is well: when the body runs, and when it has ended.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,6 +1,5 @@
 //! Locks made of locks: [`InterProcessMultiLock`], [`ReentrantMutex`], [`HandoverMutex`]; and the settings of
 //! [`InterProcessMutex`].
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
 //! Futures of all locks, dropped at every point: nothing stays behind, and nobody is blocked.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::Arc;
 use std::time::Duration;

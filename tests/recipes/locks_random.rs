@@ -1,7 +1,6 @@
 //! All locks under random faults in simulated time: a seed decides what is lost, cut, delayed and expired, and which
 //! futures are dropped. Whatever happens, no two hold the lock that must not, and fenced writes are in the order of
 //! their tokens.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::HashSet;
 use std::ops::Range;

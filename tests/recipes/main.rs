@@ -1,4 +1,5 @@
 //! The recipes, by subject: what each does, its faults, and its cancellation at every step, side by side.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod barrier;
 mod barrier_cancel;

@@ -1,5 +1,4 @@
 //! [`InterProcessMutex`] when all is well: layout, order, cost, contention.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,4 @@
 //! Futures of [`InterProcessMutex`], dropped at every point: nothing stays behind.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::InterProcessMutex;

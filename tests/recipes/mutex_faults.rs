@@ -1,5 +1,4 @@
 //! [`InterProcessMutex`] when something breaks: lost answers, cut connections, lost sessions, other hands.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The name service: what names are bound to, for whom, and for how long.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! [`PersistentNode`] and [`PersistentTtlNode`]: what keeps them, and Curator's bugs with them.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::pin::pin;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Futures of nodes that are kept, dropped at every point, with their handles: nothing stays behind.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

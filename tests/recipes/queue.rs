@@ -1,5 +1,4 @@
 //! Queues of Curator's family: their order, what is put, and how it is handed out.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::{Duration, SystemTime};
 

@@ -1,6 +1,5 @@
 //! Buckets of queues with a layout of our own: their size, their order, and what is left of them, in spite of lost answers,
 //! producers and consumers that race, and queues of earlier versions.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Futures of queues, dropped at every point: nothing is lost, nothing is doubled, nothing stays behind.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

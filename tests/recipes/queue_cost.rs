@@ -1,6 +1,5 @@
 //! How many requests an item costs at the server, and how often the network is waited for; that a new item does not wake
 //! everybody.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! What producers that are dead, or take long, have left: ids of puts, and items of which nobody is sure.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

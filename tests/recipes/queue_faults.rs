@@ -1,5 +1,4 @@
 //! Queues in spite of lost requests, lost answers and lost sessions; among them the known bugs of other libraries.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

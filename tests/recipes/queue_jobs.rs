@@ -1,6 +1,5 @@
 //! [`jobs`](zk_curator_recipes::queue::jobs): who executes what, what becomes of the jobs of the dead, and that those who wake
 //! too late are refused; in spite of lost requests, lost answers and lost sessions.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

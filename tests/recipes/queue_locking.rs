@@ -1,6 +1,5 @@
 //! [`LockingQueue`]: deliveries, their order and their count, in spite of lost requests, lost answers and lost sessions;
 //! the known bugs of kazoo's queue of that name.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

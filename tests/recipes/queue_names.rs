@@ -1,6 +1,5 @@
 //! Names of items that begin anew, because the node above them was removed and created again. Nobody takes one item for
 //! another.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! [`InterProcessSemaphore`] and [`InterProcessSemaphoreMutex`]: layout, limit, order, cost.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

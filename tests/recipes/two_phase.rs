@@ -1,5 +1,4 @@
 //! Two-phase commit: layout, the three forms, what it costs, and what faults do to it.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

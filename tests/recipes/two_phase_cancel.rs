@@ -1,6 +1,5 @@
 //! Futures of two-phase commit, dropped at every point: the transaction is whole or not there, those who come later end it
 //! with one outcome, and nothing stays behind.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! One seed, one run: what frameworks with locks send to an ensemble under faults is the same in another process.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::fmt::{Debug, Write as _};
 use std::process::Command;

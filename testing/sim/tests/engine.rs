@@ -1,4 +1,5 @@
 //! The simulator itself: what faults do to processes, what it finds, that it repeats, and how it makes runs smaller.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeSet;
 use std::ops::Range;

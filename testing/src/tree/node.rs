@@ -10,6 +10,9 @@ use super::path;
 use crate::collections::Map;
 use crate::snapshot::Damage;
 
+/// Tables of children with so much room do not shrink.
+const SMALL_TABLE: usize = 1 << 10;
+
 /// One znode, and those below it. A server may have millions: whatever most of them lack takes no room. A copy shares
 /// the children until either is changed.
 #[derive(Debug, Clone)]
@@ -161,6 +164,10 @@ impl Node {
     pub(super) fn unlink(&mut self, name: &str) -> Option<Arc<Self>> {
         let children = self.children.as_mut()?;
         let child = children.remove(name);
+        // The table of a million children is not kept for the last thousand.
+        if children.capacity() > SMALL_TABLE && children.len() < children.capacity() / 4 {
+            children.shrink_to(children.len() * 2);
+        }
         if children.is_empty() {
             self.children = None;
         }

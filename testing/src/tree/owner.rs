@@ -58,7 +58,7 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
-    use zk_curator_proto::Stat;
+    use zk_curator_proto::records::Stat;
 
     use super::*;
 
