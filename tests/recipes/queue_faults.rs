@@ -15,8 +15,9 @@ use zk_curator_tests::{
     assert_clean_after_close, connected, expire, impatient, in_memory, items, once, simulated, until,
 };
 
+use crate::queue::{LOCKS, claimed};
+
 const QUEUE: &str = "/queue";
-const LOCKS: &str = "/queue-locks";
 
 async fn filled(zk: &CuratorFramework, count: usize) -> DistributedQueue {
     let queue = DistributedQueue::new(zk, QUEUE).unwrap();
@@ -314,8 +315,7 @@ fn curator_623_a_consumer_goes_on_after_a_long_outage() {
             zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
             server.heal();
             filled(&other, 3).await;
-            until(&server, |probe| probe.children(QUEUE).is_empty() && probe.children(LOCKS).is_empty())
-                .await;
+            until(&server, |probe| probe.children(QUEUE).is_empty() && claimed(probe).is_empty()).await;
         };
         tokio::select! {
             biased;
@@ -435,7 +435,7 @@ fn kazoo_366_501_claims_do_not_outlive_their_consumer_and_block_nobody() {
                     let next = timeout(Duration::from_secs(1), all.next()).await;
                     next.expect("blocked").unwrap().ack().await.unwrap();
                 }
-                until(&server, |probe| probe.children(LOCKS).is_empty()).await;
+                until(&server, |probe| claimed(probe).is_empty()).await;
             }
         }
     });

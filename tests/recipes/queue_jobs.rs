@@ -12,7 +12,7 @@ use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, items, session_id, simulated, until,
+    assert_clean_after_close, connected, expire, in_memory, items, once, session_id, simulated, until,
 };
 
 const JOBS: &str = "/jobs";
@@ -320,6 +320,27 @@ fn who_had_a_job_that_was_deleted_cannot_complete_one_of_the_same_id() {
         assert!(matches!(old.complete().await, Err(Error::Lost)));
         new.complete_with("done").await.unwrap();
         assert_eq!(jobs.result("a").await.unwrap().unwrap(), "done");
+    });
+}
+
+/// The request is lost, and before the worker looks, an operator deletes the lease: that it is gone proves nothing.
+#[test]
+fn a_completion_that_was_lost_is_not_proven_by_a_deleted_lease() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        jobs(&zk).submit_as("a", "a").await.unwrap();
+        let job = jobs(&zk).worker("first").next().await.unwrap();
+        let lease = job.ownership().path().to_owned();
+        let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
+        let (completed, ()) = tokio::join!(job.complete(), async {
+            lost.fired().await;
+            other.delete(&lease).await.unwrap();
+        });
+        assert!(matches!(completed, Err(Error::Lost)), "{completed:?}");
+        let again = jobs(&zk).worker("second").next().await.unwrap();
+        assert_eq!(seen(&again), ("a", &b"a"[..], 2));
+        again.complete().await.unwrap();
     });
 }
 

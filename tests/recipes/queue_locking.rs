@@ -300,6 +300,51 @@ fn without_the_claim_nothing_becomes_of_an_item() {
     });
 }
 
+/// An operator deletes a claim, and another consumer claims the item. The first one has not heard of it.
+#[test]
+fn a_claim_that_was_replaced_unnoticed_is_left_alone() {
+    simulated(async {
+        for verb in 0..3 {
+            let (server, zk) = in_memory().await;
+            let queue = filled(&zk, ["one"]).await;
+            let first = queue.consumer().next().await.unwrap();
+            zk.delete(&claims(&server)[0]).await.unwrap();
+            let second = queue.consumer().next().await.unwrap();
+            let theirs = server.probe().stat(&claims(&server)[0]);
+            let settled = match verb {
+                0 => first.ack().await,
+                1 => first.requeue().await,
+                _ => first.reject("bad").await,
+            };
+            assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
+            assert_eq!(server.probe().stat(&claims(&server)[0]), theirs);
+            assert_eq!(seen(&second), ("one", 2));
+            second.ack().await.unwrap();
+            assert_eq!(queue.count().await.unwrap(), 0);
+            assert!(queue.dead_letters().unwrap().consumer().try_next().await.unwrap().is_none());
+        }
+    });
+}
+
+/// The request is lost, and before the consumer looks, an operator deletes the claim: that it is gone proves nothing.
+#[test]
+fn an_acknowledgement_that_was_lost_is_not_proven_by_a_deleted_claim() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let queue = filled(&zk, ["one"]).await;
+        let item = queue.consumer().next().await.unwrap();
+        let claim = claims(&server).remove(0);
+        let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
+        let (settled, ()) = tokio::join!(item.ack(), async {
+            lost.fired().await;
+            other.delete(&claim).await.unwrap();
+        });
+        assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
+        assert_eq!(queue.count().await.unwrap(), 1);
+    });
+}
+
 /// Every request of a put, a claim and each way to settle, lost on the way there or on the way back; the server goes away
 /// in between, too.
 #[test]

@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
+use zk_curator::certain::{Applied, Receipt};
 use zk_curator::op::Transaction;
-use zk_curator::{CuratorFramework, ErrorKind, OpResult, OwnedNode};
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
@@ -387,16 +389,58 @@ impl<C: Claimer> Claims<C> {
     }
 }
 
-/// Ends a claim, all of it or nothing: with what `changes` does, which deletes the node of the claim among others.
-/// After a lost answer that node says what has become of it, as long as its session lives.
+/// The receipts of the transactions about claims: one for each of those that are under way at a time, used again. Clones
+/// share them.
+#[derive(Debug, Clone)]
+pub(super) struct Receipts {
+    zk: CuratorFramework,
+    parent: String,
+    free: Arc<Mutex<Vec<Receipt>>>,
+}
+
+impl Receipts {
+    /// Below a node that is there as long as there are claims.
+    pub(super) fn below(site: &Site, parent: impl Into<String>) -> Self {
+        Self { zk: site.zk.clone(), parent: parent.into(), free: Arc::default() }
+    }
+
+    /// Applies a transaction, once, or fails. An error without `may_have_applied` has changed nothing. One that is so large
+    /// that servers accept nothing beside it goes without a receipt.
+    ///
+    /// Dropping the future leaves it applied, or not.
+    pub(super) async fn commit(&self, build: impl Fn() -> Transaction) -> zk_curator::Result<Vec<OpResult>> {
+        let receipt = self.take();
+        let results = |applied: Applied| applied.results().unwrap_or_default().to_vec();
+        let done = build().certain(&receipt).commit().await.map(results);
+        let done = match done {
+            Err(error) if error.kind() == ErrorKind::TooLarge => build().commit().await,
+            done => done,
+        };
+        self.free().push(receipt);
+        done
+    }
+
+    fn take(&self) -> Receipt {
+        self.free().pop().unwrap_or_else(|| Receipt::at(&self.zk, self.parent.as_str()))
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Receipt>> {
+        // A plain value: whole, whatever panicked.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a claim, all of it or nothing: with what `ending` does in a transaction that is fenced by the claim, and which
+/// deletes the node of the claim among others. A receipt tells what came of it after a lost answer: that the node is gone
+/// proves nothing, for an operator may have deleted it.
 ///
 /// Dropping the future leaves it applied, or the claim is given back.
 pub(super) async fn settle(
-    zk: &CuratorFramework,
+    receipts: &Receipts,
     claim: OwnedNode,
-    changes: impl Fn(Transaction) -> Transaction,
+    ending: impl Fn(Transaction) -> Transaction,
 ) -> zk_curator::Result<()> {
-    try_settle(zk, &claim, changes).await?;
+    try_settle(receipts, &claim, ending).await?;
     drop(claim.leak());
     Ok(())
 }
@@ -404,27 +448,40 @@ pub(super) async fn settle(
 /// The same, and the claim may be settled in another way if it was refused. If it was not, nothing is left to delete. Without
 /// results if the answer was lost.
 pub(super) async fn try_settle(
-    zk: &CuratorFramework,
+    receipts: &Receipts,
     claim: &OwnedNode,
-    changes: impl Fn(Transaction) -> Transaction,
+    ending: impl Fn(Transaction) -> Transaction,
 ) -> zk_curator::Result<Vec<OpResult>> {
-    loop {
-        let error = match changes(claim.ownership().fenced().uncompressed()).await {
-            Ok(results) => return Ok(results),
-            Err(error) => error,
-        };
-        if !error.may_have_applied() {
-            return Err(error);
+    receipts.commit(|| ending(claim.ownership().fenced().uncompressed())).await
+}
+
+/// Counts a delivery: writes the data of the item again, as they are stored, and so its version. From then on an
+/// acknowledgement of the item by an earlier consumer is refused, also where that does not know that its claim was lost.
+/// The version since; `None` if the claim or the item is gone, or somebody else has counted.
+pub(super) async fn count(
+    receipts: &Receipts,
+    claim: &OwnedNode,
+    item: &str,
+    stored: Bytes,
+    version: i32,
+) -> zk_curator::Result<Option<i32>> {
+    let fenced = || claim.ownership().fenced().uncompressed();
+    match receipts.commit(|| fenced().set_data_if(item, stored.clone(), version)).await {
+        Ok(_) => Ok(Some(version.wrapping_add(1))),
+        Err(error) if is_lost(&error, 0) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a transaction that is fenced by a claim was refused because the claim is lost, or because of the operation at
+/// this index the item.
+pub(super) fn is_lost(error: &zk_curator::Error, item: usize) -> bool {
+    match error.kind() {
+        ErrorKind::OwnershipLost => true,
+        ErrorKind::TransactionFailed { index, code: ErrorCode::NoNode | ErrorCode::BadVersion } => {
+            index == item
         }
-        // The claim is deleted by the transaction, or by the end of the session.
-        zk.sync(claim.path()).await.map_err(|_| error.clone())?;
-        let there = zk.exists(claim.path()).await.map_err(|_| error.clone())?;
-        if !claim.is_ours() {
-            return Err(error);
-        }
-        if there.is_none_or(|stat| stat.czxid != claim.stat().czxid) {
-            return Ok(Vec::new());
-        }
+        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 
-use super::claims::{Claimed, Claimer, Claims, Returned, run, settle};
+use super::claims::{Claimed, Claimer, Claims, Receipts, Returned, count, is_lost, run, settle};
 use super::feed::Feed;
 use super::redelivery::Backoff;
 use super::site::{Site, at_least_one, create_persistent};
@@ -63,6 +63,7 @@ pub struct Consumer {
 struct BesideItems {
     lock_path: ZPath,
     dead_letters: Option<DeadLetters>,
+    receipts: Receipts,
 }
 
 /// Where items go that were handed out so often and never acknowledged.
@@ -90,7 +91,7 @@ impl Claimer for BesideItems {
         is_contended: bool,
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Delivery>, Error>> + Send + 'static {
-        claim(site, self.lock_path.clone(), name, is_contended)
+        claim(site, self.lock_path.clone(), self.receipts.clone(), name, is_contended)
     }
 
     async fn admit(&self, mut delivery: Delivery) -> Result<Option<Delivery>, Error> {
@@ -107,7 +108,8 @@ impl Claimer for BesideItems {
 
 impl Consumer {
     pub(super) fn new(feed: Feed, lock_path: ZPath) -> Self {
-        let claims = Claims::new(feed, BesideItems { lock_path, dead_letters: None });
+        let receipts = Receipts::below(&feed.site, lock_path.as_str());
+        let claims = Claims::new(feed, BesideItems { lock_path, dead_letters: None, receipts });
         Self { claims, backoff: Backoff::default() }
     }
 
@@ -244,6 +246,7 @@ impl fmt::Debug for Consumer {
 async fn claim(
     site: Site,
     lock_path: ZPath,
+    receipts: Receipts,
     name: String,
     is_contended: bool,
 ) -> Result<Claimed<Delivery>, Error> {
@@ -280,7 +283,7 @@ async fn claim(
     let items = site.unpack(data.clone()).and_then(|data| codec::decode(&data));
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
-    Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim })))
+    Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim, receipts })))
 }
 
 /// Which delivery it is when a node has this version: every one before has written it.
@@ -313,6 +316,7 @@ pub struct Delivery {
     version: i32,
     attempt: u32,
     claim: OwnedNode,
+    receipts: Receipts,
 }
 
 impl Delivery {
@@ -388,55 +392,25 @@ impl Delivery {
         if self.attempt > dead_letters.deliveries {
             return Ok(false);
         }
-        let zk = &self.site.zk;
-        loop {
-            let write = self.ownership().fenced().uncompressed();
-            let write = write.set_data_if(&self.path, self.data.clone(), self.version);
-            let Err(error) = write.await else { break };
-            if !error.may_have_applied() {
-                return Err(lost_or(error));
-            }
-            zk.sync(&self.path).await.map_err(|_| error.clone())?;
-            let there = zk.exists(&self.path).await.map_err(|_| error.clone())?;
-            if !self.claim.is_ours() {
-                return Err(Error::Lost);
-            }
-            // Nobody else writes it while we have the claim.
-            if there.is_none_or(|stat| stat.version != self.version) {
-                break;
-            }
-        }
-        self.version = self.version.wrapping_add(1);
+        let (data, version) = (self.data.clone(), self.version);
+        let counted = count(&self.receipts, &self.claim, &self.path, data, version).await?;
+        self.version = counted.ok_or(Error::Lost)?;
         Ok(true)
     }
 
     async fn settle(self, anew: Option<CreateOp>) -> Result<(), Error> {
         let claim = self.claim.path().to_owned();
-        let changes = |fenced: Transaction| {
-            let mut transaction = fenced.delete_if(&self.path, self.version);
-            if let Some(anew) = &anew {
-                transaction = transaction.with(anew.clone());
-            }
-            transaction.delete(&claim)
+        let ending = |fenced: Transaction| {
+            let removed = fenced.delete_if(&self.path, self.version);
+            anew.iter().cloned().fold(removed, Transaction::with).delete(&claim)
         };
-        let Err(error) = settle(&self.site.zk, self.claim, changes).await else { return Ok(()) };
+        let Err(error) = settle(&self.receipts, self.claim, ending).await else { return Ok(()) };
         if matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NotEmpty })
             && let Some(path) = self.site.foreign_child(&self.path, None).await?
         {
             return Err(Error::Foreign { path });
         }
-        Err(lost_or(error))
-    }
-}
-
-/// What it means that a transaction was refused which makes sure of the claim, and then of the item.
-fn lost_or(error: zk_curator::Error) -> Error {
-    match error.kind() {
-        ErrorKind::OwnershipLost
-        | ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode | ErrorCode::BadVersion } => {
-            Error::Lost
-        }
-        _ => error.into(),
+        Err(if is_lost(&error, 0) { Error::Lost } else { error.into() })
     }
 }
 

@@ -15,7 +15,7 @@ use zk_curator::{
 
 use super::Error;
 use super::buckets::{self, Spot};
-use super::claims::{Back, Claimed, Claimer, Claims, Returned, run, try_settle};
+use super::claims::{Back, Claimed, Claimer, Claims, Receipts, Returned, count, is_lost, run, try_settle};
 use super::feed::Feed;
 use super::name::{Kind, Marks};
 use super::put::Producer;
@@ -42,6 +42,7 @@ const CLAIM: &str = "claim";
 ///   ├─ ids                                           persistent: puts under way
 ///   │    ├─ _c_<uuid>-producer-0000000000                ephemeral, sequential: one who puts
 ///   │    └─ put-<count>-<producer>                       persistent
+///   ├─ _r_<uuid>                                     ephemeral: a receipt of a consumer that settles items
 ///   ├─ line                                          container: those that wait for an item
 ///   │    └─ _c_<uuid>-wait-0000000003                    ephemeral, sequential
 ///   └─ dead                                          a queue like this one: what was put aside; data: how often it
@@ -264,7 +265,10 @@ impl LockingQueue {
     /// Takes items. Nothing is sent yet.
     pub fn consumer(&self) -> LockingConsumer {
         let feed = Feed::new(self.producer.site.clone(), Some(self.line.clone()), self.refresh_after);
-        let claimer = OnItems { dead: self.dead.clone(), max_deliveries: self.max_deliveries };
+        let site = &feed.site;
+        let parent = site.path.parent();
+        let receipts = Receipts::below(site, parent.as_ref().map_or("/", ZPath::as_str));
+        let claimer = OnItems { dead: self.dead.clone(), max_deliveries: self.max_deliveries, receipts };
         LockingConsumer { claims: Claims::new(feed, claimer), backoff: Backoff::default() }
     }
 
@@ -432,6 +436,7 @@ pub struct Delivered {
 struct OnItems {
     dead: Site,
     max_deliveries: Option<u32>,
+    receipts: Receipts,
 }
 
 impl Claimer for OnItems {
@@ -454,10 +459,17 @@ impl Claimer for OnItems {
         is_contended: bool,
         returned: Returned,
     ) -> impl Future<Output = Result<Claimed<LockedItem>, Error>> + Send + 'static {
-        claim(site, self.dead.clone(), name, is_contended, returned)
+        claim(site, self.dead.clone(), self.receipts.clone(), name, is_contended, returned)
     }
 
-    async fn admit(&self, item: LockedItem) -> Result<Option<LockedItem>, Error> {
+    async fn admit(&self, mut item: LockedItem) -> Result<Option<LockedItem>, Error> {
+        if item.is_redelivered {
+            let (data, version) = (item.stored.clone(), item.version);
+            match count(&item.receipts, &item.claim, &item.path, data, version).await? {
+                Some(version) => item.version = version,
+                None => return Ok(None),
+            }
+        }
         if self.max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
             return Ok(Some(item));
         }
@@ -481,6 +493,7 @@ fn claim_of(item: &str) -> String {
 async fn claim(
     site: Site,
     dead: Site,
+    receipts: Receipts,
     name: String,
     is_contended: bool,
     returned: Returned,
@@ -532,7 +545,21 @@ async fn claim(
             let data = site.unpack(body.clone()).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
             let what = Delivered { data, id: id.to_owned(), attempt, rejection, claim: ownership };
             let back = returned.on_drop(name.clone());
-            let item = LockedItem { site, dead, path, priority, stored, body, what, claim, back };
+            let (is_redelivered, version) = (claims > 1, stat.version);
+            let item = LockedItem {
+                site,
+                dead,
+                path,
+                priority,
+                stored,
+                body,
+                what,
+                is_redelivered,
+                version,
+                claim,
+                receipts,
+                back,
+            };
             return Ok(Claimed::Ours(Box::new(item)));
         }
         if looks.next().is_none() {
@@ -555,7 +582,12 @@ pub struct LockedItem {
     /// The same without what makes it a dead letter.
     body: Bytes,
     what: Delivered,
+    /// Whether it was claimed at this place before: an earlier consumer may take itself for the present one.
+    is_redelivered: bool,
+    /// Of the data: another one for every consumer that it was handed out to.
+    version: i32,
     claim: OwnedNode,
+    receipts: Receipts,
     back: Back,
 }
 
@@ -671,8 +703,8 @@ impl LockedItem {
         // What servers do not accept with a reason, they accept without.
         let candidates = [with(why), with(""), put(redelivery::escape(self.body.clone()))];
         let fits = |put: &Option<Put>| {
-            let transaction = self.ownership().fenced().uncompressed();
-            let changed = changes(transaction, self.claim.path(), &self.path, put.as_ref());
+            let fenced = self.ownership().fenced().uncompressed();
+            let changed = changes(fenced, self.claim.path(), &self.path, self.version, put.as_ref());
             !matches!(changed.check_size(), Err(error) if error.kind() == ErrorKind::TooLarge)
         };
         let put = candidates.into_iter().find(fits).unwrap_or_else(|| with(""));
@@ -690,8 +722,9 @@ impl LockedItem {
             if let Some(put) = &mut put {
                 put.find_spot(self.priority).await?;
             }
-            let changes = |fenced: Transaction| changes(fenced, &claim, &self.path, put.as_ref());
-            match (try_settle(&self.site.zk, &self.claim, changes).await, &put) {
+            let ending =
+                |fenced: Transaction| changes(fenced, &claim, &self.path, self.version, put.as_ref());
+            match (try_settle(&self.receipts, &self.claim, ending).await, &put) {
                 (Ok(results), put) => {
                     drop(self.claim.leak());
                     self.back.never();
@@ -705,9 +738,8 @@ impl LockedItem {
             }
         };
         Err(match error.kind() {
-            // The claim is gone, or there is another one.
-            ErrorKind::OwnershipLost
-            | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => Error::Lost,
+            // The claim is gone, or the item is another consumer's.
+            _ if is_lost(&error, 0) || is_lost(&error, 1) => Error::Lost,
             ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NotEmpty } => {
                 match self.site.foreign_child(&self.path, Some(CLAIM)).await? {
                     Some(path) => Error::Foreign { path },
@@ -750,8 +782,8 @@ impl Put {
 }
 
 /// Removes an item, and creates it anew if it is to be.
-fn changes(fenced: Transaction, claim: &str, path: &str, put: Option<&Put>) -> Transaction {
-    let removed = fenced.delete(claim).delete(path);
+fn changes(fenced: Transaction, claim: &str, path: &str, version: i32, put: Option<&Put>) -> Transaction {
+    let removed = fenced.delete(claim).delete_if(path, version);
     let Some(Put { spot, base, data, .. }) = put else { return removed };
     let anew = CreateOp::new(spot.item(base)).mode(CreateMode::PersistentSequential);
     spot.check(removed).with(anew.data(data.clone()))

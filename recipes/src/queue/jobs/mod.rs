@@ -17,6 +17,7 @@
 //!   ├─ failed
 //!   │    └─ <id>                                           data: how often it was tried, and why it failed at last
 //!   ├─ ids                                             submissions under way, as of a FifoQueue
+//!   ├─ _r_<uuid>                                       ephemeral: a receipt of a worker that settles jobs
 //!   ├─ line                                            container: workers that wait for a job
 //!   └─ cleaner                                         container: the election of the cleaner
 //! ```

@@ -13,7 +13,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Owne
 
 use super::{Bucket, Executing, Jobs, Marks, Places, cleaner, is_gone};
 use crate::queue::Error;
-use crate::queue::claims::{Claimed, Claimer, Claims, Returned, run, settle, try_settle};
+use crate::queue::claims::{Claimed, Claimer, Claims, Receipts, Returned, is_lost, run, settle, try_settle};
 use crate::queue::feed::Feed;
 use crate::queue::name::Kind;
 use crate::queue::redelivery::Backoff;
@@ -35,7 +35,9 @@ impl Worker {
     pub(super) fn new(jobs: Jobs, worker: String) -> Self {
         let places = jobs.places.clone();
         let feed = Feed::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
-        let claims = Claims::new(feed, Executed { places, worker, max_attempts: jobs.max_attempts });
+        let receipts = Receipts::below(&places.pending, places.path.as_str());
+        let executed = Executed { places, worker, max_attempts: jobs.max_attempts, receipts };
+        let claims = Claims::new(feed, executed);
         Self { jobs, claims, cleaner: None, backoff: Backoff::default() }
     }
 
@@ -193,6 +195,7 @@ struct Executed {
     places: Places,
     worker: String,
     max_attempts: Option<u32>,
+    receipts: Receipts,
 }
 
 impl Claimer for Executed {
@@ -214,7 +217,8 @@ impl Claimer for Executed {
         is_contended: bool,
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Job>, Error>> + Send + 'static {
-        claim(self.places.clone(), self.worker.clone(), self.max_attempts, name, is_contended)
+        let (places, worker, receipts) = (self.places.clone(), self.worker.clone(), self.receipts.clone());
+        claim(places, worker, self.max_attempts, receipts, name, is_contended)
     }
 }
 
@@ -223,6 +227,7 @@ async fn claim(
     places: Places,
     worker: String,
     max_attempts: Option<u32>,
+    receipts: Receipts,
     name: String,
     is_contended: bool,
 ) -> Result<Claimed<Job>, Error> {
@@ -299,7 +304,7 @@ async fn claim(
         Err(why) => (Bytes::new(), Some(why)),
     };
     let task = Task { data, id: id.to_owned(), attempt: attempts, lease: lease.ownership().clone() };
-    let job = Job { task, path, held, lease, max_attempts, places: places.clone() };
+    let job = Job { task, path, held, lease, max_attempts, places: places.clone(), receipts };
     if let Some(why) = why {
         let path = places.of("all", id);
         job.reject(why.to_string()).await?;
@@ -326,6 +331,7 @@ pub struct Job {
     /// Its name when it is pending again.
     held: String,
     lease: OwnedNode,
+    receipts: Receipts,
 }
 
 impl Job {
@@ -431,11 +437,11 @@ impl Job {
         let mut bucket = Bucket::There;
         let lease = self.lease.path().to_owned();
         loop {
-            let changes = |fenced: Transaction| {
+            let ending = |fenced: Transaction| {
                 let ended = fenced.delete(&lease).delete(&self.path);
                 places.attempt_failed(ended, held, why, max, bucket)
             };
-            let Err(error) = try_settle(&places.zk, &self.lease, changes).await else {
+            let Err(error) = try_settle(&self.receipts, &self.lease, ending).await else {
                 drop(self.lease.leak());
                 return Ok(());
             };
@@ -448,18 +454,16 @@ impl Job {
 
     async fn settle(self, changes: impl Fn(Transaction) -> Transaction) -> Result<(), Error> {
         let lease = self.lease.path().to_owned();
-        let changes = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
-        settle(&self.places.zk, self.lease, changes).await.map_err(lost_or)
+        let ending = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
+        settle(&self.receipts, self.lease, ending).await.map_err(lost_or)
     }
 }
 
 /// What it means that a transaction was refused which makes sure of the lease, and then deletes it and the attempt.
 fn lost_or(error: zk_curator::Error) -> Error {
-    match error.kind() {
-        ErrorKind::OwnershipLost | ErrorKind::TransactionFailed { index: 0 | 1, code: ErrorCode::NoNode } => {
-            Error::Lost
-        }
-        _ => error.into(),
+    match is_gone(&error, 0) || is_lost(&error, 1) {
+        true => Error::Lost,
+        false => error.into(),
     }
 }
 
