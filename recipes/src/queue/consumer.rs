@@ -24,7 +24,8 @@ use crate::contender::child;
 /// # Layout
 /// ```text
 /// <lock path>                          persistent, made on first use
-///   └─ queue-0000000007                ephemeral: the claim to the item of the same name; data: which claim it is
+///   ├─ queue-0000000007                ephemeral: the claim to the item of the same name; data: which claim it is
+///   └─ _r_<uuid>                       ephemeral: a receipt of a consumer that settles items
 /// ```
 ///
 /// # Protocol

@@ -61,14 +61,15 @@ const CLAIM: &str = "claim";
 ///    open, and create the item. A full bucket is closed in one transaction that creates the next.
 /// 2. Take: create the claim and read the item, in one flight. If another consumer has claimed it, read which of the
 ///    next items are free, and claim the first of them after a short random pause. One that is back is tried before
-///    those behind it.
-/// 3. Acknowledge: in one transaction, make sure of the claim, delete it, delete the item. Back to the end, or aside: the
-///    same, and create it there.
+///    those behind it. An item that was claimed before is written again, under the claim: its version tells its consumers apart.
+/// 3. Acknowledge: in one [certain](zk_curator::certain) transaction, make sure of the claim, delete it, delete the item at
+///    its version. Back to the end, or aside: the same, and create it there.
 /// 4. Wait for an item: get into the line. Only its first watches the items and the claims of others, and leaves
 ///    the line with the first item that it claims, which wakes the next. It watches 64 claims, and reads more than those
 ///    every second.
 ///
-/// Taking an item and acknowledging it are three requests and two flights; with many consumers one or two requests more.
+/// Taking an item and acknowledging it are three requests and two flights; with many consumers one or two requests more. A
+/// redelivery is one request and one flight more.
 ///
 /// # Guarantees
 /// * A put that succeeds has put its item once. One that fails says whether it may have.

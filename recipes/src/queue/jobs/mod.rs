@@ -27,7 +27,7 @@
 //!    [`FifoQueue`](super::FifoQueue).
 //! 2. Claim: create a lease of a name that nobody else has; in one transaction, make sure of the lease, delete the place
 //!    among the pending, create the attempt; read the job. All three in one flight.
-//! 3. Complete: in one transaction, make sure of the lease, delete it, delete the attempt, and keep the result, or delete
+//! 3. Complete: in one [certain](zk_curator::certain) transaction, make sure of the lease, delete it, delete the attempt, and keep the result, or delete
 //!    the job. Give back or fail: the same, and create it anew at its old place among the pending, or among the failed.
 //! 4. Clean: of the workers, one is elected to look for attempts without a lease. In one transaction it creates and deletes
 //!    the lease, which proves that there is none, deletes the attempt, and creates the job anew at its old place; or
