@@ -175,7 +175,7 @@ impl LockingQueue {
         Ok(self)
     }
 
-    /// The number of items that are put into a [bucket](self#layout), from 1. Consumers list one bucket at a time, so it bounds
+    /// The number of items that are put into a [bucket](Self#layout), from 1. Consumers list one bucket at a time, so it bounds
     /// the size of answers: 4,096 names are 0.3 MB. Queues with different sizes at one path work together. It applies to clones
     /// of this queue as well. Default: 4,096.
     ///
@@ -187,7 +187,7 @@ impl LockingQueue {
         Ok(self)
     }
 
-    /// Puts items into buckets also where earlier versions of this crate have put items without: see [Layout](self#layout).
+    /// Puts items into buckets also where earlier versions of this crate have put items without: see [Layout](Self#layout).
     /// Those that do not know of buckets find no items any more, and report each bucket as foreign. So it is for when all
     /// clients know of them. Default: such a queue keeps its layout.
     #[must_use]
