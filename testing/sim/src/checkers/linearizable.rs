@@ -18,6 +18,8 @@ use crate::history::{Answer, Event, History, Name, Operation};
 #[derive(Debug, Clone)]
 pub struct Linearizable {
     initial: i64,
+    /// A node, and the object that has its initial value when that is deleted.
+    node: Option<(&'static str, &'static str)>,
 }
 
 impl Linearizable {
@@ -27,7 +29,15 @@ impl Linearizable {
     /// Of counters and values that have this value at first.
     #[must_use]
     pub const fn from(initial: i64) -> Self {
-        Self { initial }
+        Self { initial, node: None }
+    }
+
+    /// Also that an object has the initial value again once an [operator has deleted](Event::Removed) this node: its absolute
+    /// path, without a namespace or chroot.
+    #[must_use]
+    pub const fn deleted_with(mut self, object: &'static str, node: &'static str) -> Self {
+        self.node = Some((object, node));
+        self
     }
 }
 
@@ -129,6 +139,20 @@ impl Checker for Linearizable {
                     object.answer(*id, place).map_err(|(broken, places)| {
                         Violation::new(NAME, format!("{name}: {broken}"), places)
                     })?;
+                }
+                Event::Removed { path, .. } => {
+                    let Some((object, _)) = self.node.filter(|(_, node)| path.ends_with(node)) else {
+                        continue;
+                    };
+                    // A call that has taken effect at once. Other calls have low numbers.
+                    let (id, operation) = (Id::MAX - place as Id, Operation::Set(self.initial));
+                    let call = Call { place, operation, answer: Some(Answer::Done) };
+                    if let Some((name, object)) = objects.iter_mut().find(|(name, _)| &****name == object) {
+                        object.call(id, call);
+                        object.answer(id, place).map_err(|(broken, places)| {
+                            Violation::new(NAME, format!("{name}: {broken}"), places)
+                        })?;
+                    }
                 }
                 _ => {}
             }

@@ -18,8 +18,9 @@ pub(super) const RECIPE: Recipe =
     Recipe::new("barrier", "DistributedBarrier: nobody passes while it is set", |client| {
         Box::pin(work(client))
     })
-    .checked_by(|| vec![Arc::new(Linearizable::from(0))])
-    .leaves(&[BARRIER]);
+    .checked_by(|| vec![Arc::new(Linearizable::from(0).deleted_with(BARRIER, BARRIER))])
+    .leaves(&[BARRIER])
+    .operator(&[BARRIER]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

@@ -38,6 +38,16 @@ fn one_after_the_other_is_as_in_one_place() {
 }
 
 #[test]
+fn what_an_operator_deletes_has_its_initial_value() {
+    const CHECKER: Linearizable = Linearizable::from(0).deleted_with("n", "/n");
+    let deleted = |path: &str| (0, 0, Event::Removed { path: path.into(), tokens: vec![1] });
+    let lines = |path, seen| [call(1, Set(5)), done(1), deleted(path), call(2, Get), value(2, seen)];
+    passes(&CHECKER, lines("/namespace/n", 0));
+    fails(&CHECKER, lines("/namespace/n", 5), "n: no order", &[3, 4]);
+    fails(&CHECKER, lines("/other", 0), "n: no order", &[3, 4]);
+}
+
+#[test]
 fn a_stale_read_is_found() {
     let lines = [call(1, Set(5)), done(1), call(2, Get), value(2, 0)];
     fails(&CHECKER, lines, "n: no order", &[2, 3]);
