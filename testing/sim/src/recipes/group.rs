@@ -20,7 +20,8 @@ const GROUP: &str = "/groups/workers";
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("group", "group membership: who comes and goes", |client| Box::pin(work(client)))
-        .checked_by(|| vec![Arc::new(GroupViews::default())]);
+        .checked_by(|| vec![Arc::new(GroupViews::default())])
+        .operator(&["/groups/workers/*"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
