@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator_recipes::name::{Binding, Bound, Error, NameService, NameWatch};
+use zk_curator_recipes::name::{Binding, Bound, Error, NameService, NameWatch, Version};
 
 use super::Recipe;
 use crate::checkers::Linearizable;
@@ -13,8 +13,10 @@ use crate::history::{Answer, Event, Name, Operation};
 use crate::{Client, Failure};
 
 const NAMES: &str = "/names";
-/// Always bound, to one number after the other.
+/// Bound to one number after the other.
 const LASTING: &str = "lasting";
+/// The number of that name when it is not bound.
+const UNBOUND: i64 = 0;
 /// Bound to who has bound it.
 const PASSING: &str = "passing";
 /// So many things are done in a round.
@@ -22,8 +24,9 @@ const ACTS: usize = 4;
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("name", "name service: rebound by version, and followed", |client| Box::pin(work(client)))
-        .checked_by(|| vec![Arc::new(Linearizable::from(0))])
-        .leaves(&["/names", "/names/lasting", "/names/lasting/_b_*"]);
+        .checked_by(|| vec![Arc::new(Linearizable::from(UNBOUND).deleted_with(LASTING, "/names/lasting"))])
+        .leaves(&["/names", "/names/lasting", "/names/lasting/_b_*"])
+        .operator(&["/names/lasting", "/names/passing"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let names = NameService::new(&client.connect().await?, NAMES)?;
@@ -78,17 +81,25 @@ async fn act(
     Ok(())
 }
 
-/// Binds the name to the next number, if it is still bound to the one that was seen.
+/// Binds the name to the next number, if it is still bound to the one that was seen, or still unbound.
 async fn rebind(client: &Client, names: &NameService) -> Result<(), Failure> {
-    drop(client.maybe_cancel(names.bind(LASTING, 0)).await);
+    swap(client, UNBOUND, |new| names.bind(LASTING, new)).await?;
     let Some(Ok(Some(seen))) = client.maybe_cancel(names.resolve(LASTING)).await else { return Ok(()) };
-    let (id, expected) = (client.unique(), seen.value()?);
-    let new = i64::try_from(id)?;
+    swap(client, seen.value()?, |new| names.rebind(LASTING, new, seen.version)).await
+}
+
+/// Replaces the number of the name by one that it has never had.
+async fn swap<F>(client: &Client, expected: i64, swap: impl FnOnce(i64) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<Version, Error>>,
+{
+    let id = client.unique();
+    let new = i64::try_from(id)? + 1;
     let (object, operation) = (Name::from(LASTING), Operation::CompareAndSet { expected, new });
     client.record(Event::Call { id, object, operation });
-    let answer = match client.maybe_cancel(names.rebind(LASTING, new, seen.version)).await {
+    let answer = match client.maybe_cancel(swap(new)).await {
         Some(Ok(_)) => Answer::Done,
-        Some(Err(Error::Rebound { .. })) => Answer::Differs,
+        Some(Err(Error::Taken { .. } | Error::NotBound { .. } | Error::Rebound { .. })) => Answer::Differs,
         Some(Err(Error::Framework(error))) if !error.may_have_applied() => Answer::Failed,
         _ => Answer::Unknown,
     };
