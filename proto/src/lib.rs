@@ -48,3 +48,8 @@ pub const XID_PING: i32 = -2;
 pub const XID_AUTH: i32 = -4;
 /// The xid of `setWatches` and `setWatches2`. Several may be in flight; their answers come in order.
 pub const XID_SET_WATCHES: i32 = -8;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

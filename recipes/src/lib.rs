@@ -50,3 +50,8 @@ pub mod queue;
 mod removal;
 pub mod two_phase;
 pub mod value;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
