@@ -9,6 +9,7 @@ mod holds;
 mod linearizable;
 mod once;
 mod progress;
+mod redelivery;
 mod rounds;
 #[cfg(test)]
 mod script;
@@ -23,6 +24,7 @@ pub use group::GroupViews;
 pub use linearizable::Linearizable;
 pub use once::OncePerBegin;
 pub use progress::Progress;
+pub use redelivery::Redelivery;
 pub use rounds::BarrierRounds;
 
 use super::History;

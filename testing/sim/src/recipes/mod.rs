@@ -50,6 +50,7 @@ mod exclusive;
 mod farewell;
 mod group;
 mod handover;
+mod hoarding;
 mod holding;
 mod jobs;
 mod leader_latch;
@@ -96,6 +97,7 @@ pub const ALL: &[Recipe] = &[
     queue::FIFO_TWO_PHASE,
     group::RECIPE,
     handover::RECIPE,
+    hoarding::RECIPE,
     queue::IDENTIFIED,
     jobs::RECIPE,
     leader_latch::RECIPE,
