@@ -383,16 +383,11 @@ impl Producer {
                     let applied = ids.was_applied(zk, presence, &id).await.ok().flatten();
                     return applied.ok_or_else(|| unknown.into());
                 }
-                (ErrorKind::TransactionFailed { .. }, _)
-                    if let Some((buckets, rank, spot)) = &spot
-                        && spot.is_stale(&error) =>
-                {
-                    buckets.gone(*rank, spot).await;
-                }
                 // No earlier attempt was applied either, or it would have failed for that.
-                (ErrorKind::TransactionFailed { .. }, _) | (_, None) => {
-                    self.made_room_for(error, put).await?;
-                }
+                (ErrorKind::TransactionFailed { .. }, _) | (_, None) => match &spot {
+                    Some((buckets, rank, spot)) if spot.is_stale(&error) => buckets.gone(*rank, spot).await,
+                    _ => self.made_room_for(error, put).await?,
+                },
                 // This one was not sent, an earlier one was.
                 (_, Some(unknown)) => return Err(unknown.into()),
             }
