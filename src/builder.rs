@@ -1,4 +1,3 @@
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +7,11 @@ use zk_curator_client::{Acl, Clock, Connector, CredentialsProvider, SessionCrede
 
 use crate::acl::{AclProvider, OpenAcl};
 use crate::compression::{Compression, CompressionProvider};
+use crate::core::{Call, Settings};
 use crate::ensemble::EnsembleServer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{CuratorFramework, Facade, validate};
+use crate::framework::{CuratorFramework, HandleOptions};
 use crate::namespace::Namespace;
-use crate::op::Call;
 use crate::raw::{NativeFactory, RawClientFactory, SessionSettings};
 use crate::retry::{ExponentialBackoffRetry, RetryPolicy};
 use crate::schema::SchemaSet;
@@ -42,43 +41,6 @@ pub struct CuratorFrameworkBuilder {
     /// Instead of it.
     raw_client: Option<Arc<dyn RawClientFactory>>,
     deadline: Option<Duration>,
-}
-
-/// How a member of the ensemble is reached.
-pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
-
-pub(crate) struct Settings {
-    pub(crate) session: SessionSettings,
-    pub(crate) retry: Arc<dyn RetryPolicy>,
-    pub(crate) auth: Vec<(String, Bytes)>,
-    pub(crate) factory: Arc<dyn RawClientFactory>,
-    pub(crate) compression: Compression,
-    pub(crate) schemas: Arc<SchemaSet>,
-    pub(crate) acl_provider: Arc<dyn AclProvider>,
-    pub(crate) default_data: Bytes,
-    pub(crate) error_policy: ConnectionStateErrorPolicy,
-    pub(crate) ensemble_tracker: bool,
-    pub(crate) ensemble_addresses: Option<Addresses>,
-    /// The ACL of the chroot, if it is to be created.
-    pub(crate) create_chroot: Option<Vec<Acl>>,
-    pub(crate) name: Option<String>,
-    pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,
-    pub(crate) spawner: Option<Arc<dyn Spawn>>,
-    pub(crate) seed: Option<u64>,
-    /// What the first session is, if not a new one.
-    pub(crate) resume: Option<SessionCredentials>,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("session", &self.session)
-            .field("retry", &self.retry)
-            .field("auth", &self.auth.iter().map(|(scheme, _)| scheme).collect::<Vec<_>>())
-            .field("factory", &self.factory)
-            .field("compression", &self.compression)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Default for CuratorFrameworkBuilder {
@@ -434,8 +396,25 @@ impl CuratorFrameworkBuilder {
             return Err(Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why));
         }
         let call = Call { deadline: self.deadline, ..Call::default() };
-        Ok(CuratorFramework::new(self.settings, Facade { namespace, call, ..Facade::default() }))
+        Ok(CuratorFramework::new(
+            self.settings,
+            HandleOptions { namespace, call, ..HandleOptions::default() },
+        ))
     }
+}
+
+impl CuratorFramework {
+    /// Begins to configure a framework.
+    pub fn builder() -> CuratorFrameworkBuilder {
+        CuratorFrameworkBuilder::default()
+    }
+}
+
+/// Checked once, when the framework is built.
+fn validate(factory: &dyn RawClientFactory, settings: &Settings) -> Result<()> {
+    factory
+        .validate(&settings.session)
+        .map_err(|why| Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why))
 }
 
 /// The address from which the network outside is reached. Nothing is sent: connecting a UDP socket only looks up the

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
+use crate::core::{Core, read_behind_quorum, tell};
 use crate::error::{ErrorKind, Result};
-use crate::framework::Core;
-use crate::observe::tell;
 use crate::raw::RawClient;
 
 const OP: &str = "start";
@@ -68,14 +67,17 @@ pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Re
 /// Whether the chroot exists, which is the root of this session.
 async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
     // Another client may have created it at a server that is ahead of ours.
-    let (synced, stat) = (raw.sync("/"), raw.exists("/"));
-    match (synced.await, stat.await) {
+    match read_behind_quorum(raw, "/", |raw, path| raw.exists(path)).await {
         // Who may not look at a node is refused only if it exists.
-        (_, Err(RawError::Refused(ErrorCode::NoAuth))) => Ok(true),
-        // A read-only server refuses the sync. What it has seen created is there.
-        (Err(RawError::Refused(ErrorCode::NotReadOnly)), Ok(Some(_))) => Ok(true),
-        (Err(error), _) | (_, Err(error)) => Err(error),
-        (Ok(()), Ok(stat)) => Ok(stat.is_some()),
+        Err(RawError::Refused(ErrorCode::NoAuth)) => Ok(true),
+        Err(error @ RawError::Refused(ErrorCode::NotReadOnly)) => match raw.exists("/").await {
+            // What a read-only server has seen created is there.
+            Ok(Some(_)) | Err(RawError::Refused(ErrorCode::NoAuth)) => Ok(true),
+            Ok(None) => Err(error),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+        Ok(stat) => Ok(stat.is_some()),
     }
 }
 

@@ -139,6 +139,12 @@ impl Error {
         self
     }
 
+    /// `InvalidArgument` for a setting that makes no sense, before anything is sent. `why` is shown.
+    #[must_use]
+    pub fn invalid_argument(operation: &'static str, path: impl Into<String>, why: &'static str) -> Self {
+        Self::raw(operation, path, RawError::InvalidArgument(why))
+    }
+
     pub(crate) fn invalid_path(operation: &'static str, path: impl Into<String>, why: PathError) -> Self {
         Self::new(ErrorKind::InvalidPath, operation, path).with_source(why)
     }

@@ -3,117 +3,19 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
-use zk_curator_client::{Created, Error as RawError, ErrorCode, Version};
+use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
+use crate::core::{
+    Chore, Core, Deletion, FAN_OUT, Found, Protection, RACE_ROUNDS, Session, delete_children,
+    delete_created_by, find, tell,
+};
 use crate::error::Error;
-use crate::framework::{Core, Session};
-use crate::observe::tell;
-use crate::op::protected::{Found, find};
-use crate::op::{FAN_OUT, RACE_ROUNDS, delete_children, delete_created_by};
-use crate::path::join;
-use crate::raw::{RawFuture, RevocableFuture};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-
-/// A debt. Paths are the server's. What is `bound` ends with its session.
-pub(crate) enum Chore {
-    /// A node must go.
-    Delete(Deletion),
-    /// A create was abandoned before its answer: the node, if there is one, must go.
-    AbandonedCreate {
-        session: Arc<Session>,
-        /// The path that was asked for.
-        path: String,
-        answer: RevocableFuture<Created>,
-        /// How to find the node if the answer is lost.
-        protection: Option<Protection>,
-        bound: bool,
-        /// Whether others create nodes of the same name.
-        shared: bool,
-    },
-    /// A create has an unknown outcome: the node, if there is one, must go.
-    FindAndDelete { session: Arc<Session>, protection: Protection, bound: bool },
-}
-
-impl Chore {
-    /// The node, or its parent and how its name begins.
-    pub(crate) fn path(&self) -> String {
-        match self {
-            Self::Delete(deletion) => deletion.path.clone(),
-            Self::AbandonedCreate { protection: Some(protection), .. }
-            | Self::FindAndDelete { protection, .. } => join(&protection.parent, &protection.prefix),
-            Self::AbandonedCreate { path, .. } => path.clone(),
-        }
-    }
-
-    /// Makes a start with it, without waiting: a delete by path is queued ahead of everything that the session sends later.
-    /// Whether there is anything to do at all.
-    pub(crate) fn begin(&mut self) -> bool {
-        match self {
-            Self::Delete(deletion) if deletion.bound && deletion.session.lost.is_cancelled() => false,
-            Self::Delete(deletion) => {
-                if deletion.czxid.is_none() && deletion.first.is_none() {
-                    deletion.first = Some(deletion.session.raw.delete(&deletion.path, deletion.version));
-                }
-                true
-            }
-            Self::AbandonedCreate { .. } => !self.withdraw(),
-            Self::FindAndDelete { .. } => true,
-        }
-    }
-
-    /// Takes back a create that was not sent: it leaves nothing.
-    pub(crate) fn withdraw(&mut self) -> bool {
-        match self {
-            Self::AbandonedCreate { answer, .. } => answer.as_mut().withdraw(),
-            Self::Delete(_) | Self::FindAndDelete { .. } => false,
-        }
-    }
-
-    /// Whether it ends with its session.
-    pub(crate) const fn is_bound(&self) -> bool {
-        match self {
-            Self::Delete(deletion) => deletion.bound,
-            Self::AbandonedCreate { bound, .. } | Self::FindAndDelete { bound, .. } => *bound,
-        }
-    }
-}
-
-pub(crate) struct Deletion {
-    pub(crate) session: Arc<Session>,
-    pub(crate) path: String,
-    pub(crate) version: Version,
-    /// The request that has been queued already.
-    pub(crate) first: Option<RawFuture<()>>,
-    pub(crate) bound: bool,
-    /// Whether its descendants go first.
-    pub(crate) with_children: bool,
-    /// The transaction that created the node, where others create nodes of the same name: the node is looked at before
-    /// every delete but the `first`.
-    pub(crate) czxid: Option<i64>,
-}
-
-impl Deletion {
-    /// Of a node alone, at any version.
-    pub(crate) const fn of(session: Arc<Session>, path: String, bound: bool) -> Self {
-        Self { session, path, version: Version::Any, first: None, bound, with_children: false, czxid: None }
-    }
-}
-
-/// Where a protected node is, and how its name begins.
-#[derive(Debug, Clone)]
-pub(crate) struct Protection {
-    pub(crate) parent: String,
-    /// The whole name, if the data say whose node it is.
-    pub(crate) prefix: String,
-    /// What only our node has for data.
-    pub(crate) data: Option<Bytes>,
-}
 
 /// Performs chores, concurrently, until the framework is closing and none is left.
 ///
@@ -198,7 +100,9 @@ async fn delete(core: &Core, deletion: Deletion) -> bool {
         let mut answer = match (first.take(), czxid) {
             (Some(first), _) => first.await,
             (None, None) => raw.delete(&path, version).await,
-            (None, Some(czxid)) => delete_created_by(core, raw, &path, czxid, version).await.map(drop),
+            (None, Some(czxid)) => {
+                delete_created_by(&core.deletes, raw, &path, czxid, version).await.map(drop)
+            }
         };
         if matches!(answer, Err(RawError::Refused(ErrorCode::NotEmpty)))
             && with_children

@@ -29,6 +29,7 @@
 //!
 //! * [`CuratorFramework`] and its [builder](CuratorFrameworkBuilder): start here;
 //! * [`op`]: the builders of all operations, and what is tried again after a failure;
+//! * [`watch`]: states that are followed, and when to use which kind of watch;
 //! * [`state`]: SUSPENDED, LOST and RECONNECTED, as a stream with epochs;
 //! * [`retry`]: Curator's retry policies, and budgets that several operations share;
 //! * [`certain`]: transactions that find out what became of them;
@@ -54,23 +55,24 @@
 //! `zk-curator-testing`.
 
 pub mod acl;
+mod background;
 mod builder;
 pub mod certain;
 mod chroot;
 pub mod compression;
-mod debt;
+mod core;
 pub mod ensemble;
 mod error;
-mod facade;
 mod framework;
+mod handle_options;
 mod handover;
 mod janitor;
 mod namespace;
 pub mod observe;
 pub mod op;
+mod outage;
 mod owned_node;
 pub mod path;
-mod random;
 pub mod raw;
 pub mod retry;
 pub mod schema;
@@ -81,10 +83,11 @@ pub use zk_curator_client::tls;
 pub mod typed;
 pub mod watch;
 
+pub use crate::core::FencingToken;
 pub use builder::CuratorFrameworkBuilder;
 pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
-pub use owned_node::{FencingToken, OwnedNode, Ownership};
+pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{

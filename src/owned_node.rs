@@ -7,44 +7,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
-use crate::debt::Debt;
+use crate::core::{Call, Chore, Debt, Deletion, FencingToken, Session, Ticket, delete_created_by};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion};
-use crate::observe::Ticket;
-use crate::op::{Call, Transaction, delete_created_by};
+use crate::framework::CuratorFramework;
 use crate::retry::Budget;
 use crate::watch::Watch;
 
 /// The pause of [`Ownership::lost`] after a failed look.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// A number that grows with every grant: the transaction that created the node of the holder.
-///
-/// It is 64 bits wide and grows over the whole ensemble. A resource that remembers the highest token it has
-/// seen, and refuses lower ones, is safe from holders that have lost a lock without knowing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(i64);
-
-impl FencingToken {
-    /// The token with this number.
-    #[must_use]
-    pub const fn new(czxid: i64) -> Self {
-        Self(czxid)
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
 
 /// A node that we created and that goes with this guard.
 ///
@@ -92,7 +62,7 @@ impl OwnedNode {
             session_id: session.raw.session().map(|session| session.id),
             path: zk.ns().strip(&created.path).to_owned(),
             czxid: created.stat.czxid,
-            token: FencingToken(created.stat.czxid),
+            token: FencingToken::new(created.stat.czxid),
             term: session.lost.child_token(),
             gone: Arc::default(),
             session,
@@ -186,7 +156,9 @@ impl OwnedNode {
             let session = &self.ownership.session;
             let raw = &*session.raw;
             let deleted = match self.shared_czxid() {
-                Some(czxid) => delete_created_by(&core, raw, &self.server_path, czxid, Version::Any).await,
+                Some(czxid) => {
+                    delete_created_by(&core.deletes, raw, &self.server_path, czxid, Version::Any).await
+                }
                 None => raw.delete(&self.server_path, Version::Any).await.map(|()| true),
             };
             let error = match deleted {
@@ -255,7 +227,7 @@ impl fmt::Debug for OwnedNode {
 /// What an [`OwnedNode`] stands for: who we are while it exists. Cheap to clone; without the duty to delete it.
 #[derive(Clone)]
 pub struct Ownership {
-    zk: CuratorFramework,
+    pub(crate) zk: CuratorFramework,
     session: Arc<Session>,
     session_id: Option<SessionId>,
     path: String,
@@ -347,15 +319,6 @@ impl Ownership {
 
     fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
-    }
-
-    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
-    /// sent when the guard of the node has been released or dropped.
-    ///
-    /// Servers check the path: where [others may use the name](OwnedNode#shared-names), a node of theirs passes, too, until
-    /// it is known here that ours is gone.
-    pub fn fenced(&self) -> Transaction {
-        Transaction::fenced(self.zk.clone(), self.clone())
     }
 
     /// Resolves when the node can no longer be assumed to exist: its session is over, its guard has been released

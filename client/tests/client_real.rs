@@ -18,41 +18,6 @@ use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader};
 use zk_curator_proto::{Decoder, OpCode, Record, frame};
 use zk_curator_real::{self as real, RealZooKeeper};
 
-/// Declares tests that each start a server.
-macro_rules! on_apache_zookeeper {
-    ($($name:ident)*) => {
-        mod suite_on_apache_zookeeper {
-            $(#[test] fn $name() {
-                super::real_time(async {
-                    let Some(server) = super::real::or_skip(stringify!($name)).await else { return };
-                    super::suite::$name(super::start(super::builder(&server)).await).await;
-                });
-            })*
-        }
-    };
-}
-
-on_apache_zookeeper! {
-    nodes_are_created_read_written_and_deleted
-    transactions_apply_all_or_name_what_failed
-    one_shot_watches_fire_once_for_what_they_watch
-    calls_in_a_row_are_answered_in_their_order
-    large_data_come_back_whole
-    arguments_that_make_no_sense_are_refused_here
-    identities_are_accepted
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn every_kind_of_node_is_created() {
-    real_time(async {
-        let settings = RealZooKeeper::builder().jvm_property("zookeeper.extendedTypesEnabled", true);
-        let name = "every_kind_of_node_is_created";
-        let Some(server) = real::or_skip_with(name, settings).await else { return };
-        suite::every_kind_of_node_is_created(start(builder(&server)).await).await;
-    });
-}
-
 fn builder(server: &RealZooKeeper) -> ZooKeeperBuilder {
     ZooKeeper::builder(server.connect_string()).session_timeout(Duration::from_secs(20))
 }
@@ -119,31 +84,17 @@ fn two_thousand_watches_on_long_paths_survive_a_killed_server() {
         let name = "two_thousand_watches_on_long_paths_survive_a_killed_server";
         let Some(mut server) = real::or_skip(name).await else { return };
         let zk = start(builder(&server)).await;
-        let paths: Vec<_> = (0..2000).map(|n| format!("/{n:067}")).collect();
-        let created: Vec<_> =
-            paths.iter().map(|path| zk.create(path, b"", &open(), CreateMode::Persistent)).collect();
-        let reads: Vec<_> = paths.iter().map(|path| zk.get_data_watched(path)).collect();
-        for created in created {
-            created.await.unwrap();
-        }
-        let mut watches = Vec::new();
-        for read in reads {
-            watches.push(read.await.unwrap().1);
-        }
-        let mut states = zk.states();
-        server.restart().await.unwrap();
-        until(&mut states, |state| state == SessionState::Disconnected).await;
-        until(&mut states, is_connected).await;
-        zk.sync("/").await.unwrap();
-        assert!(server.four_letter_word("wchs").await.unwrap().contains("Total watches:2000"));
         let other = start(builder(&server)).await;
-        let written: Vec<_> = paths.iter().map(|path| other.set_data(path, b"2", None)).collect();
-        for written in written {
-            written.await.unwrap();
-        }
-        for watch in watches {
-            assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
-        }
+        suite::two_thousand_watches_on_long_paths_survive(&zk, &other, async |zk| {
+            let mut states = zk.states();
+            server.restart().await.unwrap();
+            until(&mut states, |state| state == SessionState::Disconnected).await;
+            until(&mut states, is_connected).await;
+            zk.sync("/").await.unwrap();
+            assert!(server.four_letter_word("wchs").await.unwrap().contains("Total watches:2000"));
+        })
+        .await;
+        other.close().await.unwrap();
         zk.close().await.unwrap();
     });
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use zk_curator_client::{
     CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_testing::{MemoryConnector, TestCluster, TestServer, Way};
+use zk_curator_testing::{Direction, MemoryConnector, TestCluster, TestServer};
 
 /// A client of all members, on a host of its own.
 fn builder(cluster: &TestCluster) -> (ZooKeeperBuilder, MemoryConnector) {
@@ -129,7 +129,7 @@ fn the_next_session_does_not_go_back_in_time_either() {
 
         // Only the member that is cut off can be reached.
         let (settings, host) = builder(&cluster);
-        (1..3).for_each(|member| host.cut(member, Way::Both));
+        (1..3).for_each(|member| host.cut(member, Direction::Both));
         let settings = settings.read_only(true);
         let stale = start(settings.clone()).await;
         assert!(stale.get_data("/a").await.unwrap().stat.version < version);
@@ -153,7 +153,7 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
         let seen = cluster.probe().latest().zxid() + 1_000;
         let (settings, host) = builder(&cluster);
         // An outage does not count: nobody was asked.
-        (0..3).for_each(|member| host.cut(member, Way::Both));
+        (0..3).for_each(|member| host.cut(member, Direction::Both));
         let begun = Instant::now();
         let zk = settings.last_zxid_seen(seen).connect().unwrap();
         sleep(TIMEOUT * 10).await;
@@ -171,20 +171,24 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
 
 #[test]
 fn a_client_leaves_a_member_that_it_does_not_hear_or_that_does_not_hear_it() {
-    for way in [Way::ToClient, Way::ToServer, Way::Both] {
+    for direction in [Direction::ToClient, Direction::ToServer, Direction::Both] {
         simulated(async {
             let cluster = TestCluster::in_memory(3).await;
             let (zk, host) = connected(&cluster).await;
             let (before, session) = (at(&cluster, &zk), id(&zk));
             let mut states = zk.states();
-            host.cut(before, way);
+            host.cut(before, direction);
             let begun = Instant::now();
             let lost = create(&zk, "/a").await;
-            assert!(lost.is_err_and(|error| error.may_have_applied()), "{way:?}");
-            assert!(begun.elapsed() <= TIMEOUT * 2 / 3 + Duration::from_millis(1), "{way:?}");
-            assert_eq!(cluster.probe().latest().exists("/a"), way == Way::ToClient, "{way:?}");
+            assert!(lost.is_err_and(|error| error.may_have_applied()), "{direction:?}");
+            assert!(begun.elapsed() <= TIMEOUT * 2 / 3 + Duration::from_millis(1), "{direction:?}");
+            assert_eq!(
+                cluster.probe().latest().exists("/a"),
+                direction == Direction::ToClient,
+                "{direction:?}"
+            );
             until(&mut states, is_connected).await;
-            assert!(at(&cluster, &zk) != before && id(&zk) == session, "{way:?}");
+            assert!(at(&cluster, &zk) != before && id(&zk) == session, "{direction:?}");
         });
     }
 }
@@ -197,7 +201,7 @@ fn a_client_content_with_it_reads_at_a_member_without_quorum_and_comes_back() {
         let writer = connected_to(&cluster, 1).await;
         create(&writer, "/a").await.unwrap();
         cluster.partition(&[&[0]]);
-        (1..3).for_each(|member| host.cut(member, Way::Both));
+        (1..3).for_each(|member| host.cut(member, Direction::Both));
         let zk = start(builder.read_only(true)).await;
         let mut states = zk.states();
         assert!(matches!(zk.state(), SessionState::ConnectedReadOnly(_)));
@@ -330,12 +334,15 @@ async fn storm(seed: u64) -> (String, String) {
 
 #[test]
 fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_and_a_seed_replays() {
-    for seed in 1..=4 {
-        let first = simulated(storm(seed));
-        if seed == 1 {
-            let second = simulated(storm(seed));
-            assert_eq!(first.0, second.0, "seed {seed}");
-            assert_eq!(first.1, second.1, "seed {seed}");
-        }
+    let (first, second) = (simulated(storm(1)), simulated(storm(1)));
+    assert_eq!(first.0, second.0);
+    assert_eq!(first.1, second.1);
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_with_more_seeds() {
+    for seed in 2..=4 {
+        drop(simulated(storm(seed)));
     }
 }

@@ -1,12 +1,12 @@
 //! The conformance suite on the embedded server, as ZooKeeper 3.8 and as 3.9, and on a cluster of three.
 
-use crate::conformance::{Target, for_each_case, on_threads, run, run_all};
+use crate::conformance::{Target, for_each_case, on_threads, run, run_all, run_those};
 use zk_curator_testing::{TestCluster, TestServer, ZooKeeperVersion};
 
 async fn servers(members: usize, version: ZooKeeperVersion) -> Target {
     let settings = TestServer::builder().version(version);
     let servers = TestCluster::builder(members).settings(settings).start().await.expect("servers");
-    Target::embedded(servers, if version == ZooKeeperVersion::V3_8 { (3, 8) } else { (3, 9) })
+    Target::embedded(servers, version)
 }
 
 async fn embedded(name: &str, version: ZooKeeperVersion) {
@@ -15,27 +15,53 @@ async fn embedded(name: &str, version: ZooKeeperVersion) {
 
 /// All cases share the servers, as those on Apache ZooKeeper do.
 #[test]
+#[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_a_cluster_of_three() {
     on_threads(async { run_all(servers(3, ZooKeeperVersion::V3_9).await).await });
 }
 
+/// The cases for which it matters that there are other servers.
+#[test]
+fn the_client_conforms_where_a_cluster_of_three_differs_from_one_server() {
+    on_threads(async {
+        let those = [
+            "the_death_of_a_server",
+            "lost_with_a_server",
+            "read_only",
+            "session_moves",
+            "nodes_are_created",
+        ];
+        run_those(servers(3, ZooKeeperVersion::V3_9).await, &those).await;
+    });
+}
+
+/// Each case on 3.8 and on 3.9. Those that take seconds show no difference between the two: `cargo test` runs them on one.
 macro_rules! tests {
-    (suite { $($suite:ident)* } shared { $($a:ident: $shared:ident)* } alone { $($b:ident: $alone:ident)* }) => {
-        tests! { $($suite)* $($shared)* $($alone)* }
-    };
-    ($($name:ident)*) => {
+    (
+        suite { $($suite:ident)* }
+        shared { $($a:ident: $shared:ident)* }
+        long { $($b:ident: $long:ident)* }
+        huge { $($c:ident: $huge:ident)* }
+        alone { $($d:ident: $alone:ident)* }
+    ) => {
         mod as_3_8 {
-            $(#[test] fn $name() {
-                let version = super::ZooKeeperVersion::V3_8;
-                crate::common::real_time(super::embedded(stringify!($name), version));
-            })*
+            tests! { [] V3_8 $($suite)* $($shared)* $($alone)* }
+            tests! { [#[ignore = "slow: scripts/test-all"]] V3_8 $($long)* $($huge)* }
         }
         mod as_3_9 {
-            $(#[test] fn $name() {
-                let version = super::ZooKeeperVersion::V3_9;
-                crate::common::real_time(super::embedded(stringify!($name), version));
-            })*
+            tests! { [] V3_9 $($suite)* $($shared)* $($long)* $($alone)* }
+            tests! { [#[ignore = "slow: scripts/test-all"]] V3_9 $($huge)* }
         }
+    };
+    ([$($attribute:tt)*] $version:ident) => {};
+    ([$($attribute:tt)*] $version:ident $name:ident $($others:ident)*) => {
+        #[test]
+        $($attribute)*
+        fn $name() {
+            let version = super::ZooKeeperVersion::$version;
+            crate::common::real_time(super::embedded(stringify!($name), version));
+        }
+        tests! { [$($attribute)*] $version $($others)* }
     };
 }
 for_each_case!(tests);

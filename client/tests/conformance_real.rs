@@ -38,6 +38,6 @@ fn the_client_conforms_on_read_only_servers() {
             .setting("localSessionsEnabled", true)
             .setting("localSessionsUpgradingEnabled", true);
         let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
-        run_those(Target::ensemble(ensemble, true).await, "read_only").await;
+        run_those(Target::ensemble(ensemble, true).await, &["read_only"]).await;
     });
 }

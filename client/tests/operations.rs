@@ -10,9 +10,9 @@ use zk_curator_client::{
 };
 use zk_curator_testing::TestServer;
 
-/// Declares one test per item for the embedded server, in memory and over TCP.
-macro_rules! on_the_embedded_server {
-    ($($name:ident)*) => {
+/// The suite in memory, under a paused clock; `conformance_embedded` runs it over TCP.
+macro_rules! in_memory {
+    (suite { $($name:ident)* } $($others:tt)*) => {
         mod in_memory {
             $(#[test] fn $name() {
                 crate::common::simulated(async {
@@ -21,27 +21,9 @@ macro_rules! on_the_embedded_server {
                 });
             })*
         }
-        mod over_tcp {
-            $(#[test] fn $name() {
-                crate::common::real_time(async {
-                    let server = zk_curator_testing::TestServer::start().await;
-                    let builder = zk_curator_client::ZooKeeper::builder(server.connect_string());
-                    crate::common::suite::$name(crate::common::start(builder).await).await;
-                });
-            })*
-        }
     };
 }
-on_the_embedded_server! {
-    nodes_are_created_read_written_and_deleted
-    every_kind_of_node_is_created
-    transactions_apply_all_or_name_what_failed
-    one_shot_watches_fire_once_for_what_they_watch
-    calls_in_a_row_are_answered_in_their_order
-    large_data_come_back_whole
-    arguments_that_make_no_sense_are_refused_here
-    identities_are_accepted
-}
+crate::conformance::for_each_case!(in_memory);
 
 #[test]
 fn the_server_sees_the_kinds_that_stats_do_not_show() {
@@ -124,7 +106,8 @@ fn the_root_below_a_chroot_is_created_and_never_deleted() {
         let set = Op::SetData { path: "/".to_owned(), data: "x".into(), version: 0.into() };
         let check = Op::Check { path: "/".to_owned(), version: 1.into() };
         zk.multi(&[set, check]).await.unwrap();
-        let changed = WatchedEvent::new(EventType::NodeDataChanged, "/".to_owned());
+        let zxid = zk.exists("/").await.unwrap().map(|stat| stat.mzxid);
+        let changed = WatchedEvent::new(EventType::NodeDataChanged, "/".to_owned()).with_zxid(zxid);
         assert_eq!((data.await, exists.await), (Ok(changed.clone()), Ok(changed.clone())));
         assert_eq!(lasting.next().await, Some(PersistentEvent::Changed(changed)));
         zk.sync("/").await.unwrap();

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{
-    connected, create, cut, id, is_connected, on_network, open, real_time, reconnect, simulated, start, until,
+    connected, create, cut, id, is_connected, on_network, real_time, reconnect, simulated, start, suite,
+    until,
 };
 use zk_curator_client::{
-    AddWatchMode, CreateMode, ErrorCode, EventType, PersistentEvent, SessionState, WatchEnded, ZooKeeper,
+    AddWatchMode, ErrorCode, EventType, PersistentEvent, SessionState, WatchEnded, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
@@ -86,29 +87,13 @@ fn two_thousand_watches_on_long_paths_survive_a_cut() {
         let server = TestServer::start().await;
         let builder = || ZooKeeper::builder(server.connect_string());
         let (zk, other) = (start(builder()).await, start(builder()).await);
-        let paths: Vec<_> = (0..2000).map(|n| format!("/{n:067}")).collect();
-        assert_eq!(paths[0].len(), 68);
-        let created: Vec<_> =
-            paths.iter().map(|path| zk.create(path, b"", &open(), CreateMode::Persistent)).collect();
-        let reads: Vec<_> = paths.iter().map(|path| zk.get_data_watched(path)).collect();
-        for created in created {
-            created.await.unwrap();
-        }
-        let mut watches = Vec::new();
-        for read in reads {
-            watches.push(read.await.unwrap().1);
-        }
-        reconnect(&server, &zk).await;
-        zk.sync("/").await.unwrap();
-        assert_eq!(server.probe().watches().len(), 2000);
-        assert!(server.probe().requests(OpCode::SetWatches) >= 2);
-        let written: Vec<_> = paths.iter().map(|path| other.set_data(path, b"2", None)).collect();
-        for written in written {
-            written.await.unwrap();
-        }
-        for watch in watches {
-            assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
-        }
+        suite::two_thousand_watches_on_long_paths_survive(&zk, &other, async |zk| {
+            reconnect(&server, zk).await;
+            zk.sync("/").await.unwrap();
+            assert_eq!(server.probe().watches().len(), 2000);
+            assert!(server.probe().requests(OpCode::SetWatches) >= 2);
+        })
+        .await;
         zk.close().await.unwrap();
     });
 }

@@ -38,7 +38,6 @@ mod attention;
 pub mod barrier;
 pub mod config;
 mod contender;
-mod following;
 pub mod group;
 pub mod leader;
 pub mod lock;

@@ -2,7 +2,7 @@
 
 use zk_curator::op::DeleteOp;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind};
+use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, Stat};
 
 use crate::contender::child;
 
@@ -54,15 +54,15 @@ pub(crate) async fn remove(zk: &CuratorFramework, path: &ZPath, which: Which<'_>
         if round == ROUNDS || !(is_race(&error) || error.may_have_applied()) {
             return Err(error.of_operation(OP));
         }
-        zk.sync(path.as_str()).await?;
-        let there = match which {
-            Which::Present => zk.exists(path.as_str()).await?.is_some(),
-            Which::Having(name) => zk.exists(child(path, name)).await?.is_some(),
-            Which::Version(version) => {
-                zk.exists(path.as_str()).await?.is_some_and(|stat| stat.version == version)
-            }
+        let seen = match which {
+            Which::Present | Which::Version(_) => zk.exists(path.as_str()),
+            Which::Having(name) => zk.exists(child(path, name)),
         };
-        if !there {
+        let is_it = |stat: Stat| match which {
+            Which::Version(version) => stat.version == version,
+            Which::Present | Which::Having(_) => true,
+        };
+        if !seen.linearizable().await?.is_some_and(is_it) {
             break;
         }
     }

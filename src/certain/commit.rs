@@ -6,9 +6,10 @@ use std::time::Duration;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
 use super::receipt::{Receipt, Slip, Verdict, append};
+use crate::core::{RACE_ROUNDS, Session};
 use crate::error::{Error, Result};
-use crate::framework::{CuratorFramework, Session};
-use crate::op::{OpFuture, RACE_ROUNDS, Transaction, create_namespace};
+use crate::framework::CuratorFramework;
+use crate::op::{OpFuture, Transaction, create_namespace};
 use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
@@ -63,6 +64,16 @@ impl fmt::Debug for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { zxid, results, session: _ } = self;
         f.debug_struct("Applied").field("zxid", zxid).field("results", results).finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    /// Settles a lost answer: one more operation writes a number to the [receipt](Receipt), which is read after an
+    /// unknown outcome. Set the options of the transaction before. See [`certain`](super).
+    ///
+    /// **Awaiting returns** [`Applied`].
+    pub fn certain(self, receipt: &Receipt) -> CertainTransaction {
+        CertainTransaction::new(self, receipt.clone())
     }
 }
 

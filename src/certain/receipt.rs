@@ -6,11 +6,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Data, Error as RawError, ErrorCode, Op, Stat, Version};
 
-use crate::framework::{Core, CuratorFramework, Session};
-use crate::janitor::{Chore, Deletion};
-use crate::observe::Ticket;
-use crate::op::read_behind_quorum;
-use crate::owned_node::FencingToken;
+use crate::core::{Chore, Core, Deletion, FencingToken, Session, Ticket, read_behind_quorum};
+use crate::framework::CuratorFramework;
 use crate::path::join;
 use crate::raw::RawClient;
 use crate::retry::Budget;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_curator_client::WatchEnded;
 
 use super::EnsembleConfig;
+use crate::core::{Core, Session};
 use crate::error::{Error, ErrorKind};
-use crate::framework::{Core, Session};
 
 const OP: &str = "ensemble_tracker";
 /// The pause after a failed look.

@@ -51,28 +51,9 @@
 //! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`Inspection`]: for the engineer
 //! on call, an admin page, or the failure of a test.
 
-/// Tells an event, with the framework, session and server that it is about.
-macro_rules! tell {
-    ($level:ident, $core:expr, $status:expr, $($told:tt)+) => {{
-        let status = &$status;
-        tracing::$level!(
-            framework = $core.name(),
-            session = status.session.map(|session| tracing::field::display(session.id)),
-            server = status.server.as_deref(),
-            $($told)+
-        )
-    }};
-}
-pub(crate) use tell;
-
-mod held;
-pub(crate) mod metrics;
-
 use std::fmt;
 
-pub(crate) use held::{Held, Ticket};
-pub use held::{HeldChore, HeldNode, HeldWatch, WatchKind};
-
+pub use crate::core::{HeldChore, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionStatus;
 

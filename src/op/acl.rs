@@ -4,6 +4,22 @@ use super::{Target, awaits, call_options, output};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 
+impl CuratorFramework {
+    /// Reads the access control list of a node.
+    ///
+    /// **Awaiting returns** `Vec<Acl>`, or with [`with_stat`](GetAclBuilder::with_stat) `(Vec<Acl>, Stat)`.
+    pub fn get_acl(&self, path: impl Into<String>) -> GetAclBuilder {
+        GetAclBuilder::new(self.clone(), path.into())
+    }
+
+    /// Replaces the access control list of a node.
+    ///
+    /// **Awaiting returns** the new [`Stat`](crate::Stat).
+    pub fn set_acl(&self, path: impl Into<String>, acl: Vec<Acl>) -> SetAclBuilder {
+        SetAclBuilder::new(self.clone(), path.into(), acl)
+    }
+}
+
 /// Reads the access control list of a node. Fails with `NoNode`, `NoAuth`.
 ///
 /// To those who may not change it, passwords of the scheme `digest` are shown as `x`.

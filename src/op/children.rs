@@ -1,9 +1,19 @@
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, output, synced_option};
+use super::{Target, awaits, call_options, freshness_options, output};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 use crate::watch::Watched;
+
+impl CuratorFramework {
+    /// Lists the children of a node.
+    ///
+    /// **Awaiting returns** their names, in no order, or with
+    /// [`with_stat`](ChildrenBuilder::with_stat) `(Vec<String>, Stat)`.
+    pub fn children(&self, path: impl Into<String>) -> ChildrenBuilder {
+        ChildrenBuilder::new(self.clone(), path.into())
+    }
+}
 
 /// Lists the children of a node. Fails with `NoNode`.
 #[derive(Debug)]
@@ -30,7 +40,7 @@ impl ChildrenBuilder {
 }
 
 call_options!(ChildrenBuilder<R>);
-synced_option!(ChildrenBuilder);
+freshness_options!(ChildrenBuilder);
 awaits!(ChildrenBuilder => Vec<String>, |this| {
     this.target.admit(Intent::Read { watched: false })?;
     this.target.read(|raw, path| raw.get_children(path)).await.map(|answer| answer.names)

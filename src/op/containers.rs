@@ -3,6 +3,15 @@ use super::{Target, awaits, call_options};
 use crate::framework::CuratorFramework;
 use zk_curator_client::{Acl, CreateMode};
 
+impl CuratorFramework {
+    /// Creates a node and what is missing above it, as containers.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn create_containers(&self, path: impl Into<String>) -> CreateContainersBuilder {
+        CreateContainersBuilder::new(self.clone(), path.into())
+    }
+}
+
 /// Creates a node and everything that is missing above it, as containers, which the server removes when their
 /// last child is gone. Those that exist stay as they are.
 ///

@@ -6,17 +6,27 @@ use tokio::time::timeout;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version};
 
 use super::parents::{Parents, create_parents, missing_chroot, parent_options};
-use super::protected::{Claim, Found, find, new_prefix};
+use super::protected::Claim;
 use super::set_data::Write;
-use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, output};
+use super::{Attempt, Target, awaits, call_options, output};
+use crate::core::{Core, Found, Protection, RACE_ROUNDS, find, new_prefix};
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{Core, CuratorFramework};
-use crate::janitor::Protection;
+use crate::framework::CuratorFramework;
 use crate::owned_node::OwnedNode;
 use crate::path::{join, split, validate_create};
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
 use crate::schema::Intent;
+
+impl CuratorFramework {
+    /// Creates a node.
+    ///
+    /// **Awaiting returns** [`Created`](crate::Created): the path, with the sequence number, and the stat.
+    /// See [`CreateBuilder`] for options and errors.
+    pub fn create(&self, path: impl Into<String>) -> CreateBuilder {
+        CreateBuilder::new(self.clone(), path.into())
+    }
+}
 
 /// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`,
 /// `TooLarge`.
@@ -215,7 +225,7 @@ impl<R> CreateBuilder<R> {
         let data = target.compress(options.compressed, plain)?;
         let protection = options.protected.then(|| Protection {
             parent: parent.to_owned(),
-            prefix: if options.by_data { name.to_owned() } else { new_prefix(core) },
+            prefix: if options.by_data { name.to_owned() } else { new_prefix(&core.random) },
             data: options.by_data.then(|| data.clone()),
         });
         let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);

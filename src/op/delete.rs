@@ -1,21 +1,24 @@
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
-use super::{Attempt, RACE_ROUNDS, Target, awaits, call_options, delete_created_by};
-use crate::debt::Debt;
+use super::{Attempt, Target, awaits, call_options};
+use crate::core::{Chore, Debt, Deletion, FAN_OUT, RACE_ROUNDS, delete_children, delete_created_by};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
-use crate::janitor::{Chore, Deletion};
-use crate::path::join;
-use crate::raw::{RawClient, RawFuture};
+use crate::raw::RawFuture;
 use crate::retry::Budget;
 use crate::schema::Intent;
 
-/// How many requests are in flight while descendants are deleted, unless a builder says otherwise.
-pub(crate) const FAN_OUT: usize = 64;
+impl CuratorFramework {
+    /// Deletes a node.
+    ///
+    /// **Awaiting returns** `()`. See [`DeleteBuilder`] for options and errors.
+    pub fn delete(&self, path: impl Into<String>) -> DeleteBuilder {
+        DeleteBuilder::new(self.clone(), path.into())
+    }
+}
 
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
 ///
@@ -96,14 +99,18 @@ impl DeleteBuilder {
         self
     }
 
-    /// How many requests are in flight at most while descendants are deleted, from 1. Default 64.
+    /// How many requests are in flight at most while descendants are deleted, from 1: zero fails with `InvalidArgument`.
+    /// Default 64.
     pub const fn max_in_flight(mut self, requests: usize) -> Self {
-        self.fan_out = if requests == 0 { 1 } else { requests };
+        self.fan_out = requests;
         self
     }
 
     async fn run(self) -> Result<()> {
         let path = self.target.server_path()?;
+        if self.fan_out == 0 {
+            return Err(self.target.error(RawError::InvalidArgument("max_in_flight cannot be 0")));
+        }
         self.target.admit(Intent::Delete)?;
         let mut budget = self.target.budget();
         let guarantee = Guarantee::new(&self, &path);
@@ -152,15 +159,8 @@ impl DeleteBuilder {
 
     /// After an unknown outcome: the node is gone, or `error` stands.
     async fn resolve(&self, budget: &mut Budget<'_>, path: &str, error: Error) -> Result<()> {
-        // The server that answers now may lag behind the one that did not.
-        let look = |raw: &dyn RawClient, path: &str| -> RawFuture<_> {
-            let (synced, stat) = (raw.sync(path), raw.exists(path));
-            Box::pin(async move {
-                synced.await?;
-                stat.await
-            })
-        };
-        match self.target.read_within(budget, path, look).await {
+        let target = self.target.linearizable();
+        match target.read_within(budget, path, |raw, path| raw.exists(path)).await {
             Ok(None) => Ok(()),
             _ => Err(error),
         }
@@ -186,10 +186,9 @@ impl<'a> Guarantee<'a> {
 
     async fn delete(&self, attempt: &Attempt) -> Result<(), RawError> {
         let (raw, version) = (&*attempt.raw, self.builder.version);
-        let by_identity = self
-            .builder
-            .czxid
-            .map(|czxid| delete_created_by(self.builder.target.zk.core(), raw, self.path, czxid, version));
+        let by_identity = self.builder.czxid.map(|czxid| {
+            delete_created_by(&self.builder.target.zk.core().deletes, raw, self.path, czxid, version)
+        });
         let Some(debt) = &self.debt else {
             return match by_identity {
                 Some(delete) => delete.await.map(drop),
@@ -237,46 +236,6 @@ impl<'a> Guarantee<'a> {
         if let Some(debt) = &self.debt {
             // Who has taken over finds the same.
             drop(debt.settle());
-        }
-    }
-}
-
-/// Deletes everything below `root`, with at most `in_flight` requests under way. Children that come or go
-/// meanwhile are no error; the caller looks again.
-pub(crate) async fn delete_children(
-    raw: &dyn RawClient,
-    root: &str,
-    in_flight: usize,
-) -> Result<(), RawError> {
-    // Parents come before their children.
-    let mut found = Vec::new();
-    let mut next = 0;
-    let mut lists = VecDeque::from([(root.to_owned(), raw.get_children(root))]);
-    while let Some((parent, list)) = lists.pop_front() {
-        match list.await {
-            Ok(children) => found.extend(children.names.iter().map(|name| join(&parent, name))),
-            Err(RawError::Refused(ErrorCode::NoNode)) => {}
-            Err(error) => return Err(error),
-        }
-        while lists.len() < in_flight && next < found.len() {
-            lists.push_back((found[next].clone(), raw.get_children(&found[next])));
-            next += 1;
-        }
-    }
-    // A session's requests are applied in the order in which they are sent: children first.
-    let mut deletes = VecDeque::new();
-    loop {
-        while deletes.len() < in_flight
-            && let Some(path) = found.pop()
-        {
-            deletes.push_back(raw.delete(&path, Version::Any));
-        }
-        let Some(delete) = deletes.pop_front() else {
-            return Ok(());
-        };
-        match delete.await {
-            Ok(()) | Err(RawError::Refused(ErrorCode::NoNode | ErrorCode::NotEmpty)) => {}
-            Err(error) => return Err(error),
         }
     }
 }

@@ -7,6 +7,22 @@ use crate::framework::CuratorFramework;
 use crate::raw::RawClient;
 use crate::watch::Watched;
 
+impl CuratorFramework {
+    /// Reads the configuration of the ensemble.
+    ///
+    /// **Awaiting returns** an [`EnsembleConfig`](crate::ensemble::EnsembleConfig).
+    pub fn get_config(&self) -> ConfigBuilder {
+        ConfigBuilder::new(self.clone())
+    }
+
+    /// Changes the members of the ensemble.
+    ///
+    /// **Awaiting returns** the new [`EnsembleConfig`](crate::ensemble::EnsembleConfig).
+    pub fn reconfig(&self) -> ReconfigBuilder {
+        ReconfigBuilder::new(self.clone())
+    }
+}
+
 /// Reads the configuration of the ensemble, `/zookeeper/config`, whatever namespace and chroot.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]

@@ -1,13 +1,22 @@
 use zk_curator_client::{OneshotWatch, Stat};
 
 use super::parents::{Parents, create_parents};
-use super::{Target, awaits, call_options, output, synced_option};
+use super::{Target, awaits, call_options, freshness_options, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::path::split;
 use crate::raw::{RawClient, RawFuture};
 use crate::schema::Intent;
 use crate::watch::Watched;
+
+impl CuratorFramework {
+    /// Looks whether a node exists.
+    ///
+    /// **Awaiting returns** `Option<Stat>`; `None` when it does not.
+    pub fn exists(&self, path: impl Into<String>) -> ExistsBuilder {
+        ExistsBuilder::new(self.clone(), path.into())
+    }
+}
 
 /// Looks whether a node exists.
 #[derive(Debug)]
@@ -49,7 +58,7 @@ impl<R> ExistsBuilder<R> {
 }
 
 call_options!(ExistsBuilder<R>);
-synced_option!(ExistsBuilder);
+freshness_options!(ExistsBuilder);
 
 awaits!(ExistsBuilder => Option<Stat>, |this| {
     this.target.admit(Intent::Read { watched: false })?;

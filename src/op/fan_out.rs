@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::vec;
 
+use futures_util::future::{Either, Ready, ready};
 use futures_util::stream::{self, Buffered, Collect, StreamExt};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Runs many operations, at most `limit` of them at a time (zero counts as one), and answers their results in
-/// their order.
+/// Runs many operations, at most `limit` of them at a time, and answers their results in their order. With a limit of
+/// zero each of them fails with [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and nothing is sent.
 ///
 /// They are begun in their order, but without a wait between them: two that must happen one after the other
 /// belong into a [`Transaction`](super::Transaction).
@@ -37,14 +38,20 @@ where
     I::Item: IntoFuture<Output = Result<T>>,
 {
     let operations = operations.into_iter().collect::<Vec<_>>().into_iter();
+    if limit == 0 {
+        let none = || Error::invalid_argument("fan_out", "", "the limit cannot be 0");
+        return FanOut(Box::pin(Either::Left(ready(operations.map(|_| Err(none())).collect()))));
+    }
     let into_future: fn(I::Item) -> <I::Item as IntoFuture>::IntoFuture = IntoFuture::into_future;
-    FanOut(Box::pin(stream::iter(operations.map(into_future)).buffered(limit.max(1)).collect()))
+    FanOut(Box::pin(Either::Right(stream::iter(operations.map(into_future)).buffered(limit).collect())))
 }
 
 /// The future of [`fan_out`]. It does not know the iterator that the operations came from: so it is `Send` if they are,
 /// whatever the closures of that borrow.
 #[must_use = "nothing is sent before it is awaited"]
-pub struct FanOut<O: IntoFuture>(Pin<Box<All<O>>>);
+pub struct FanOut<O: IntoFuture>(Pin<Box<Either<Refused<O>, All<O>>>>);
+
+type Refused<O> = Ready<Vec<<O as IntoFuture>::Output>>;
 
 type Begun<O> = Map<vec::IntoIter<O>, fn(O) -> <O as IntoFuture>::IntoFuture>;
 type All<O> = Collect<Buffered<stream::Iter<Begun<O>>>, Vec<<O as IntoFuture>::Output>>;

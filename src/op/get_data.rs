@@ -1,11 +1,20 @@
 use bytes::Bytes;
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, output, synced_option};
+use super::{Target, awaits, call_options, decompression_options, freshness_options, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 use crate::watch::Watched;
+
+impl CuratorFramework {
+    /// Reads the data of a node.
+    ///
+    /// **Awaiting returns** `Bytes`, or with [`with_stat`](GetDataBuilder::with_stat) `(Bytes, Stat)`.
+    pub fn get_data(&self, path: impl Into<String>) -> GetDataBuilder {
+        GetDataBuilder::new(self.clone(), path.into())
+    }
+}
 
 /// Reads the data of a node. Fails with `NoNode`.
 #[derive(Debug)]
@@ -37,19 +46,6 @@ impl<R> GetDataBuilder<R> {
         GetDataBuilder { target: self.target.into(), decompressed: self.decompressed }
     }
 
-    /// Decompresses the data; fails with `Undecodable` if they cannot be. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn decompressed(mut self) -> Self {
-        self.decompressed = Some(true);
-        self
-    }
-
-    /// Answers the data as they are stored, also where the framework decompresses.
-    pub const fn undecompressed(mut self) -> Self {
-        self.decompressed = Some(false);
-        self
-    }
-
     async fn read(&self) -> Result<(Bytes, Stat)> {
         self.target.admit(Intent::Read { watched: false })?;
         let answer = self.target.read(|raw, path| raw.get_data(path)).await?;
@@ -58,7 +54,8 @@ impl<R> GetDataBuilder<R> {
 }
 
 call_options!(GetDataBuilder<R>);
-synced_option!(GetDataBuilder);
+freshness_options!(GetDataBuilder);
+decompression_options!(GetDataBuilder<R>);
 
 awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data));
 

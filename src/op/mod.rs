@@ -48,9 +48,8 @@
 //! [`background_errors`](CuratorFramework::background_errors).
 
 mod acl;
-mod call;
+mod attempt;
 mod children;
-mod children_of_each;
 mod containers;
 mod create;
 mod delete;
@@ -58,10 +57,9 @@ mod ensemble;
 mod exists;
 mod fan_out;
 mod get_data;
-mod identity;
+mod multi_read;
 mod parents;
 pub(crate) mod protected;
-mod quorum;
 mod set_data;
 mod sync;
 mod transaction;
@@ -79,35 +77,29 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 pub use acl::{GetAclBuilder, SetAclBuilder};
-pub(crate) use call::{Attempt, Call, call_options, synced_option};
+pub(crate) use attempt::{Attempt, call_options, decompression_options, freshness_options};
 pub use children::ChildrenBuilder;
-pub use children_of_each::ChildrenOfEachBuilder;
 pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
 pub use delete::DeleteBuilder;
-pub(crate) use delete::{FAN_OUT, delete_children};
 pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
 pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
-pub(crate) use identity::{Deletes, delete_created_by};
+pub use multi_read::{ChildData, ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
+pub(crate) use multi_read::{found, read_many};
 pub(crate) use parents::create_namespace;
-pub(crate) use quorum::read_behind_quorum;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;
 pub use transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
+use crate::core::metrics::Measured;
+use crate::core::{Call, Core, tell};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
-use crate::observe::metrics::Measured;
-use crate::observe::tell;
 use crate::schema::Intent;
-
-/// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
-/// it has created, or creates children where it deletes them. Somebody who does it more often does not stop.
-pub(crate) const RACE_ROUNDS: u32 = 50;
 
 /// What a builder's future returns: a marker in its type, changed by the method that says so.
 pub mod output {
@@ -147,26 +139,37 @@ impl<T> OpFuture<T> {
         operation: &'static str,
         path: &str,
         future: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Self {
-        let core = Arc::clone(zk.core());
-        let span = tracing::debug_span!("zookeeper", operation, path);
-        let observed = async move {
-            let measured = Measured::new(operation);
-            let result = future.await;
-            measured.over(&result);
-            if let Err(error) = &result {
-                tell!(debug, core, core.status(), %error, "operation failed");
-            }
-            result
-        };
-        Self(Box::pin(observed.instrument(span)))
+    ) -> Self
+    where
+        T: 'static,
+    {
+        Self(Box::pin(observed(Arc::clone(zk.core()), operation, path, future)))
     }
 
     /// Of an operation that is made of others, which are observed themselves.
-    #[cfg(feature = "serde")]
     pub(crate) fn composed(future: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
+}
+
+/// Runs an operation in its span, measures it, and logs its failure.
+pub(crate) fn observed<T, F: Future<Output = Result<T>>>(
+    core: Arc<Core>,
+    operation: &'static str,
+    path: &str,
+    future: F,
+) -> impl Future<Output = Result<T>> + use<T, F> {
+    let span = tracing::debug_span!("zookeeper", operation, path);
+    let observed = async move {
+        let measured = Measured::new(operation);
+        let result = future.await;
+        measured.over(&result);
+        if let Err(error) = &result {
+            tell!(debug, core, core.status(), %error, "operation failed");
+        }
+        result
+    };
+    observed.instrument(span)
 }
 
 impl<T> Future for OpFuture<T> {
@@ -183,21 +186,31 @@ impl<T> fmt::Debug for OpFuture<T> {
     }
 }
 
+/// What the server of a read has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// Whatever it does.
+    AsIs,
+    /// What the leader does: a `sync` goes ahead.
+    Synced,
+    /// What a quorum has committed: see [`read_behind_quorum`].
+    Confirmed,
+}
+
 /// What every builder has: a handle, a path, and the type of its output.
 pub(crate) struct Target<R = output::Plain> {
     pub(crate) zk: CuratorFramework,
     pub(crate) operation: &'static str,
     pub(crate) path: String,
     pub(crate) call: Call,
-    /// Whether a read brings its server up to date first.
-    pub(crate) is_synced: bool,
+    pub(crate) freshness: Freshness,
     output: PhantomData<fn() -> R>,
 }
 
 impl<R> Target<R> {
     pub(crate) fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
         let call = zk.call().clone();
-        Self { zk, operation, path, call, is_synced: false, output: PhantomData }
+        Self { zk, operation, path, call, freshness: Freshness::AsIs, output: PhantomData }
     }
 
     /// The same for another output.
@@ -207,16 +220,27 @@ impl<R> Target<R> {
             operation: self.operation,
             path: self.path,
             call: self.call,
-            is_synced: self.is_synced,
+            freshness: self.freshness,
             output: PhantomData,
         }
     }
 
+    /// The same for a read of what was committed before.
+    pub(crate) fn linearizable(&self) -> Self {
+        let (zk, path, call) = (self.zk.clone(), self.path.clone(), self.call.clone());
+        Self { zk, path, call, freshness: Freshness::Confirmed, ..*self }
+    }
+
     /// The path on the server.
     pub(crate) fn server_path(&self) -> Result<String> {
-        match zk_curator_client::path::validate(&self.path) {
-            Ok(()) => Ok(self.zk.ns().apply(&self.path)),
-            Err(why) => Err(Error::invalid_path(self.operation, self.path.as_str(), why)),
+        self.server_path_of(&self.path)
+    }
+
+    /// The path of another node on the server.
+    pub(crate) fn server_path_of(&self, path: &str) -> Result<String> {
+        match zk_curator_client::path::validate(path) {
+            Ok(()) => Ok(self.zk.ns().apply(path)),
+            Err(why) => Err(Error::invalid_path(self.operation, path, why)),
         }
     }
 
@@ -226,7 +250,12 @@ impl<R> Target<R> {
 
     /// Asks the schemas whether the operation may be sent.
     pub(crate) fn admit(&self, intent: Intent<'_>) -> Result<()> {
-        self.zk.core().schemas().admit(self.operation, &self.path, intent)
+        self.admit_at(&self.path, intent)
+    }
+
+    /// Asks the same for another node.
+    pub(crate) fn admit_at(&self, path: &str, intent: Intent<'_>) -> Result<()> {
+        self.zk.core().schemas().admit(self.operation, path, intent)
     }
 
     /// The data as they are stored; `wanted` is whether the operation asks for compression.
@@ -237,8 +266,13 @@ impl<R> Target<R> {
 
     /// The data as they were before they were stored.
     pub(crate) fn decompress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+        self.decompress_at(&self.path, wanted, data)
+    }
+
+    /// The data of another node as they were before they were stored.
+    pub(crate) fn decompress_at(&self, path: &str, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
         let wanted = self.zk.compresses(wanted);
-        self.zk.core().compression().decompress(self.operation, &self.path, wanted, data)
+        self.zk.core().compression().decompress(self.operation, path, wanted, data)
     }
 }
 

@@ -5,48 +5,10 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_curator_client::{Created, Error as RawError, ErrorCode, Stat};
+use zk_curator_client::{Created, Error as RawError};
 
-use super::read_behind_quorum;
-use crate::debt::Debt;
-use crate::framework::{Core, Session};
-use crate::janitor::{Chore, Protection};
-use crate::path::join;
-use crate::raw::{RawClient, RevocableFuture};
-
-/// A new prefix, in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
-pub(crate) fn new_prefix(core: &Core) -> String {
-    format!("_c_{}-", core.random.guid())
-}
-
-/// The node of a protected create.
-pub(crate) struct Found {
-    pub(crate) path: String,
-    /// If it was read with the data that say whose it is.
-    pub(crate) stat: Option<Stat>,
-}
-
-/// Looks for the node of a protected create.
-///
-/// The answer to the create was never seen, so the server we are connected to now may lag behind it (CURATOR-264).
-pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<Found>, RawError> {
-    if let Some(ours) = &protection.data {
-        let path = join(&protection.parent, &protection.prefix);
-        return match read_behind_quorum(raw, &path, |raw, path| raw.get_data(path)).await {
-            Ok(node) => Ok((node.data == *ours).then_some(Found { path, stat: Some(node.stat) })),
-            Err(RawError::Refused(ErrorCode::NoNode)) => Ok(None),
-            Err(error) => Err(error),
-        };
-    }
-    let children = read_behind_quorum(raw, &protection.parent, |raw, path| raw.get_children(path)).await;
-    let names = match children {
-        Ok(children) => children.names,
-        Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let found = names.iter().find(|name| name.starts_with(&protection.prefix));
-    Ok(found.map(|name| Found { path: join(&protection.parent, name), stat: None }))
-}
+use crate::core::{Chore, Core, Debt, Protection, Session, new_prefix};
+use crate::raw::RevocableFuture;
 
 /// What a create may have left behind. Dropped before it is settled, it owes the deletion.
 pub(crate) struct Claim<'a> {
@@ -88,7 +50,7 @@ impl<'a> Claim<'a> {
         if let Some(protection) = &mut self.protection
             && protection.data.is_none()
         {
-            protection.prefix = new_prefix(self.core);
+            protection.prefix = new_prefix(&self.core.random);
         }
         Ok(())
     }

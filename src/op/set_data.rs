@@ -7,6 +7,15 @@ use crate::framework::CuratorFramework;
 use crate::retry::Budget;
 use crate::schema::Intent;
 
+impl CuratorFramework {
+    /// Replaces the data of a node.
+    ///
+    /// **Awaiting returns** the new [`Stat`](crate::Stat).
+    pub fn set_data(&self, path: impl Into<String>, data: impl Into<Bytes>) -> SetDataBuilder {
+        SetDataBuilder::new(self.clone(), path.into(), data.into())
+    }
+}
+
 /// Replaces the data of a node. Fails with `NoNode`, `BadVersion`, `TooLarge`.
 ///
 /// With a version, it is repeated after an unknown outcome. Without one it is not, because a repetition could

@@ -1,6 +1,16 @@
 use super::{Target, awaits, call_options};
 use crate::framework::CuratorFramework;
 
+impl CuratorFramework {
+    /// Brings the server up to date with the leader, so that later reads see everything that was committed
+    /// before.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn sync(&self, path: impl Into<String>) -> SyncBuilder {
+        SyncBuilder::new(self.clone(), path.into())
+    }
+}
+
 /// Brings the server up to date with the leader.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]

@@ -5,13 +5,20 @@ use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, 
 
 use super::parents::create_namespace;
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
-use super::{Attempt, OpFuture, RACE_ROUNDS, Target, call_options};
-use crate::certain::{CertainTransaction, Receipt};
+use super::{Attempt, OpFuture, Target, call_options};
+use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::owned_node::Ownership;
 use crate::path::split;
 use crate::retry::Budget;
+
+impl CuratorFramework {
+    /// Begins a transaction: all of its operations are applied, or none.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
+    }
+}
 
 /// Operations of which all are applied, or none.
 ///
@@ -136,14 +143,6 @@ impl Transaction {
         checks.map(Ok).chain(self.ops.iter().map(|op| op.clone().resolve(&self.target))).collect()
     }
 
-    /// Settles a lost answer: one more operation writes a number to the [receipt](Receipt), which is read after an
-    /// unknown outcome. Set the options of the transaction before. See [`certain`](crate::certain).
-    ///
-    /// **Awaiting returns** [`Applied`](crate::certain::Applied).
-    pub fn certain(self, receipt: &Receipt) -> CertainTransaction {
-        CertainTransaction::new(self, receipt.clone())
-    }
-
     /// Sends the transaction.
     ///
     /// **Awaiting returns** one [`OpResult`] for each operation, in order; its paths are within the
@@ -240,5 +239,16 @@ impl IntoFuture for Transaction {
     fn into_future(self) -> Self::IntoFuture {
         let (zk, operation, path) = (self.target.zk.clone(), self.target.operation, self.target.path.clone());
         OpFuture::new(&zk, operation, &path, self.run())
+    }
+}
+
+impl Ownership {
+    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
+    /// sent when the guard of the node has been released or dropped.
+    ///
+    /// Servers check the path: where [others may use the name](crate::OwnedNode#shared-names), a node of theirs passes, too, until
+    /// it is known here that ours is gone.
+    pub fn fenced(&self) -> Transaction {
+        Transaction::fenced(self.zk.clone(), self.clone())
     }
 }

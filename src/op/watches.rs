@@ -6,6 +6,22 @@ use crate::framework::CuratorFramework;
 use crate::raw::RawClient;
 use crate::watch::PersistentWatch;
 
+impl CuratorFramework {
+    /// Adds a watch that reports again and again, until it is dropped or the session ends.
+    ///
+    /// **Awaiting returns** a [`PersistentWatch`](crate::watch::PersistentWatch).
+    pub fn add_watch(&self, path: impl Into<String>) -> AddWatchBuilder {
+        AddWatchBuilder::new(self.clone(), path.into())
+    }
+
+    /// Removes all watches of this session on a node.
+    ///
+    /// **Awaiting returns** `()`.
+    pub fn remove_watches(&self, path: impl Into<String>) -> RemoveWatchesBuilder {
+        RemoveWatchesBuilder::new(self.clone(), path.into())
+    }
+}
+
 /// Adds a watch that stays, on a node that need not exist; since ZooKeeper 3.6.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]

@@ -2,12 +2,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::RetryPolicy;
+use super::ledger::Ledger;
+use crate::core::{Call, Core, metrics, tell};
 use crate::error::{Error, ErrorKind};
-use crate::framework::Core;
-use crate::observe::{metrics, tell};
-use crate::op::Call;
-use crate::random::Random;
 
 /// The pause between two looks for a connection is no shorter, whatever the policy says.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
@@ -18,53 +15,6 @@ pub(crate) struct Budget<'a> {
     call: &'a Call,
     own: Ledger,
     started: Instant,
-}
-
-/// What has been used up of a policy.
-#[derive(Debug)]
-pub(super) struct Ledger {
-    pub(super) retries: u32,
-    started: Instant,
-    memory: Memory,
-}
-
-/// The copy of a policy with a memory, once that was asked for.
-#[derive(Debug, Default)]
-struct Memory(Option<Option<Box<dyn RetryPolicy>>>);
-
-impl Memory {
-    /// The policy to ask: `policy`, or its copy.
-    fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy, random: &Random) -> &'a dyn RetryPolicy {
-        let begin = || match random.seed() {
-            Some(seed) => policy.begin_seeded(seed),
-            None => policy.begin(),
-        };
-        self.0.get_or_insert_with(begin).as_deref().unwrap_or(policy)
-    }
-}
-
-impl Ledger {
-    pub(super) fn new(started: Instant) -> Self {
-        Self { retries: 0, started, memory: Memory::default() }
-    }
-
-    /// `own` is a policy that is asked in place of `policy`, with its own memory, but within this budget.
-    fn spend(
-        &mut self,
-        policy: &dyn RetryPolicy,
-        own: Option<(&dyn RetryPolicy, &mut Memory)>,
-        random: &Random,
-        error: &Error,
-    ) -> Option<Duration> {
-        let elapsed = self.started.elapsed();
-        let asked = match own {
-            Some((own, memory)) => memory.of(own, random),
-            None => self.memory.of(policy, random),
-        };
-        let delay = asked.next_delay(self.retries, elapsed, error)?;
-        self.retries = self.retries.saturating_add(1);
-        Some(delay)
-    }
 }
 
 impl<'a> Budget<'a> {

@@ -8,6 +8,7 @@
 #[cfg(feature = "backoff")]
 mod backoff;
 mod budget;
+mod ledger;
 mod policies;
 mod scope;
 mod session_failed;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::RetryPolicy;
-use super::budget::Ledger;
+use super::ledger::Ledger;
 
 /// One budget for several operations: what they retry counts together, and the time that a policy is told runs
 /// since the scope began (Curator's nested retry loops, CURATOR-559). Cheap to clone; clones are the same scope.

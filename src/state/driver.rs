@@ -13,11 +13,10 @@ use zk_curator_client::{Error as RawError, SessionState};
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, Input, StateMachine};
+use crate::core::{Core, Session, metrics, tell};
 use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
-use crate::framework::{Core, Session};
 use crate::janitor;
-use crate::observe::{metrics, tell};
 
 /// The pause after a session that could not be opened, or that was refused and not merely expired.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);

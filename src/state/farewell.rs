@@ -1,12 +1,10 @@
 //! The end of a session that was given up: its ephemeral nodes are in the way of others until a server knows.
 
+use crate::core::{Core, Session, tell};
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator_client::{Error as RawError, ExpiredBy, SessionCredentials, SessionState};
-
-use crate::framework::{Core, Session};
-use crate::observe::tell;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);

@@ -4,6 +4,7 @@ mod background;
 mod circuit_breaker;
 mod driver;
 mod farewell;
+mod handle;
 mod machine;
 
 use std::sync::Arc;

@@ -23,6 +23,7 @@
 //! `Undecodable`, values that cannot be written with `InvalidArgument`; both have the codec's error as source.
 
 mod codec;
+mod watch;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,17 +31,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 pub use codec::{CodecFailure, Decode, Encode, Json, Raw};
-use futures_util::{StreamExt, TryStreamExt, stream};
+pub use watch::TypedWatch;
 use zk_curator_client::{CreateMode, Created, Stat, Version};
 
+use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
-use crate::op::{OpFuture, RACE_ROUNDS};
+use crate::op::{ChildData, OpFuture};
 use crate::path::join;
 use crate::watch::Watched;
-
-/// How many children [`Typed::children`] reads at once.
-const READS_AT_ONCE: usize = 32;
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///
@@ -115,17 +114,14 @@ impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
         })
     }
 
-    /// Reads the children of a node, a few at a time. **Awaiting returns** them in the order of their names; those that
+    /// Reads the children of a node, in [two flights](CuratorFramework::children_with_data). **Awaiting returns** them in the order of their names; those that
     /// are deleted meanwhile are left out. Fails with `NoNode`, and with `Undecodable` if one of them is: the error names
     /// it.
     pub fn children(&self, path: impl Into<String>) -> OpFuture<Vec<ZNode<T>>> {
         self.run(path, async |this, path| {
-            let mut names = this.zk.children(&path).await?;
-            names.sort_unstable();
-            let this = &this;
-            let reads = names.into_iter().map(|name| this.read(join(&path, &name)));
-            let nodes = stream::iter(reads).buffered(READS_AT_ONCE).map(found);
-            nodes.try_filter_map(async |node| Ok(node)).try_collect().await
+            let children = this.zk.children_with_data(&path).await?;
+            let node = |child: ChildData| this.node(join(&path, &child.name), child.data, child.stat);
+            children.into_iter().map(node).collect()
         })
     }
 

@@ -1,30 +1,31 @@
-//! Who a connection is, and what that lets it do: the schemes `world`, `auth`, `digest`, `ip` and `super`.
+//! Identities of connections and access checks: the schemes `world`, `auth`, `digest`, `ip` and
+//! `super`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha1::{Digest, Sha1};
+use sha1_smol::Sha1;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::{Acl, AuthPacket, Permissions};
 
-use crate::ZooKeeperVersion;
+use crate::version::ZooKeeperVersion;
 
-/// Who a connection is, within a scheme.
+/// An identity of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) scheme: String,
-    /// Of `digest` the name and the hash, see [`digest`]; of `ip` the address; of `super` nothing.
+    /// For `digest` the name and the hash, see [`digest`]; for `ip` the address; for `super` empty.
     pub(crate) id: String,
 }
 
 impl Identity {
-    /// What every connection is by itself.
+    /// Returns the identity that every connection has.
     pub(crate) fn of_peer(peer: IpAddr) -> Self {
         Self { scheme: "ip".to_owned(), id: java_address(peer) }
     }
 
-    /// The name without the hash of the password.
+    /// Returns the name without the hash of the password.
     pub(crate) fn user(&self) -> &str {
         match self.scheme.as_str() {
             "digest" => self.id.split(':').next().unwrap_or_default(),
@@ -34,8 +35,8 @@ impl Identity {
     }
 }
 
-/// The identity that ACLs of the scheme `digest` name, of credentials `user:password`: `user:` and the base64
-/// form of the SHA-1 hash of the credentials.
+/// Returns the id that ACLs of the scheme `digest` contain for credentials `user:password`: `user:`
+/// and the base64 form of the SHA-1 hash of the credentials.
 ///
 /// ```
 /// let id = zk_curator_testing::digest("super:test");
@@ -44,10 +45,10 @@ impl Identity {
 #[must_use]
 pub fn digest(credentials: &str) -> String {
     let user = credentials.split(':').next().unwrap_or_default();
-    format!("{user}:{}", STANDARD.encode(Sha1::digest(credentials)))
+    format!("{user}:{}", STANDARD.encode(Sha1::from(credentials).digest().bytes()))
 }
 
-/// The identities that a packet adds to a connection; `None` when it proves none.
+/// Returns the identities that a packet adds to a connection; `None` if it proves none.
 pub(crate) fn authenticate(
     packet: &AuthPacket,
     peer: IpAddr,
@@ -68,9 +69,9 @@ pub(crate) fn authenticate(
     }
 }
 
-/// Puts identities in the order in which Java iterates over a concurrent set of them, in which Apache ZooKeeper lists
-/// them. Those that share a place of its table are in the order in which they came; after it has grown, with more than
-/// twelve, theirs may differ.
+/// Sorts identities by the iteration order of Java's concurrent hash set, in which Apache ZooKeeper
+/// lists them. Identities with equal table slots keep their order; with more than twelve identities
+/// theirs may differ from Java's.
 pub(crate) fn sort(identities: &mut [Identity]) {
     let mut places = 16;
     while identities.len() * 4 >= places * 3 {
@@ -87,7 +88,7 @@ const fn mix(factor: i32, hash: i32, next: i32) -> i32 {
     hash.wrapping_mul(factor).wrapping_add(next)
 }
 
-/// The address as Java writes it: without `::`.
+/// Returns the address as Java writes it: without `::`.
 pub(crate) fn java_address(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -95,8 +96,8 @@ pub(crate) fn java_address(address: IpAddr) -> String {
     }
 }
 
-/// Succeeds when `acl` gives any of the permissions `any_of` to any of the identities. An empty list protects
-/// nothing.
+/// Succeeds if `acl` grants any of the permissions `any_of` to any of the identities. An empty list
+/// grants everything.
 pub(crate) fn check(acl: &[Acl], any_of: Permissions, who: &[Identity]) -> Result<(), ErrorCode> {
     let gives = |entry: &Acl| {
         entry.permissions.bits() & any_of.bits() != 0
@@ -106,8 +107,8 @@ pub(crate) fn check(acl: &[Acl], any_of: Permissions, who: &[Identity]) -> Resul
     if acl.is_empty() || acl.iter().any(gives) || is_super() { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 
-/// The list as it is stored: without duplicates, and with `auth` replaced by every identity of the connection
-/// that was proven.
+/// Returns the list to store: without duplicates, and with `auth` replaced by every proven identity
+/// of the connection.
 pub(crate) fn expand(
     acl: Vec<Acl>,
     who: &[Identity],
@@ -138,7 +139,7 @@ pub(crate) fn expand(
     if stored.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(stored) }
 }
 
-/// The list as it is shown to those who may read but not administer the node: without hashes.
+/// Returns the list for clients that may read but not administer the node: without hashes.
 pub(crate) fn without_hashes(acl: &[Acl]) -> Vec<Acl> {
     let hide = |entry: &Acl| match entry.id.split_once(':') {
         Some((user, _)) if entry.scheme == "digest" => {
@@ -162,7 +163,7 @@ fn matches(entry: &Acl, identity: &Identity) -> bool {
         }
 }
 
-/// Whether Java's `split(":")` finds two parts: it leaves out empty ones at the end.
+/// Returns whether Java's `split(":")`, which drops trailing empty parts, finds two parts.
 fn is_name_and_hash(id: &str) -> bool {
     let parts: Vec<_> = id.trim_end_matches(':').split(':').collect();
     parts.len() == 2
@@ -182,7 +183,7 @@ fn is_in_network(address: &str, expression: &str) -> bool {
     }
 }
 
-/// An address, and how many of its bits count: all without a mask.
+/// Parses an address and the length of its mask; without a mask all bits count.
 fn network(expression: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match expression.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -197,7 +198,7 @@ fn network(expression: &str) -> Option<(IpAddr, u32)> {
     (bits <= all).then_some((address, bits))
 }
 
-/// Apache ZooKeeper knows addresses of version 6 since 3.9.4.
+/// Apache ZooKeeper supports IPv6 since 3.9.4.
 fn is_known(address: IpAddr, version: ZooKeeperVersion) -> bool {
     address.is_ipv4() || version == ZooKeeperVersion::V3_9
 }
@@ -206,8 +207,8 @@ fn ip(address: &str) -> Option<IpAddr> {
     if address.contains(':') { ipv6(address).map(IpAddr::V6) } else { ipv4(address).map(IpAddr::V4) }
 }
 
-/// Eight numbers, or fewer and `::` once, of up to four characters each, as Java reads them: a sign is fine. There is
-/// no form with a part of version 4, and no zone.
+/// Parses eight numbers, or fewer and one `::`, of up to four characters each, as Java does: signs
+/// are allowed. Forms with an IPv4 part or a zone are not supported.
 fn ipv6(address: &str) -> Option<Ipv6Addr> {
     let numbers = |part: &str| -> Option<Vec<u16>> {
         let number = |text: &str| {
@@ -232,7 +233,7 @@ fn ipv6(address: &str) -> Option<Ipv6Addr> {
     Some(segments.into())
 }
 
-/// Four numbers as Java reads them: leading zeros and a plus sign are fine.
+/// Parses four numbers as Java does: leading zeros and plus signs are allowed.
 fn ipv4(address: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = address.split('.');

@@ -1,4 +1,4 @@
-//! The clock of a server: tokio's, from when the server was made, and what it was advanced by.
+//! [`Clock`]: the clock of a server, which is tokio's plus the time it was advanced by.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now, and shows this time of day.
+    /// Creates a clock that starts now, with this time of day.
     pub(crate) fn new(wall_clock: Option<SystemTime>) -> Self {
         let since_epoch =
             wall_clock.unwrap_or_else(SystemTime::now).duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -28,35 +28,36 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since the server was made.
+    /// Returns the milliseconds since the creation of the server.
     pub(crate) fn now(&self) -> u64 {
         millis(self.origin.elapsed()) + self.ahead.load(Ordering::Relaxed)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub(crate) fn time(&self) -> i64 {
         self.time_at(self.now())
     }
 
-    /// Milliseconds since the Unix epoch at a time since the server was made.
+    /// Converts milliseconds since the creation of the server to milliseconds since the Unix epoch.
     pub(crate) const fn time_at(&self, millis: u64) -> i64 {
         self.epoch_millis + millis.cast_signed()
     }
 
-    /// When it will be this many milliseconds since the server was made. A time too far away is in a century.
+    /// Converts milliseconds since the creation of the server to an instant, at most a century
+    /// ahead.
     pub(crate) fn instant(&self, millis: u64) -> Instant {
         const CENTURY: u64 = 100 * 365 * 24 * 3600 * 1000;
         let from_origin = millis.saturating_sub(self.ahead.load(Ordering::Relaxed));
         self.origin + Duration::from_millis(from_origin.min(CENTURY))
     }
 
-    /// Moves it forward.
+    /// Advances the clock.
     pub(crate) fn advance(&self, by: Duration) {
         self.ahead.fetch_add(millis(by), Ordering::Relaxed);
     }
 }
 
-/// Whole milliseconds.
+/// Returns whole milliseconds.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! Hash tables whose iteration order is arbitrary but the same in every run.
 //!
-//! ZooKeeper lists children in no order, and a recipe that forgets to sort must not pass by accident; yet a
-//! simulation must replay. A hasher without a random seed gives both.
+//! ZooKeeper lists children unordered, and a recipe that forgets to sort must not pass by accident.
+//! A simulation must replay exactly. A hasher with a fixed seed gives both.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};

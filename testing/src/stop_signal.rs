@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Receives the signals that ask a program to end, from the call on: the future completes at the first one. For programs
-/// that serve test servers until they are stopped.
+/// Receives the signals that ask a program to end, from the call on: the future completes at the
+/// first one. For programs that serve test servers until they are stopped.
 ///
 /// # Errors
 /// Those of the operating system.
@@ -22,8 +22,8 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Receives the signals that ask a program to end, from the call on: the future completes at the first one. For programs
-/// that serve test servers until they are stopped.
+/// Receives the signals that ask a program to end, from the call on: the future completes at the
+/// first one. For programs that serve test servers until they are stopped.
 ///
 /// # Errors
 /// Those of the operating system.

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use zk_curator_client::Connector;
 use zk_curator_proto::records::{ConnectRequest, CreateMode};
 use zk_curator_proto::{ErrorCode, Response};
-use zk_curator_testing::{ClusterProbe, MemberRole, TestCluster, TestServer, Verdict, Way};
+use zk_curator_testing::{ClusterProbe, Direction, MemberRole, TestCluster, TestServer, Verdict};
 
 const A_MOMENT: Duration = Duration::from_secs(1);
 
@@ -270,21 +270,21 @@ async fn a_link_is_cut_for_one_host_either_way_or_both() {
         }
     };
     let (mut zk, mut unharmed) = (connect(&host).await, connect(&other).await);
-    host.cut(0, Way::ToClient);
+    host.cut(0, Direction::ToClient);
     zk.send(create("/a", CreateMode::Persistent)).await;
     assert!(timeout(A_MOMENT, zk.frame()).await.is_err());
     assert!(unharmed.exists("/a", false).await.is_ok(), "the request arrived");
     host.mend(0);
     assert!(zk.reply().await.unwrap().is_ok());
 
-    host.cut(0, Way::ToServer);
+    host.cut(0, Direction::ToServer);
     zk.send(create("/b", CreateMode::Persistent)).await;
     sleep(A_MOMENT).await;
     assert_eq!(unharmed.exists("/b", false).await, Err(ErrorCode::NoNode));
     host.mend(0);
     assert!(zk.reply().await.unwrap().is_ok());
 
-    host.cut(0, Way::Both);
+    host.cut(0, Direction::Both);
     assert!(timeout(A_MOMENT, connect(&host)).await.is_err(), "connecting hangs");
     assert!(cluster.disconnect(zk.id()));
     assert!(timeout(A_MOMENT, zk.frame()).await.is_err(), "the end does not arrive");

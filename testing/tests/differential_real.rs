@@ -34,7 +34,7 @@ async fn every_answer_and_event_is_that_of_apache_zookeeper() {
         .jvm_property("znode.container.checkIntervalMs", NEVER.as_millis());
     let test = "every_answer_and_event_is_that_of_apache_zookeeper";
     let Some(zookeeper) = real::or_skip_with(test, builder).await else { return };
-    let real = zookeeper.connect_string();
+    let (real, version) = (zookeeper.connect_string(), zookeeper.version().await.unwrap());
     let (operations, first_seed) = (setting("OPERATIONS", 30_000), setting("SEED", 1));
     let started = Instant::now();
     let mut tally = Tally::default();
@@ -45,12 +45,12 @@ async fn every_answer_and_event_is_that_of_apache_zookeeper() {
         let operations_of_round: u64 = steps.iter().map(Step::operations).sum();
         let round = {
             let (real, steps) = (real.clone(), steps.clone());
-            tokio::spawn(async move { compare(&real, &steps).await }).await
+            tokio::spawn(async move { compare(&real, version, &steps).await }).await
         };
         match round.unwrap_or_else(|_| panic!("seed {seed} ends with {}", zookeeper.log_tail())) {
             Ok(transcript) => tally.add(&transcript),
             Err(difference) => {
-                let (steps, difference) = shrink(&real, steps, difference).await;
+                let (steps, difference) = shrink(&real, version, steps, difference).await;
                 panic!("seed {seed}:\n{}", report(&steps, &difference));
             }
         }
@@ -91,9 +91,13 @@ impl Tally {
     }
 }
 
-async fn compare(real: &str, steps: &[Step]) -> Result<Vec<Vec<String>>, Difference> {
+async fn compare(
+    real: &str,
+    version: ZooKeeperVersion,
+    steps: &[Step],
+) -> Result<Vec<Vec<String>>, Difference> {
     let embedded = TestServer::builder()
-        .version(ZooKeeperVersion::V3_8)
+        .version(version)
         .super_digest(digest(SUPERUSER))
         .enforce_quotas(true)
         .container_check_interval(NEVER)
@@ -109,7 +113,12 @@ async fn compare(real: &str, steps: &[Step]) -> Result<Vec<Vec<String>>, Differe
 }
 
 /// Leaves out what the failure does not need: everything after it, then larger and smaller pieces before it.
-async fn shrink(real: &str, mut steps: Vec<Step>, mut difference: Difference) -> (Vec<Step>, Difference) {
+async fn shrink(
+    real: &str,
+    version: ZooKeeperVersion,
+    mut steps: Vec<Step>,
+    mut difference: Difference,
+) -> (Vec<Step>, Difference) {
     steps.truncate(difference.step + 1);
     let mut attempts = 0;
     let mut size = steps.len() / 2;
@@ -119,7 +128,7 @@ async fn shrink(real: &str, mut steps: Vec<Step>, mut difference: Difference) ->
             let mut fewer = steps.clone();
             fewer.drain(from..(from + size).min(steps.len()));
             attempts += 1;
-            match compare(real, &fewer).await {
+            match compare(real, version, &fewer).await {
                 Err(other) => {
                     fewer.truncate(other.step + 1);
                     (steps, difference) = (fewer, other);

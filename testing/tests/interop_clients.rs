@@ -13,6 +13,7 @@ use zk_curator_real::TempDir;
 use zk_curator_real::java::{self, Program};
 use zk_curator_real::other_clients::{C_CLIENT, PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
 use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_testing::ZooKeeperVersion;
 
 /// A member of an ensemble, for clients that do not ask who else is.
 const ENSEMBLE: &[&str] = &["--ensemble", "3"];
@@ -78,17 +79,21 @@ impl Server {
     }
 }
 
-/// The transcripts of a client at Apache ZooKeeper and at `zk-test-server`, with all of these options, are the same.
-///
-/// Where releases differ, `zk-test-server` is one of 3.9 unless told otherwise. Most clients do nothing that shows it.
+/// The transcripts of a client at Apache ZooKeeper and at a `zk-test-server` of the same version, with all of these options, are
+/// the same.
 async fn same_at_both(test: &str, options: &[&[&str]], client: impl AsyncFn(&mut Server) -> String) {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
         .jvm_property("znode.container.checkIntervalMs", 1000);
     let Some(real) = real::or_skip_with(test, builder).await else { return };
+    let version = match real.version().await.unwrap() {
+        ZooKeeperVersion::V3_8 => "3.8",
+        _ => "3.9",
+    };
     let mut servers = vec![Server::Real(real)];
     for (number, options) in options.iter().enumerate() {
-        servers.push(Server::embedded(&format!("{test}-{number}"), options).await);
+        let options = [&["--zookeeper-version", version], *options].concat();
+        servers.push(Server::embedded(&format!("{test}-{number}"), &options).await);
     }
     let all = join_all(servers.iter_mut().map(|server| client(server)));
     let transcripts = tokio::time::timeout(PATIENCE, all).await.expect("the clients end in time");
@@ -166,7 +171,7 @@ async fn java_command_line() {
     }
     let program = Program::compile(interop("ZooKeeperShell.java")).await.unwrap();
     let script = interop("zookeeper_main.script");
-    same_at_both("java_command_line", &[&["--zookeeper-version", "3.8"]], async |server| {
+    same_at_both("java_command_line", &[&[]], async |server| {
         let address = server.address();
         transcript(program.spawn([address.as_ref(), script.as_os_str()]).unwrap()).await
     })

@@ -18,7 +18,7 @@ use zk_curator_proto::{
 };
 use zk_curator_real as real;
 use zk_curator_real::RealZooKeeper;
-use zk_curator_testing::{TestServer, ZooKeeperVersion};
+use zk_curator_testing::TestServer;
 
 /// Everything happens below this node.
 const ROOT: &str = "/zk-curator-parity";
@@ -28,7 +28,8 @@ const ROOT: &str = "/zk-curator-parity";
 async fn answers_are_those_of_apache_zookeeper() {
     let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else { return };
     let real = zookeeper.connect_string();
-    let embedded = TestServer::builder().version(ZooKeeperVersion::V3_8).start().await.unwrap();
+    let version = zookeeper.version().await.unwrap();
+    let embedded = TestServer::builder().version(version).start().await.unwrap();
     for (name, steps) in scenarios() {
         let expected = transcript(&real, &steps).await;
         let found = transcript(&embedded.connect_string(), &steps).await;
@@ -50,7 +51,8 @@ async fn a_server_alone_does_not_implement_reconfiguration() {
     for enabled in [false, true] {
         let server = RealZooKeeper::builder().setting("reconfigEnabled", enabled);
         let Some(zookeeper) = real::or_skip_with(name, server).await else { return };
-        let server = TestServer::builder().version(ZooKeeperVersion::V3_8).reconfig_enabled(enabled);
+        let version = zookeeper.version().await.unwrap();
+        let server = TestServer::builder().version(version).reconfig_enabled(enabled);
         let embedded = server.start().await.unwrap();
         let expected = transcript(&zookeeper.connect_string(), &reconfig).await;
         assert_eq!(transcript(&embedded.connect_string(), &reconfig).await, expected, "{enabled}");

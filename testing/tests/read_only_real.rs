@@ -14,7 +14,7 @@ use zk_curator_proto::records::{
 };
 use zk_curator_proto::{Request, Response};
 use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
-use zk_curator_testing::{TestServer, ZooKeeperVersion};
+use zk_curator_testing::TestServer;
 
 /// The first of three servers, of which the others are not there.
 fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
@@ -44,7 +44,8 @@ async fn a_read_only_server_answers_as_a_member_without_a_quorum() {
     let zookeeper = real::or_skip_with(test, lonely_member(&data)).await;
     if let Some(zookeeper) = &zookeeper {
         let expected = transcript(&zookeeper.connect_string()).await;
-        let embedded = TestServer::builder().version(ZooKeeperVersion::V3_8).read_only(true).start();
+        let version = zookeeper.version().await.unwrap();
+        let embedded = TestServer::builder().version(version).read_only(true).start();
         let found = transcript(&embedded.await.unwrap().connect_string()).await;
         for (expected, found) in expected.iter().zip(&found) {
             assert_eq!(expected, found);

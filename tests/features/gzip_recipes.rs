@@ -23,7 +23,7 @@ use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Participan
 use zk_curator_testing::{TestServer, Verdict};
 
 use crate::gzip::{compressing, is_compressed};
-use zk_curator_tests::{connected, once, simulated, until};
+use zk_curator_tests::{connected, is_kept, items, once, simulated, until};
 
 const A_MOMENT: Duration = Duration::from_secs(1);
 
@@ -209,7 +209,10 @@ fn jobs_are_cleaned_and_inspected_by_all() {
         let a = worker.next().await.unwrap();
         assert_eq!(a.attempt(), 2);
         a.complete_with("result").await.unwrap();
-        assert_eq!(is_compressed(server, "/jobs/done/a"), one.is_compressing());
+        assert_eq!(
+            is_compressed(server, &format!("/jobs/done/{}", items(&server.probe(), "/jobs/done")[0])),
+            one.is_compressing()
+        );
         assert_eq!(jobs.result("a").await.unwrap().unwrap(), "result");
         jobs.submit_as("b", "job").await.unwrap();
         worker.next().await.unwrap().reject("bad").await.unwrap();
@@ -278,7 +281,7 @@ fn items_are_compressed_and_moved_as_they_are() {
         let queue = LockingQueue::new(&zk, "/queue").unwrap();
         queue.put("item").await.unwrap();
         let item = |directory: &str| {
-            let name = zk_curator_tests::items(&server.probe(), directory)[0].to_owned();
+            let name = items(&server.probe(), directory)[0].to_owned();
             server.probe().data(&format!("{directory}/{name}")).unwrap()
         };
         let stored = item("/queue/items");
@@ -329,6 +332,6 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         let mut worker = jobs.worker("w");
         assert!(matches!(worker.next().await, Err(Error::Corrupt { .. })));
         assert_eq!(worker.next().await.unwrap().id(), "b");
-        until(&server, |probe| probe.exists("/jobs/failed/a")).await;
+        until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await;
     });
 }

@@ -8,7 +8,7 @@ mod gzip;
 mod gzip_recipes;
 mod harness;
 mod metrics;
-#[path = "../recipes/mutex_faults.rs"]
+#[path = "../locks/mutex_faults.rs"]
 mod mutex_faults;
 mod sasl;
 mod serde;

@@ -3,12 +3,13 @@
 use std::error::Error as _;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use zk_curator::typed::{Raw, Typed};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{connected, in_memory, once, simulated};
+use zk_curator_tests::{connected, in_memory, once, poll_then_drop, simulated};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Job {
@@ -84,13 +85,37 @@ fn a_hundred_children_are_read_in_order_and_those_that_vanish_are_left_out() {
         }
         // Deleted between the listing and the read.
         let other = connected(&server).await;
-        let rule = once(&server, OpCode::GetData, Verdict::Delay(std::time::Duration::from_secs(1)));
+        let rule = once(&server, OpCode::MultiRead, Verdict::Delay(std::time::Duration::from_secs(1)));
         let reading = tokio::spawn(jobs.children("/jobs"));
         rule.fired().await;
         other.delete("/jobs/099").await.unwrap();
         let values: Vec<_> =
             reading.await.unwrap().unwrap().into_iter().map(|node| node.value.attempt).collect();
         assert_eq!(values, (0..99).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_value_is_followed() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        let mut watch = jobs.watch("/a");
+        assert!(watch.next().await.unwrap().is_none());
+        jobs.put("/a", &job("a", 1)).await.unwrap();
+        let node = watch.next().await.unwrap().unwrap();
+        assert_eq!((node.path.as_str(), node.value.attempt, node.stat.version), ("/a", 1, 0));
+        // Told once, and then it is waited for a value.
+        zk.set_data("/a", "no job").await.unwrap();
+        let error = watch.next().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Undecodable, "/a"));
+        assert!(poll_then_drop(watch.next(), 2).await.is_none());
+        jobs.put("/a", &job("a", 2)).await.unwrap();
+        let mut states = Box::pin(watch.into_stream());
+        assert_eq!(states.next().await.unwrap().unwrap().unwrap().value.attempt, 2);
+        zk.close().await.unwrap();
+        assert_eq!(states.next().await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert!(states.next().await.is_none());
     });
 }
 

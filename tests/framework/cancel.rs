@@ -8,7 +8,7 @@ use zk_curator::certain::Receipt;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::cancel;
+use zk_curator_tests::cancel::{self, each_step};
 use zk_curator_tests::{
     assert_clean_after_close, builder, connected, in_memory, once, poll_then_drop, real_time, session_id,
     simulated, until,
@@ -169,8 +169,9 @@ fn a_guaranteed_delete_is_done_once_polled() {
             Some((OpCode::Delete, Verdict::LoseRequest)),
             Some((OpCode::Delete, Verdict::Refuse(zk_curator::ErrorCode::OperationTimeout))),
         ] {
-            // Steps 0 and 1 drop it before it was polled, when there is nothing to guarantee.
-            for step in 2.. {
+            each_step(async |step| {
+                // Steps 0 and 1 would drop it before it was polled, when there is nothing to guarantee.
+                let step = step + 2;
                 let (server, zk) = in_memory().await;
                 zk.create("/p/a/b").creating_parents().await.unwrap();
                 zk.create("/p/c").await.unwrap();
@@ -179,10 +180,9 @@ fn a_guaranteed_delete_is_done_once_polled() {
                 let done = poll_then_drop(delete.into_future(), step).await.is_some();
                 zk.close().await.unwrap();
                 assert_clean_after_close(&server);
-                if done {
-                    break;
-                }
-            }
+                done
+            })
+            .await;
         }
     });
 }
@@ -214,7 +214,7 @@ fn a_certain_transaction_leaves_no_receipt_and_a_turn_that_can_be_had() {
             (Some(Verdict::LoseReply), true),
             (Some(Verdict::Delay(Duration::from_millis(50))), true),
         ] {
-            for step in 0.. {
+            let steps = each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 zk.create("/n").await.unwrap();
                 let receipt = Receipt::at(&zk, "/n");
@@ -239,11 +239,10 @@ fn a_certain_transaction_leaves_no_receipt_and_a_turn_that_can_be_had() {
                 zk.delete("/n").await.unwrap();
                 zk.close().await.unwrap();
                 assert_clean_after_close(&server);
-                if let Some(done) = done {
-                    assert!(step > 2 && done.is_ok(), "{verdict:?} {step}: {done:?}");
-                    break;
-                }
-            }
+                done.map(Result::unwrap).is_some()
+            })
+            .await;
+            assert!(steps > 2, "{verdict:?}: only {steps} steps");
         }
     });
 }
@@ -275,7 +274,7 @@ fn waiting_for_the_loss_leaves_nothing() {
 #[test]
 fn a_start_that_is_dropped_goes_on_and_can_be_closed() {
     simulated(async {
-        for step in 0.. {
+        let steps = each_step(async |step| {
             let server = TestServer::in_memory().await;
             let zk = builder(&server).authorization("digest", "me:secret").build().unwrap();
             let done = poll_then_drop(zk.start(), step).await.is_some();
@@ -285,28 +284,28 @@ fn a_start_that_is_dropped_goes_on_and_can_be_closed() {
             }
             zk.close().await.unwrap();
             assert_clean_after_close(&server);
-            if done {
-                assert!(step > 3);
-                break;
-            }
-        }
+            done
+        })
+        .await;
+        assert!(steps > 3, "only {steps} steps");
     });
 }
 
 #[test]
 fn a_close_that_is_dropped_goes_on() {
     simulated(async {
-        for step in 2.. {
+        each_step(async |step| {
+            // Steps 0 and 1 would drop it before it was polled.
+            let step = step + 2;
             let (server, zk) = in_memory().await;
             drop(zk.create("/n").owned().await.unwrap());
             let done = poll_then_drop(zk.close(), step).await.is_some();
             let closed = |status: &zk_curator::ConnectionStatus| status.state == ConnectionState::Closed;
             zk.states().until(closed).await.unwrap();
             assert_clean_after_close(&server);
-            if done {
-                break;
-            }
-        }
+            done
+        })
+        .await;
     });
 }
 

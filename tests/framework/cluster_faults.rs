@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use zk_curator::certain::Receipt;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{RuleGuard, TestCluster, Verdict};
@@ -241,6 +241,36 @@ fn a_synced_read_answers_what_the_leader_knows() {
             assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
             assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
             assert_eq!(children.synced().await.expect("a node"), ["new"]);
+            drop(lag);
+            other.delete("/jobs/new").await.expect("a node");
+        }
+    });
+}
+
+/// Also when it is repeated, and where a `sync` proves nothing.
+#[test]
+fn a_linearizable_read_answers_what_was_committed() {
+    simulated(async {
+        for verdict in [Verdict::Pass, Verdict::LoseRequest, Verdict::LoseReply] {
+            let (cluster, other) = two_followers().await;
+            let zk = connected(&cluster, "zk1:2181").await;
+            let lag = cluster.lag_by(0, LATE);
+            connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
+            assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+            let _refused = cluster.rule(|request| {
+                if request.is(OpCode::Sync) { Verdict::Refuse(ErrorCode::SystemError) } else { Verdict::Pass }
+            });
+            let lost =
+                cluster.rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass });
+            let lost = lost.times(1);
+            let (exists, data, children) =
+                (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
+            assert!(exists.linearizable().await.expect("an answer").is_some(), "{verdict:?}");
+            assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
+            assert_eq!(data.linearizable().watched().await.expect("a node").value.0, "x");
+            assert_eq!(children.linearizable().await.expect("a node"), ["new"]);
+            // The check is of a node that is not there.
+            assert_eq!(zk.exists("/none").linearizable().await.expect("an answer"), None);
             drop(lag);
             other.delete("/jobs/new").await.expect("a node");
         }

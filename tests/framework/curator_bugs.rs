@@ -9,6 +9,7 @@ use zk_curator::retry::RetryUntilElapsed;
 use zk_curator::{ConnectionState, CreateMode, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, expire, impatient, in_memory, once,
     poll_then_drop, simulated, until, until_state,
@@ -25,17 +26,16 @@ fn curator_208_an_operation_that_is_dropped_disturbs_no_other() {
         zk.create("/a").data("1").await.unwrap();
         let states = zk.status().epoch;
         let mut errors = zk.background_errors();
-        for step in 0.. {
+        each_step(async |step| {
             let _slow = server.rule(|_| Verdict::Delay(Duration::from_millis(1)));
             let others = [zk.get_data("/a").into_future(), zk.get_data("/a").into_future()];
             let [before, after] = others;
             let before = tokio::spawn(before);
             let dropped = poll_then_drop(zk.set_data("/a", "1").into_future(), step).await;
             assert_eq!((before.await.unwrap().unwrap(), after.await.unwrap()), ("1".into(), "1".into()));
-            if dropped.is_some() {
-                break;
-            }
-        }
+            dropped.is_some()
+        })
+        .await;
         assert_eq!(zk.status().epoch, states);
         assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "nothing has failed");
     });

@@ -1,13 +1,16 @@
 //! What a framework tells about itself: who holds what, and the documented spans and events.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use zk_curator::{ConnectionState, CreateMode};
+use zk_curator_client::{Connector, Transport, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::InterProcessMutex;
@@ -92,7 +95,9 @@ impl Visit for Fields {
 
 impl Subscriber for Told {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        ["zk_curator::", "zk_curator_recipes::"].iter().any(|of| metadata.target().starts_with(of))
+        let is_of = |of: &str| metadata.target().starts_with(of);
+        let is_of_client = is_of("zk_curator_client::") && *metadata.level() == Level::WARN;
+        is_of_client || is_of("zk_curator::") || is_of("zk_curator_recipes::")
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -266,5 +271,45 @@ fn events_name_the_framework_and_the_session_and_lost_is_a_warning() {
         let lines = &told.0.lock().unwrap().lines;
         let nameless: Vec<_> = lines.iter().filter(|line| !line.contains(r#"framework="billing""#)).collect();
         assert!(nameless.is_empty(), "{nameless:#?}");
+    });
+}
+
+/// A connector with a bug.
+#[derive(Debug)]
+struct Buggy;
+
+#[async_trait]
+impl Connector for Buggy {
+    async fn connect(&self, _: &str, _: u16) -> io::Result<Box<dyn Transport>> {
+        panic!("as the test wants it");
+    }
+}
+
+#[test]
+fn a_session_whose_task_ends_early_is_a_warning() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let zk = ZooKeeper::builder("zk:2181").connector(Arc::new(Buggy)).connect().unwrap();
+        assert!(zk.exists("/").await.is_err());
+        told.assert("WARN the task of a session ended early", "panicked");
+    });
+}
+
+/// Others wait for its ephemeral nodes to go until it times out.
+#[test]
+fn a_lost_session_that_no_server_hears_of_is_a_warning() {
+    const WARNING: &str = "WARN closed before the servers were told of a lost session";
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = Told::default();
+    let _subscribed = tracing::subscriber::set_default(told.clone());
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        server.stop().await;
+        until_state(&zk, ConnectionState::Lost).await;
+        assert_eq!(told.count(WARNING), 0);
+        drop(zk.close().await);
+        assert_eq!(told.count(WARNING), 1);
     });
 }

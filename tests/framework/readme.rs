@@ -50,9 +50,11 @@ fn named(text: &str) -> Vec<(&str, &str, &str)> {
     let names = names.filter(|parts| parts.iter().all(is_name));
     names
         .filter_map(|parts| match parts[..] {
-            [area @ ("framework" | "recipes" | "features" | "sim" | "interop" | "limits"), file, test] => {
-                Some((area, file, test))
-            }
+            [
+                area @ ("framework" | "locks" | "queues" | "recipes" | "features" | "interop" | "limits"),
+                file,
+                test,
+            ] => Some((area, file, test)),
             _ => None,
         })
         .collect()
@@ -86,7 +88,7 @@ fn every_test_that_is_named_after_a_defect_is_in_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = fs::read_to_string(root.join("../docs/curator-defects.md")).unwrap();
     let mut found = 0;
-    for area in ["framework", "recipes", "features", "interop"] {
+    for area in ["framework", "locks", "queues", "recipes", "features", "interop"] {
         for file in fs::read_dir(root.join(area)).unwrap() {
             let path = file.unwrap().path();
             let Ok(text) = fs::read_to_string(&path) else { continue };

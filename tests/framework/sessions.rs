@@ -17,7 +17,8 @@ use zk_curator::{
 };
 use zk_curator_client::{BackgroundTask, Connector, Spawn, Transport};
 use zk_curator_proto::OpCode;
-use zk_curator_testing::{TestCluster, TestServer, Verdict, Way};
+use zk_curator_testing::{Direction, TestCluster, TestServer, Verdict};
+use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
     SESSION_TIMEOUT, assert_clean_after_close, builder, builder_for, connected, expire, in_memory,
     poll_then_drop, session_id, simulated, until, until_state,
@@ -86,8 +87,8 @@ fn a_session_that_has_expired_is_not_resumed_and_that_is_told() {
 /// Cancelled at every step, it leaves the session all the same.
 #[test]
 fn a_detach_that_is_dropped_leaves_the_session_in_the_background() {
-    for step in 0.. {
-        let done = simulated(async {
+    simulated(async {
+        each_step(async |step| {
             let (server, zk) = in_memory().await;
             let credentials = zk.session_credentials().unwrap();
             zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
@@ -101,11 +102,9 @@ fn a_detach_that_is_dropped_leaves_the_session_in_the_background() {
             assert!(server.probe().exists("/e"), "step {step}");
             assert!(server.probe().session(credentials.id.get()).is_some(), "step {step}");
             done
-        });
-        if done {
-            return;
-        }
-    }
+        })
+        .await;
+    });
 }
 
 #[test]
@@ -268,6 +267,8 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
         for n in 0..10 {
             zk.create(format!("/{n}")).await.unwrap();
         }
+        let mut followed = zk.watch_data("/9");
+        assert!(followed.next().await.unwrap().is_some());
         let begun = Instant::now();
         let told = error_told(&zk, async {
             switch.switch(&restored);
@@ -280,6 +281,8 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
         assert!(begun.elapsed() >= SESSION_TIMEOUT * 2, "{:?}", begun.elapsed());
         assert!(begun.elapsed() < SESSION_TIMEOUT * 3, "{:?}", begun.elapsed());
         assert_eq!(zk.exists("/1").await.unwrap(), None);
+        // A followed read tells what a quorum says, also if it is older.
+        assert_eq!(followed.next().await.unwrap(), None);
         // What the restored servers have is the history now.
         let mut errors = zk.background_errors();
         expire(&restored, &zk).await;
@@ -296,13 +299,13 @@ fn a_read_in_the_next_session_does_not_go_back() {
         let host = cluster.connector();
         let zk = builder_for(&cluster.connect_string()).connector(Arc::new(host.clone())).read_only(true);
         let zk = zk.seed(7).build().unwrap();
-        (0..1).for_each(|member| host.cut(member, Way::Both));
+        (0..1).for_each(|member| host.cut(member, Direction::Both));
         zk.start().await.unwrap();
         zk.create("/a").await.unwrap();
         cluster.partition(&[&[0]]);
         let version = zk.set_data("/a", "new").await.unwrap().version;
         // The session ends while the client reaches nobody but the server that has missed the write.
-        (1..3).for_each(|member| host.cut(member, Way::Both));
+        (1..3).for_each(|member| host.cut(member, Direction::Both));
         until_state(&zk, ConnectionState::Lost).await;
         host.mend(0);
         let stale = timeout(SESSION_TIMEOUT / 2, zk.wait_connected()).await;

@@ -1,4 +1,4 @@
-//! Apache ZooKeeper, and clients in other languages beside ours.
+//! The same cases on every kind of server, and clients in other languages beside ours.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod contest;
@@ -9,8 +9,9 @@ mod curator_locks;
 mod curator_mutex;
 mod curator_nodes;
 mod curator_queue;
+mod followed_reads;
+mod framework;
+mod framework_options;
 mod kazoo_lock;
-mod real_framework;
-mod real_framework_options;
-mod real_mutex;
-mod real_raw_clients;
+mod mutex;
+mod raw_clients;

@@ -1,11 +1,15 @@
 //! What those who wait take in memory.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_recipes::queue::DistributedQueue;
+use zk_curator_recipes::queue::{
+    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
+};
 use zk_curator_tests::{in_memory, simulated, until};
 
 use crate::{ALLOCATOR, ALONE};
@@ -56,5 +60,49 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
         // Both keep the names of 10,000.
         let kept = ALLOCATOR.allocated() - before;
         assert!(kept < 2 * 1_500_000, "{kept} bytes");
+    });
+}
+
+/// Puts items until the queue cannot be listed any more: the number of the last list.
+async fn longest_list(mut put: impl AsyncFnMut(&CuratorFramework, usize)) -> usize {
+    const STEP: usize = 1000;
+    let (_server, zk) = in_memory().await;
+    for items in (0..).step_by(STEP) {
+        match zk.children("/queue").await {
+            Err(error) if error.kind() == ErrorKind::AnswerTooLarge => return items - STEP,
+            listed => assert!(items == 0 || listed.unwrap().len() == items),
+        }
+        put(&zk, STEP).await;
+    }
+    unreachable!()
+}
+
+/// The figures of `CuratorQueue::max_items`.
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn the_queues_of_curators_family_can_be_listed_up_to_their_documented_bounds() {
+    let _alone = ALONE.blocking_lock();
+    simulated(async {
+        let plain = longest_list(async |zk, count| {
+            let queue = DistributedQueue::new(zk, "/queue").unwrap();
+            queue.put_all((0..count).map(|_| Bytes::new())).await.unwrap();
+        });
+        assert_eq!(plain.await, 209_000);
+        let priority = longest_list(async |zk, count| {
+            let queue = DistributedPriorityQueue::new(zk, "/queue").unwrap();
+            try_join_all((0..count).map(|_| queue.put("", 1))).await.unwrap();
+        });
+        assert_eq!(priority.await, 144_000);
+        let delay = longest_list(async |zk, count| {
+            let queue = DistributedDelayQueue::new(zk, "/queue").unwrap();
+            try_join_all((0..count).map(|_| queue.put("", SystemTime::now()))).await.unwrap();
+        });
+        assert_eq!(delay.await, 127_000);
+        let ids = longest_list(async |zk, count| {
+            let queue = DistributedIdQueue::new(zk, "/queue").unwrap();
+            let id = zk.new_guid();
+            try_join_all((0..count).map(|_| queue.put("", &id))).await.unwrap();
+        });
+        assert_eq!(ids.await, 72_000);
     });
 }

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snapshot};
-use zk_curator_testing::{Probe, Verdict};
-use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, once, simulated, until};
+use zk_curator_testing::{Probe, TestServer, Verdict};
+use zk_curator_tests::{
+    assert_clean_after_close, builder, connected, expire, in_memory, once, simulated, until,
+};
 
 const STORE: &str = "/config/orders";
 
@@ -171,7 +173,7 @@ fn nobody_sees_half_of_an_update() {
         let reader = async {
             let distant = server.connector();
             distant.set_latency(0, Duration::from_micros(50)..=Duration::from_millis(2), 7);
-            let zk = zk_curator_tests::builder(&server).connector(Arc::new(distant)).build().unwrap();
+            let zk = builder(&server).connector(Arc::new(distant)).build().unwrap();
             zk.start().await.unwrap();
             let store = store(&zk);
             let mut seen = 0;
@@ -202,7 +204,7 @@ fn a_store_that_changes_too_fast_to_be_read_says_so() {
         let (server, zk) = in_memory().await;
         let distant = server.connector();
         distant.set_latency(0, Duration::from_millis(100)..=Duration::from_millis(100), 0);
-        let far = zk_curator_tests::builder(&server).connector(Arc::new(distant)).build().unwrap();
+        let far = builder(&server).connector(Arc::new(distant)).build().unwrap();
         far.start().await.unwrap();
         let writer = async {
             let store = store(&zk).kept(1);
@@ -321,6 +323,53 @@ fn history_tells_what_was_changed_and_goes_back() {
         let store = store.kept(1);
         set(&store, "a", 7).await;
         assert_eq!(store.history().await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_follower_waits_while_the_server_is_read_only() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.set_read_only(true);
+        let zk = builder(&server).read_only(true).build().unwrap();
+        zk.start().await.unwrap();
+        let store = store(&zk);
+        let mut watch = store.follow();
+        // Whether there is a store only a quorum knows.
+        timeout(Duration::from_secs(30), watch.next()).await.expect_err("an answer");
+        assert!(requests(&server.probe()) < 10, "{}", server.probe());
+        server.set_read_only(false);
+        assert_eq!(next(&mut watch).await.revision(), Revision::NONE);
+        set(&store, "a", 1).await;
+        assert_eq!(values(&next(&mut watch).await), [("a", "1")]);
+    });
+}
+
+/// An operator deletes records of the history.
+#[test]
+fn roll_back_needs_the_record_of_every_update_since() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = store(&zk);
+        let mut made = vec![Revision::new(0)];
+        for number in 1..=5 {
+            // An update that only one record knows of.
+            let update = store.update().set("a", number).set(format!("k{number}"), number);
+            made.push(update.commit().await.unwrap());
+        }
+        made[0] = Revision::new(server.probe().stat(STORE).unwrap().czxid);
+        zk.delete("/config/orders/history/0000000003").await.unwrap();
+        let before = store.snapshot().await.unwrap();
+        for to in &made[..=3] {
+            let error = store.roll_back(*to).await.unwrap_err();
+            assert!(matches!(error, Error::NotKept { revision, .. } if revision == *to), "{error}");
+        }
+        assert_eq!(store.snapshot().await.unwrap(), before);
+        let back = store.roll_back(made[4]).await.unwrap();
+        let now = store.snapshot().await.unwrap();
+        let expected = [("a", "4"), ("k1", "1"), ("k2", "2"), ("k3", "3"), ("k4", "4")];
+        assert_eq!((values(&now), now.revision()), (expected.to_vec(), back));
+        assert_eq!(store.history().await.unwrap().len(), 5);
     });
 }
 
@@ -534,5 +583,15 @@ fn nothing_is_left_behind_but_the_store() {
         zk.delete(STORE).deleting_children().await.unwrap();
         zk.close().await.unwrap();
         assert_clean_after_close(&server);
+    });
+}
+
+#[test]
+fn a_history_of_no_updates_is_refused() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let error = store(&zk).kept(0).update().set("a", 1_i64).commit().await.unwrap_err();
+        assert!(matches!(&error, Error::Zero { path, setting: "kept" } if path == STORE), "{error}");
+        assert!(!server.probe().exists(STORE), "{}", server.probe());
     });
 }

@@ -1,6 +1,7 @@
 //! Futures of the configuration store, dropped at every point: an update is made or not, and nothing else stays behind.
 
 use zk_curator_recipes::config::ConfigStore;
+use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{connected, in_memory, poll_then_drop, simulated, until};
 
 const STORE: &str = "/config/orders";
@@ -8,9 +9,9 @@ const STORE: &str = "/config/orders";
 #[test]
 fn an_update_is_made_or_not_wherever_it_is_given_up() {
     simulated(async {
-        let (mut made, mut step) = ([0, 0], 0);
+        let mut made = [0, 0];
         for exists in [true, false] {
-            loop {
+            each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 let other = connected(&server).await;
                 let theirs = ConfigStore::new(&other, STORE).unwrap();
@@ -32,12 +33,9 @@ fn an_update_is_made_or_not_wherever_it_is_given_up() {
                 other.delete(STORE).deleting_children().await.unwrap();
                 other.close().await.unwrap();
                 zk_curator_tests::assert_clean_after_close(&server);
-                if done {
-                    break;
-                }
-                step += 1;
-            }
-            step = 0;
+                done
+            })
+            .await;
         }
         assert!(made[0] > 6 && made[1] > 2, "{made:?}");
     });
@@ -46,8 +44,7 @@ fn an_update_is_made_or_not_wherever_it_is_given_up() {
 #[test]
 fn going_back_can_be_given_up_everywhere() {
     simulated(async {
-        let mut step = 0;
-        loop {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let store = ConfigStore::new(&zk, STORE).unwrap();
             let first = store.update().set("a", 1).set("b", 1).commit().await.unwrap();
@@ -57,12 +54,10 @@ fn going_back_can_be_given_up_everywhere() {
             assert_eq!(now.get::<u8>("a").unwrap(), now.get::<u8>("b").unwrap());
             assert!(!done || now.get("a").unwrap() == Some(1));
             until(&server, |probe| probe.watches().is_empty()).await;
-            if done {
-                break;
-            }
-            step += 1;
-        }
-        assert!(step > 6, "only {step} steps");
+            done
+        })
+        .await;
+        assert!(steps > 6, "only {steps} steps");
     });
 }
 

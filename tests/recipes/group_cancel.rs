@@ -2,7 +2,7 @@
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
-use zk_curator_tests::cancel;
+use zk_curator_tests::cancel::{self, each_step};
 use zk_curator_tests::{assert_clean_after_close, connected, in_memory, poll_then_drop, simulated};
 
 const GROUP: &str = "/groups/workers";
@@ -29,8 +29,7 @@ async fn at_every_step<F: Future<Output = ()>>(run: impl Fn(CuratorFramework, Gr
 #[test]
 fn members_leave_nothing() {
     simulated(async {
-        let mut step = 0;
-        loop {
+        let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let run = async {
                 let member = GroupMember::builder(&zk, GROUP, "one").start().unwrap();
@@ -41,12 +40,10 @@ fn members_leave_nothing() {
             let done = poll_then_drop(run, step).await.is_some();
             zk.close().await.unwrap();
             assert_clean_after_close(&server);
-            if done {
-                break;
-            }
-            step += 1;
-        }
-        assert!(step > 6, "only {step} steps");
+            done
+        })
+        .await;
+        assert!(steps > 6, "only {steps} steps");
     });
 }
 

@@ -1,52 +1,14 @@
-//! The recipes, by subject: what each does, its faults, and its cancellation at every step, side by side.
+//! Nodes, groups, names, configuration and two-phase commit, by subject, and what holds for all recipes.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-mod barrier;
-mod barrier_cancel;
 mod config;
 mod config_cancel;
-mod double_barrier;
-mod double_barrier_faults;
 mod flights;
 mod group;
 mod group_cancel;
-mod leader_cancel;
-mod leader_election;
-mod leader_faults;
-mod leader_latch;
-mod leader_selector;
-mod locks;
-mod locks_cancel;
-mod locks_random;
-mod mutex;
-mod mutex_cancel;
-mod mutex_faults;
 mod name;
 mod nodes;
 mod nodes_cancel;
-mod queue;
-mod queue_buckets;
-mod queue_cancel;
-mod queue_cost;
-mod queue_exactly_once;
-mod queue_faults;
-mod queue_foreign;
-mod queue_jobs;
-mod queue_limits;
-mod queue_locking;
-mod queue_many;
-mod queue_names;
-mod queue_sharder;
-mod read_write;
-mod revocable;
-mod semaphore;
+mod replay;
 mod two_phase;
 mod two_phase_cancel;
-
-/// The harness of tests that another program runs in its own way, too.
-mod harness {
-    pub(crate) use zk_curator_tests::*;
-
-    /// Whether they run through the adapter for `zookeeper-async`.
-    pub(crate) const ADAPTED: bool = false;
-}

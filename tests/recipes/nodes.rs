@@ -493,6 +493,8 @@ fn a_name_that_is_none_is_refused() {
             let node = PersistentTtlNode::builder(&zk, path, TTL).touch_name(touch).start();
             assert_eq!(node.unwrap_err().kind(), ErrorKind::InvalidPath, "{path} {touch}");
         }
+        let never = PersistentTtlNode::builder(&zk, NODE, TTL).touches(0).start().unwrap_err();
+        assert_eq!((never.kind(), never.path()), (ErrorKind::InvalidArgument, NODE));
     });
 }
 

@@ -126,7 +126,8 @@ fn a_vote_is_cast_once() {
                 assert_eq!(site.vote_cast().await.unwrap(), Some(Vote::Commit));
             }
             assert_eq!(server.probe().data(&format!("{TX}/stock")).unwrap(), "commit");
-            assert!(server.probe().zxid() - zxid <= 3, "failed transactions alone");
+            // Failed transactions, and the checks of linearizable reads.
+            assert!(server.probe().zxid() - zxid <= 8, "{}", server.probe());
         }
     });
 }

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 /// More steps than any future has.
-pub const TOO_MANY: usize = 1000;
+const TOO_MANY: usize = 1000;
 
 /// Polls a future some times and drops it; its output if it was ready before.
 ///

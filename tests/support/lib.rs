@@ -9,8 +9,10 @@
 
 pub mod cancel;
 pub mod raw_suite;
+mod server;
 
 pub use cancel::poll_then_drop;
+pub use server::Server;
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,8 +21,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId};
-use zk_curator_proto::OpCode;
-use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
+use zk_curator_proto::records::MultiOp;
+use zk_curator_proto::{OpCode, Request};
+use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestServer, Verdict};
 
 /// Longer than any test needs, in real time.
 const LONG: Duration = Duration::from_secs(60);
@@ -35,9 +38,14 @@ pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Runs a test in simulated time: one thread, the clock runs ahead whenever everybody waits. Servers must be
 /// in memory.
 pub fn simulated<F: Future>(test: F) -> F::Output {
+    simulated_from(0, test)
+}
+
+/// The same with other random choices: the first framework has this seed, each further one the next.
+pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    NEXT_SEED.set(Some(0));
+    NEXT_SEED.set(Some(seed));
     let output = runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
     NEXT_SEED.set(None);
     output
@@ -124,6 +132,11 @@ pub fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard 
     server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
 }
 
+/// Whether it is a transaction that changes something, and not the check that goes ahead of a linearizable read.
+pub fn is_write_multi(request: &RuleRequest<'_>) -> bool {
+    matches!(request.request(), Request::Multi(ops) if ops.iter().any(|op| !matches!(op, MultiOp::Check(_))))
+}
+
 /// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
 /// guard is dropped. Others act meanwhile.
 pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
@@ -133,7 +146,7 @@ pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Ve
             Verdict::Pass
         } else if is_cut.load(std::sync::atomic::Ordering::Relaxed) {
             Verdict::Disconnect
-        } else if request.is(OpCode::Multi) || request.is_create() {
+        } else if is_write_multi(request) || request.is_create() {
             is_cut.store(true, std::sync::atomic::Ordering::Relaxed);
             verdict
         } else {
@@ -175,6 +188,11 @@ pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -
     }
 }
 
+/// Whether something is kept of a job, `done` or `failed`.
+pub fn is_kept(probe: &Probe, end: &str, id: &str) -> bool {
+    items(probe, end).iter().any(|name| name.rsplit('/').next() == Some(id))
+}
+
 /// The names below the parent of items, those of items in buckets after the names of their buckets.
 pub fn items(probe: &Probe, parent: &str) -> Vec<String> {
     let in_bucket = |name: &&str| {
@@ -182,6 +200,6 @@ pub fn items(probe: &Probe, parent: &str) -> Vec<String> {
         items.map(|item| format!("{name}/{item}")).collect::<Vec<_>>()
     };
     let (buckets, others): (Vec<&str>, Vec<&str>) =
-        probe.children(parent).into_iter().partition(|name| name.starts_with("b-"));
+        probe.children(parent).into_iter().partition(|name| name.starts_with("b-") || name.starts_with("b|"));
     others.into_iter().map(str::to_owned).chain(buckets.iter().flat_map(in_bucket)).collect()
 }

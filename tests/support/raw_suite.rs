@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zk_curator::raw::{RawClient, RawClientFactory, RawStates, SessionSettings};
 use zk_curator::{Acl, CreateMode, ErrorCode, EventType, Stat, Version, WatchEnded};
 use zk_curator_client::{Created, Error, Op, SessionState};
-use zk_curator_testing::{Flow, Relay};
+use zk_curator_testing::{FaultProxy, Flow};
 
 /// Longer than any case needs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -61,8 +61,8 @@ impl Case {
         self.open(&self.server.to_string(), LONG).await
     }
 
-    async fn relayed(&self, session: Duration) -> (Arc<dyn RawClient>, Relay) {
-        let relay = Relay::start(&[self.server]).await.unwrap();
+    async fn relayed(&self, session: Duration) -> (Arc<dyn RawClient>, FaultProxy) {
+        let relay = FaultProxy::start(&[self.server]).await.unwrap();
         let zk = self.open(&relay.connect_string(), session).await;
         until(&mut zk.states(), is_connected).await;
         (zk, relay)
@@ -101,7 +101,7 @@ async fn until(states: &mut RawStates, wanted: impl Fn(SessionState) -> bool) ->
 }
 
 /// Cuts the connection of a client, does something, and waits until it is back.
-async fn away(zk: &Arc<dyn RawClient>, relay: &Relay, meanwhile: impl Future<Output = ()>) {
+async fn away(zk: &Arc<dyn RawClient>, relay: &FaultProxy, meanwhile: impl Future<Output = ()>) {
     let mut states = zk.states();
     relay.down();
     until(&mut states, |state| state == SessionState::Disconnected).await;

@@ -59,6 +59,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use tokio::task::JoinHandle;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::connector::{Connector, Transport, open_tcp};
@@ -118,10 +119,16 @@ impl TlsConnector {
     async fn present(&self) -> tokio_rustls::TlsConnector {
         if self.keys.certificates.has_files() {
             let keys = Arc::clone(&self.keys);
-            // It fails only when it panics or the runtime ends: then with the files of before, or not at all.
-            drop(tokio::task::spawn_blocking(move || keys.refresh()).await);
+            refreshed(tokio::task::spawn_blocking(move || keys.refresh())).await;
         }
         self.keys.loaded().tls.clone()
+    }
+}
+
+/// Waits until the files are read.
+async fn refreshed(reading: JoinHandle<()>) {
+    if let Err(error) = reading.await {
+        tracing::warn!(%error, "certificates could not be read; going on with those from before");
     }
 }
 
@@ -186,5 +193,55 @@ impl Connector for TlsConnector {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Keeps the warnings.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<String>>);
+
+    impl Visit for Warnings {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0.lock().unwrap().push_str(&format!(" {field}={value:?}"));
+        }
+    }
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::WARN
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn a_reload_that_panics_is_a_warning() {
+        let warnings = Warnings::default();
+        let _subscribed = tracing::subscriber::set_default(warnings.clone());
+        refreshed(tokio::task::spawn_blocking(|| {})).await;
+        assert_eq!(*warnings.0.lock().unwrap(), "");
+        refreshed(tokio::task::spawn_blocking(|| panic!("as the test wants it"))).await;
+        let told = warnings.0.lock().unwrap().clone();
+        assert!(told.contains("going on with those from before"), "{told}");
+        assert!(told.contains("panicked"), "{told}");
     }
 }

@@ -26,13 +26,28 @@ pub struct WatchedEvent {
     pub event_type: EventType,
     /// The node.
     pub path: String,
+    zxid: Option<i64>,
 }
 
 impl WatchedEvent {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// An event of an unknown transaction. For implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(event_type: EventType, path: String) -> Self {
-        Self { event_type, path }
+        Self { event_type, path, zxid: None }
+    }
+
+    /// The same event, of this transaction.
+    #[must_use]
+    pub const fn with_zxid(mut self, zxid: Option<i64>) -> Self {
+        self.zxid = zxid;
+        self
+    }
+
+    /// The transaction that caused the event. Servers tell it since ZooKeeper 3.9; `None` with older servers, and for
+    /// a change that happened while the client was disconnected.
+    #[must_use]
+    pub const fn zxid(&self) -> Option<i64> {
+        self.zxid
     }
 }
 
@@ -55,7 +70,17 @@ pub enum WatchEnded {
     Refused(ErrorCode),
 }
 
-pub(crate) type WatchSender = oneshot::Sender<Result<EventType, WatchEnded>>;
+/// An event of a known node, and the transaction if the server tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub(crate) event_type: EventType,
+    pub(crate) zxid: Option<i64>,
+}
+
+/// What a watch comes to. In a box, because most watches are idle and pay for the place.
+pub(crate) type Outcome = Box<Result<Fired, WatchEnded>>;
+
+pub(crate) type WatchSender = oneshot::Sender<Outcome>;
 
 /// A one-shot watch: resolves when the node changes in the way the read asked for, across reconnects.
 ///
@@ -66,7 +91,7 @@ pub struct OneshotWatch {
     path: Arc<str>,
     /// How many bytes of the path are the chroot, which events do not show.
     chroot: u32,
-    receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
+    receiver: oneshot::Receiver<Outcome>,
     /// Where to say that nobody waits any more; `None` once it has fired.
     forget: Option<Arc<Desk>>,
 }
@@ -81,7 +106,7 @@ impl OneshotWatch {
     pub(crate) const fn new(
         path: Arc<str>,
         chroot: u32,
-        receiver: oneshot::Receiver<Result<EventType, WatchEnded>>,
+        receiver: oneshot::Receiver<Outcome>,
         forget: Arc<Desk>,
     ) -> Self {
         Self { path, chroot, receiver, forget: Some(forget) }
@@ -107,13 +132,14 @@ impl Future for OneshotWatch {
         let result = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
         self.forget = None;
         // The sender is dropped without a word only when the client's task is gone, with its runtime.
-        Poll::Ready(result.unwrap_or(Err(WatchEnded::Closed)).map(|event_type| {
+        let outcome = result.map_or(Err(WatchEnded::Closed), |outcome| *outcome);
+        Poll::Ready(outcome.map(|Fired { event_type, zxid }| {
             let chroot = usize::try_from(self.chroot).unwrap_or_default();
             let visible = match self.path.get(chroot..) {
                 Some("") => "/",
                 visible => visible.unwrap_or(&self.path),
             };
-            WatchedEvent { event_type, path: visible.to_owned() }
+            WatchedEvent { event_type, path: visible.to_owned(), zxid }
         }))
     }
 }
@@ -134,10 +160,19 @@ impl Drop for OneshotWatch {
 pub struct WatchNotifier(WatchSender);
 
 impl WatchNotifier {
-    /// Fires the watch, for its own path.
+    /// Fires the watch, for its own path, because of an unknown transaction.
     pub fn notify(self, result: Result<EventType, WatchEnded>) {
+        self.send(result.map(|event_type| Fired { event_type, zxid: None }));
+    }
+
+    /// Fires the watch, for its own path, because of this transaction.
+    pub fn notify_of(self, event_type: EventType, zxid: Option<i64>) {
+        self.send(Ok(Fired { event_type, zxid }));
+    }
+
+    fn send(self, result: Result<Fired, WatchEnded>) {
         // A failure means that nobody waits any more.
-        let _told = self.0.send(result);
+        let _told = self.0.send(Box::new(result));
     }
 
     /// Whether the watch was dropped.
@@ -161,9 +196,10 @@ mod tests {
             let (sender, receiver) = oneshot::channel();
             let desk = Arc::new(Desk::new("", 0, 0, 0));
             let mut watch = OneshotWatch::new(server.into(), chroot, receiver, desk);
-            sender.send(Ok(EventType::NodeDeleted)).unwrap();
+            let fired = Fired { event_type: EventType::NodeDeleted, zxid: Some(7) };
+            sender.send(Box::new(Ok(fired))).unwrap();
             let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));
-            let expected = WatchedEvent::new(EventType::NodeDeleted, client.to_owned());
+            let expected = WatchedEvent::new(EventType::NodeDeleted, client.to_owned()).with_zxid(Some(7));
             assert_eq!(event, Poll::Ready(Ok(expected)));
         }
     }

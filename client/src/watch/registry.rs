@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 use zk_curator_proto::{ErrorCode, Request};
 
-use super::{PersistentEvent, WatchEnded, WatchSender, WatchedEvent};
+use super::{Fired, PersistentEvent, WatchEnded, WatchSender, WatchedEvent};
 
 /// What a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Sink {
     fn end(self, why: WatchEnded) {
         match self {
             // A failure means that nobody waits any more.
-            Self::Once(sender) => _ = sender.send(Err(why)).is_ok(),
+            Self::Once(sender) => _ = sender.send(Box::new(Err(why))).is_ok(),
             Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
         }
     }
@@ -197,20 +197,21 @@ impl Registry {
     }
 
     /// Tells the watches that this event concerns. `visible_path` is the path without the chroot.
-    pub(crate) fn fire(&mut self, event_type: EventType, path: &str, visible_path: &str) {
+    pub(crate) fn fire(&mut self, fired: Fired, path: &str, visible_path: &str) {
+        let Fired { event_type, zxid } = fired;
         let consumed = match event_type {
             EventType::NodeCreated | EventType::NodeDataChanged => Kinds::ONE_SHOT_DATA,
             EventType::NodeDeleted => Kinds::ONE_SHOT_DATA.or(Kinds::CHILD),
             EventType::NodeChildrenChanged => Kinds::CHILD,
             _ => return,
         };
-        let event = || WatchedEvent { event_type, path: visible_path.to_owned() };
+        let event = || WatchedEvent::new(event_type, visible_path.to_owned()).with_zxid(zxid);
         if let Some(entry) = self.entries.get_mut(path) {
             entry.armed = entry.armed.without(consumed);
             for (_, sink) in entry.handles.extract(|(kind, _)| consumed.contains(*kind)).into_iter() {
                 if let Sink::Once(sender) = sink {
                     // A failure means that nobody waits any more.
-                    let _told = sender.send(Ok(event_type));
+                    let _told = sender.send(Box::new(Ok(fired)));
                 }
             }
             for (_, sink) in
@@ -454,8 +455,13 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::watch::Outcome;
 
-    type Receiver = oneshot::Receiver<Result<EventType, WatchEnded>>;
+    type Receiver = oneshot::Receiver<Outcome>;
+
+    const fn of(event_type: EventType) -> Fired {
+        Fired { event_type, zxid: None }
+    }
 
     fn once(registry: &mut Registry, kind: WatchKind, path: &str) -> Receiver {
         let (sender, receiver) = oneshot::channel();
@@ -508,11 +514,11 @@ mod tests {
         let mut registry = Registry::default();
         let mut data = once(&mut registry, WatchKind::Data, "/a");
         let mut child = once(&mut registry, WatchKind::Child, "/a");
-        registry.fire(EventType::NodeDataChanged, "/a", "/a");
-        assert_eq!(data.try_recv().unwrap(), Ok(EventType::NodeDataChanged));
+        registry.fire(of(EventType::NodeDataChanged), "/a", "/a");
+        assert_eq!(*data.try_recv().unwrap(), Ok(of(EventType::NodeDataChanged)));
         assert!(child.try_recv().is_err());
-        registry.fire(EventType::NodeDeleted, "/a", "/a");
-        assert_eq!(child.try_recv().unwrap(), Ok(EventType::NodeDeleted));
+        registry.fire(of(EventType::NodeDeleted), "/a", "/a");
+        assert_eq!(*child.try_recv().unwrap(), Ok(of(EventType::NodeDeleted)));
         assert!(registry.rearm(0, usize::MAX).is_empty());
         assert!(registry.entries.is_empty());
     }
@@ -529,7 +535,7 @@ mod tests {
             (EventType::NodeCreated, "/a/b/c"),
             (EventType::NodeDeleted, "/ab"),
         ] {
-            registry.fire(event_type, path, path);
+            registry.fire(of(event_type), path, path);
         }
         let created = |path: &str| (EventType::NodeCreated, path.to_owned());
         assert_eq!(

@@ -217,3 +217,32 @@ pub(crate) async fn identities_are_accepted(zk: ZooKeeper) {
     assert_eq!(zk.get_data("/mine").await.unwrap().data, "");
     zk.close().await.unwrap();
 }
+
+/// The watches of a client fire for the writes of another after `disrupt` has cut its connection. Paths are so long that they do
+/// not fit in one request.
+pub(crate) async fn two_thousand_watches_on_long_paths_survive(
+    zk: &ZooKeeper,
+    other: &ZooKeeper,
+    disrupt: impl AsyncFnOnce(&ZooKeeper),
+) {
+    let paths: Vec<_> = (0..2000).map(|n| format!("/{n:067}")).collect();
+    assert_eq!(paths[0].len(), 68);
+    let created: Vec<_> =
+        paths.iter().map(|path| zk.create(path, b"", &open(), CreateMode::Persistent)).collect();
+    let reads: Vec<_> = paths.iter().map(|path| zk.get_data_watched(path)).collect();
+    for created in created {
+        created.await.unwrap();
+    }
+    let mut watches = Vec::new();
+    for read in reads {
+        watches.push(read.await.unwrap().1);
+    }
+    disrupt(zk).await;
+    let written: Vec<_> = paths.iter().map(|path| other.set_data(path, b"2", None)).collect();
+    for written in written {
+        written.await.unwrap();
+    }
+    for watch in watches {
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
+    }
+}

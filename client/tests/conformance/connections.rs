@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zk_curator_client::{
     Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, ExpiredBy, SessionState, WatchEnded, ZooKeeper,
 };
-use zk_curator_testing::{Flow, Relay};
+use zk_curator_testing::{FaultProxy, Flow};
 
 use super::{Case, away, refused};
 use crate::common::{create, history, id, is_connected, nowhere, open, start, until};
@@ -170,7 +170,7 @@ pub(crate) async fn a_session_that_the_server_ended_is_expired(case: Case) {
 }
 
 /// Takes the session over, as only somebody can who knows its password, and closes it.
-async fn end_session(case: &Case, relay: &Relay) {
+async fn end_session(case: &Case, relay: &FaultProxy) {
     let session = relay.session().expect("a session");
     start(case.builder().resume(session)).await.close().await.unwrap();
 }

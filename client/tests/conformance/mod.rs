@@ -26,7 +26,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
 use zk_curator_real::{RealEnsemble, RealZooKeeper};
-use zk_curator_testing::{Relay, TestCluster};
+use zk_curator_testing::{FaultProxy, TestCluster, ZooKeeperVersion};
 
 use crate::common::{is_connected, open, start, suite, until};
 
@@ -41,7 +41,8 @@ const AT_ONCE: usize = 4;
 
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Calls a macro with the names of all cases: those that leave the servers alone, and those that do not.
+/// Calls a macro with the names of all cases: those that leave the servers alone, of which some take seconds (`long`) or more
+/// (`huge`), and those that do not.
 macro_rules! for_each_case {
     ($call:ident) => {
         $call! {
@@ -64,31 +65,36 @@ macro_rules! for_each_case {
                 operations: the_configuration_is_read_and_changing_it_refused
                 operations: timeouts_are_negotiated
                 watches: lasting_watches_report_what_is_theirs
+                watches: events_carry_their_transaction_since_3_9
                 watches: watches_are_removed_by_kind_and_all_at_once
                 watches: a_dropped_handle_removes_the_watch_on_the_server
                 watches: one_shot_watches_survive_a_cut_and_fire_for_what_happened_meanwhile
                 watches: an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires
                 watches: lasting_watches_survive_cuts_and_say_so
-                watches: twenty_five_thousand_watches_survive_a_cut
-                watches: a_hundred_thousand_watches_survive_a_cut
                 connections: identities_survive_cuts
-                connections: a_burst_of_forty_transitions_is_seen_whole
                 connections: requests_without_a_connection_follow_the_policy
-                connections: a_silent_network_is_connection_loss_in_time
                 connections: an_address_where_nobody_listens_fails_in_time
-                connections: an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout
                 connections: a_session_that_the_server_ended_is_expired
                 sessions: a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches
                 sessions: a_wrong_password_ends_the_client_and_not_the_session
-                sessions: a_session_that_has_expired_is_not_taken_up
                 sessions: a_session_moves_to_the_servers_that_are_listed_now
-                sessions: deadlines_tell_whether_a_request_was_sent
                 sessions: a_client_that_reaches_no_server_in_time_ends
-                sessions: a_session_that_has_moved_is_written_by_its_last_client
                 sessions: a_client_that_allows_read_only_servers_is_served_like_any_other
                 order: ten_thousand_requests_in_flight_are_answered_in_order
                 order: a_create_and_its_read_share_a_flight
+            }
+            long {
+                watches: twenty_five_thousand_watches_survive_a_cut
+                connections: a_burst_of_forty_transitions_is_seen_whole
+                connections: a_silent_network_is_connection_loss_in_time
+                connections: an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout
+                sessions: a_session_that_has_expired_is_not_taken_up
+                sessions: deadlines_tell_whether_a_request_was_sent
+                sessions: a_session_that_has_moved_is_written_by_its_last_client
                 order: what_was_lost_on_the_way_is_told_truthfully
+            }
+            huge {
+                watches: a_hundred_thousand_watches_survive_a_cut
             }
             alone {
                 disruption: no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful
@@ -103,8 +109,7 @@ pub(crate) use for_each_case;
 /// The servers under test.
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Major and minor.
-    pub(crate) version: (u32, u32),
+    pub(crate) version: ZooKeeperVersion,
     /// The shortest and the longest session timeout it grants.
     pub(crate) timeouts: (Duration, Duration),
     /// Whether a server that has lost the others goes on read-only.
@@ -120,7 +125,7 @@ pub(crate) enum Servers {
 
 impl Target {
     /// One server or several, which go on read-only when they have lost the others.
-    pub(crate) fn embedded(servers: TestCluster, version: (u32, u32)) -> Self {
+    pub(crate) fn embedded(servers: TestCluster, version: ZooKeeperVersion) -> Self {
         Self {
             addresses: servers.members().iter().map(|server| server.addr().expect("on TCP")).collect(),
             version,
@@ -133,7 +138,7 @@ impl Target {
     pub(crate) async fn standalone(server: RealZooKeeper) -> Self {
         Self {
             addresses: vec![server.addr()],
-            version: version(&server).await,
+            version: server.version().await.unwrap(),
             timeouts: (Duration::from_secs(1), Duration::from_secs(60)),
             has_read_only: false,
             servers: Mutex::new(Servers::Standalone(Box::new(server))),
@@ -144,7 +149,7 @@ impl Target {
     pub(crate) async fn ensemble(ensemble: RealEnsemble, has_read_only: bool) -> Self {
         Self {
             addresses: ensemble.servers().iter().map(RealZooKeeper::addr).collect(),
-            version: version(ensemble.server(0)).await,
+            version: ensemble.server(0).version().await.unwrap(),
             timeouts: (Duration::from_millis(400), Duration::from_secs(60)),
             has_read_only,
             servers: Mutex::new(Servers::Ensemble(ensemble)),
@@ -214,13 +219,6 @@ impl Target {
     }
 }
 
-async fn version(server: &RealZooKeeper) -> (u32, u32) {
-    let answer = server.four_letter_word("srvr").await.unwrap();
-    let version = answer.strip_prefix("Zookeeper version: ").expect(&answer);
-    let mut numbers = version.split('.').map(|number| number.parse().expect(version));
-    (numbers.next().expect(version), numbers.next().expect(version))
-}
-
 /// A case: the servers, and a chroot of its own.
 #[derive(Clone)]
 pub(crate) struct Case {
@@ -248,24 +246,24 @@ impl Case {
         start(self.builder()).await
     }
 
-    pub(crate) async fn relay(&self) -> Relay {
-        Relay::start(&self.target.addresses).await.unwrap()
+    pub(crate) async fn relay(&self) -> FaultProxy {
+        FaultProxy::start(&self.target.addresses).await.unwrap()
     }
 
     /// A client of the servers behind a relay.
-    pub(crate) fn through(&self, relay: &Relay) -> ZooKeeperBuilder {
+    pub(crate) fn through(&self, relay: &FaultProxy) -> ZooKeeperBuilder {
         let connect_string = format!("{}{}", relay.connect_string(), self.chroot);
         ZooKeeper::builder(connect_string).session_timeout(TIMEOUT)
     }
 
-    pub(crate) async fn relayed(&self) -> (ZooKeeper, Relay) {
+    pub(crate) async fn relayed(&self) -> (ZooKeeper, FaultProxy) {
         let relay = self.relay().await;
         (start(self.through(&relay)).await, relay)
     }
 }
 
 /// Cuts the connection of a client, does something, and waits until it is back.
-pub(crate) async fn away(zk: &ZooKeeper, relay: &Relay, meanwhile: impl Future<Output = ()>) {
+pub(crate) async fn away(zk: &ZooKeeper, relay: &FaultProxy, meanwhile: impl Future<Output = ()>) {
     let mut states = zk.states();
     relay.down();
     until(&mut states, |state| state == SessionState::Disconnected).await;
@@ -289,7 +287,24 @@ struct Entry {
 }
 
 macro_rules! list {
-    (suite { $($suite:ident)* } shared { $($shared_in:ident: $shared:ident)* } alone { $($alone_in:ident: $alone:ident)* }) => {
+    (
+        suite { $($suite:ident)* }
+        shared { $($shared_in:ident: $shared:ident)* }
+        long { $($long_in:ident: $long:ident)* }
+        huge { $($huge_in:ident: $huge:ident)* }
+        alone { $($alone_in:ident: $alone:ident)* }
+    ) => {
+        list! {
+            suite { $($suite)* }
+            shared { $($shared_in: $shared)* $($long_in: $long)* $($huge_in: $huge)* }
+            alone { $($alone_in: $alone)* }
+        }
+    };
+    (
+        suite { $($suite:ident)* }
+        shared { $($shared_in:ident: $shared:ident)* }
+        alone { $($alone_in:ident: $alone:ident)* }
+    ) => {
         fn entries() -> Vec<Entry> {
             vec![
                 $(Entry {
@@ -332,15 +347,15 @@ pub(crate) async fn run(target: Target, name: &str) {
 
 /// Runs all cases on servers that they share, or those that `CONFORMANCE` names.
 pub(crate) async fn run_all(target: Target) {
-    run_those(target, &std::env::var("CONFORMANCE").unwrap_or_default()).await;
+    run_those(target, &[&std::env::var("CONFORMANCE").unwrap_or_default()]).await;
 }
 
-/// Runs the cases with this in their names.
-pub(crate) async fn run_those(target: Target, wanted: &str) {
+/// Runs the cases with one of these in their names.
+pub(crate) async fn run_those(target: Target, wanted: &[&str]) {
     let target = Arc::new(target);
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = Vec::new();
-    for entry in entries().into_iter().filter(|entry| entry.name.contains(wanted)) {
+    for entry in entries().into_iter().filter(|entry| wanted.iter().any(|part| entry.name.contains(part))) {
         let (target, places) = (Arc::clone(&target), Arc::clone(&places));
         running.push((
             entry.name,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zk_curator_client::{
     Acl, CreateMode, Error, ErrorCode, Op, OpResult, Permissions, Read, ReadAnswer, Reconfiguration,
 };
+use zk_curator_testing::ZooKeeperVersion;
 
 use super::{Case, refused};
 use crate::common::{create, id, open, start};
@@ -36,7 +37,7 @@ pub(crate) async fn acls_are_read_replaced_and_enforced(case: Case) {
     assert_eq!(refused(create(&other, "/open/x").await), ErrorCode::NoAuth);
     assert_eq!(refused(other.set_acl("/open", &open(), None).await), ErrorCode::NoAuth);
     assert_eq!(refused(other.get_acl("/open").await), ErrorCode::NoAuth);
-    if case.target.version < (3, 9) {
+    if case.target.version < ZooKeeperVersion::V3_9 {
         // Whether it is there was no secret (ZOOKEEPER-2590).
         assert!(other.exists("/open").await.unwrap().is_some());
     }
@@ -104,7 +105,7 @@ pub(crate) async fn a_transaction_creates_every_kind_of_node(case: Case) {
         .map(|result| match result {
             OpResult::Created { path, stat } => {
                 // 3.8 tells it of containers and nodes with a time to live only.
-                assert!(stat.is_some() || case.target.version < (3, 9), "{path}");
+                assert!(stat.is_some() || case.target.version < ZooKeeperVersion::V3_9, "{path}");
                 path.as_str()
             }
             other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use zk_curator_client::{
     ConnectStringError, CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionCredentials, SessionState,
     WatchEnded, ZooKeeper,
 };
-use zk_curator_testing::{Flow, Relay};
+use zk_curator_testing::{FaultProxy, Flow};
 
 use super::{Case, TIMEOUT, refused};
 use crate::common::{create, history, id, is_connected, open, start, until};
@@ -135,7 +135,7 @@ pub(crate) async fn a_client_that_reaches_no_server_in_time_ends(case: Case) {
 
 pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case: Case) {
     let addresses = &case.target.addresses;
-    let relay = Relay::start(&addresses[..1]).await.unwrap();
+    let relay = FaultProxy::start(&addresses[..1]).await.unwrap();
     let first = start(case.through(&relay)).await;
     ephemeral(&first, "/e").await;
     // Its request is on the way when another client takes the session, at another member if there is one.

@@ -8,6 +8,7 @@ use zk_curator_client::{
     AddWatchMode, CreateMode, ErrorCode, EventType, OneshotWatch, Op, PersistentEvent, PersistentWatch,
     WatchEnded, WatcherType, ZooKeeper,
 };
+use zk_curator_testing::ZooKeeperVersion;
 
 use super::{Case, away, refused};
 use crate::common::{create, open, start};
@@ -96,6 +97,28 @@ pub(crate) async fn lasting_watches_report_what_is_theirs(case: Case) {
     assert_eq!(tree.next().await, None);
 }
 
+pub(crate) async fn events_carry_their_transaction_since_3_9(case: Case) {
+    let (zk, other) = (case.client().await, case.client().await);
+    let told = |zxid: i64| Some(zxid).filter(|_| case.target.version >= ZooKeeperVersion::V3_9);
+    let ((), mut lasting) = zk.add_watch("/lasting", AddWatchMode::Persistent).await.unwrap();
+    create(&other, "/lasting").await.unwrap();
+    let created = other.exists("/lasting").await.unwrap().unwrap();
+    match lasting.next().await {
+        Some(PersistentEvent::Changed(event)) => assert_eq!(event.zxid(), told(created.czxid)),
+        other => panic!("{other:?}"),
+    }
+    let (_, absent) = zk.exists_watched("/a").await.unwrap();
+    create(&other, "/a").await.unwrap();
+    let created = other.exists("/a").await.unwrap().unwrap();
+    assert_eq!(absent.await.unwrap().zxid(), told(created.czxid));
+    let (_, data) = zk.get_data_watched("/a").await.unwrap();
+    let (_, children) = zk.get_children_watched("/a").await.unwrap();
+    create(&other, "/a/x").await.unwrap();
+    let changed = other.set_data("/a", b"", None).await.unwrap();
+    assert_eq!(children.await.unwrap().zxid(), told(changed.pzxid));
+    assert_eq!(data.await.unwrap().zxid(), told(changed.mzxid));
+}
+
 pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
     let has = |path: &'static str, kind| zk.check_watches(path, kind);
@@ -142,7 +165,7 @@ pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     let ((), mut recursive) = zk.add_watch("/r", AddWatchMode::PersistentRecursive).await.unwrap();
     assert_eq!(has("/p", WatcherType::Any).await, Ok(true));
     assert_eq!(has("/r", WatcherType::Any).await, Ok(true));
-    let kinds = if case.target.version >= (3, 9) {
+    let kinds = if case.target.version >= ZooKeeperVersion::V3_9 {
         assert_eq!(
             refused(zk.remove_watches("/p", WatcherType::PersistentRecursive).await),
             ErrorCode::NoWatcher

@@ -101,7 +101,7 @@ impl DistributedBarrier {
         let path = ZPath::for_operation("remove", self.path.as_str())?;
         // Read before the delete is sent: of one flight with it, both answers may be lost, and the next one be read. And
         // read what is newest: an older one, or none, would be taken for a sign that it was removed.
-        let before = self.zk.exists(path.as_str()).synced().await?.map(|stat| stat.czxid);
+        let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
         loop {
             match self.zk.delete(path.as_str()).await {
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
@@ -109,7 +109,7 @@ impl DistributedBarrier {
                 deleted => return Ok(deleted?),
             }
             // The delete may have been applied: another barrier than that before, or none, tells that it was.
-            let now = self.zk.exists(path.as_str()).synced().await?;
+            let now = self.zk.exists(path.as_str()).linearizable().await?;
             if now.is_none_or(|stat| Some(stat.czxid) != before) {
                 return Ok(());
             }

@@ -6,7 +6,6 @@ use zk_curator::watch::Watch;
 use super::read::View;
 use super::snapshot::Snapshot;
 use super::{ConfigStore, Error};
-use crate::following::until_passed;
 
 /// Follows a [`ConfigStore`], or a part of it: see [`ConfigStore::follow`]. It costs no task: nothing is read unless
 /// [`next`](Self::next) is awaited.
@@ -56,7 +55,7 @@ impl ConfigWatch {
                     self.watch = Some(watch);
                 }
                 Err(Error::Framework(error)) => {
-                    until_passed(&self.store.zk, error).await?;
+                    self.store.zk.ride_out(error).await?;
                     continue;
                 }
                 Err(error) => return Err(error),

@@ -33,6 +33,14 @@ pub struct ChangedValue {
     pub after: Option<Bytes>,
 }
 
+/// A record that is kept.
+struct Kept {
+    /// Of the store, since the update.
+    version: i32,
+    record: Record,
+    stat: Stat,
+}
+
 impl ConfigStore {
     /// The updates that are kept, the latest last.
     ///
@@ -43,7 +51,7 @@ impl ConfigStore {
     /// Nothing is changed.
     pub async fn history(&self) -> Result<Vec<Change>, Error> {
         let records = self.in_one_session(|zk| async move { self.records(&zk).await }).await?;
-        let changes = records.into_values().map(|(record, stat)| {
+        let changes = records.into_values().map(|Kept { record, stat, .. }| {
             let value = |(key, diff): (String, super::record::Diff)| {
                 (key, ChangedValue { before: diff.before, after: diff.after })
             };
@@ -60,7 +68,7 @@ impl ConfigStore {
     /// updates since are kept.
     ///
     /// # Errors
-    /// * [`Error::NotKept`] when the revision is not known, or not any more.
+    /// * [`Error::NotKept`] when the revision is not known, or not any more, or the record of an update since is missing.
     /// * As [`Update::commit`](super::Update::commit).
     ///
     /// # Cancel safety
@@ -79,15 +87,17 @@ impl ConfigStore {
             // Those that have come since the root was read are none of ours.
             records.retain(|czxid, _| *czxid <= root.revision.0);
             let mut later = records.split_off(&to.0);
-            let is_known = later.remove(&to.0).is_some()
-                || (to.0 == root.czxid && i64::try_from(later.len()).ok() == Some(i64::from(root.version)));
-            if !is_known {
+            let made = later.remove(&to.0).map(|kept| kept.version);
+            let made = made.or_else(|| (to.0 == root.czxid).then_some(0));
+            // All updates since are kept: somebody may have deleted some of their records.
+            let since = made.map(|made| i64::from(root.version.wrapping_sub(made)));
+            if since.is_none() || since != i64::try_from(later.len()).ok() {
                 return Err(self.not_kept(to));
             }
             // From the latest back to the one after it.
             let mut values = BTreeMap::new();
-            for (record, _) in later.into_values().rev() {
-                values.extend(record.keys.into_iter().map(|(key, diff)| (key, diff.before)));
+            for kept in later.into_values().rev() {
+                values.extend(kept.record.keys.into_iter().map(|(key, diff)| (key, diff.before)));
             }
             let mut update = self.update().if_unchanged_since(root.revision);
             for (key, before) in values {
@@ -106,19 +116,22 @@ impl ConfigStore {
     }
 
     /// The records that are kept, by their revisions.
-    async fn records(&self, zk: &CuratorFramework) -> Result<BTreeMap<i64, (Record, Stat)>, Error> {
+    async fn records(&self, zk: &CuratorFramework) -> Result<BTreeMap<i64, Kept>, Error> {
         let names = match zk.children(self.history.as_str()).synced().await {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
             Err(error) => return Err(error.into()),
         };
-        let versions = names.iter().filter_map(|name| name.parse().ok());
+        let versions: Vec<i32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         let reads: Vec<_> =
-            versions.map(|version| zk.get_data(self.record_path(version)).with_stat()).collect();
+            versions.iter().map(|&version| zk.get_data(self.record_path(version)).with_stat()).collect();
         let mut records = BTreeMap::new();
-        for read in fan_out(READS_AT_ONCE, reads).await {
+        for (version, read) in versions.into_iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {
-                Ok((data, stat)) => drop(records.insert(stat.czxid, (self.record(&data)?, stat))),
+                Ok((data, stat)) => {
+                    let record = self.record(&data)?;
+                    records.insert(stat.czxid, Kept { version, record, stat });
+                }
                 // No longer kept.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error.into()),

@@ -137,10 +137,10 @@ impl ConfigStore {
     }
 
     /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
-    /// process that makes it, up to 100 records at a time; so all who write should agree.
+    /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](Update::commit).
     #[must_use]
     pub fn kept(mut self, updates: u32) -> Self {
-        self.kept = updates.max(1);
+        self.kept = updates;
         self
     }
 
@@ -226,6 +226,14 @@ pub enum Error {
         expected: Revision,
         /// What there is.
         found: Revision,
+    },
+    /// A setting is zero that has to be one at least.
+    #[error("{path}: {setting} cannot be 0")]
+    Zero {
+        /// The path of the store.
+        path: String,
+        /// The name of the setting.
+        setting: &'static str,
     },
     /// An update without changes.
     #[error("nothing is to be changed in {path}")]

@@ -71,7 +71,7 @@ impl Update {
     ///
     /// # Errors
     /// * [`Error::Conflict`] or [`Error::Changed`] when a condition does not hold; nothing was changed.
-    /// * [`Error::NoChanges`], [`Error::InvalidKey`], [`Error::Unencodable`]: nothing was sent.
+    /// * [`Error::NoChanges`], [`Error::InvalidKey`], [`Error::Unencodable`], [`Error::Zero`]: nothing was sent.
     /// * [`Error::NotAStore`]; [`Error::Busy`] when others were faster fifty times in a row.
     /// * [`Error::Framework`] as a transaction: `TooLarge` when the changes, with what they replace, do not fit into one
     ///   request. If it [may have applied](Error::may_have_applied), so may the update.
@@ -85,6 +85,9 @@ impl Update {
         }
         for key in changes.keys().chain(conditions.keys()) {
             store.check_key(key)?;
+        }
+        if store.kept == 0 {
+            return Err(Error::Zero { path: store.path().to_owned(), setting: "kept" });
         }
         if changes.is_empty() {
             return Err(Error::NoChanges { path: store.path().to_owned() });

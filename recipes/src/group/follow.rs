@@ -11,9 +11,10 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
-use super::READS_AT_ONCE;
 use crate::contender::child;
-use crate::following::until_passed;
+
+/// How many members are read at a time.
+const READS_AT_ONCE: usize = 64;
 
 /// What happens in a group.
 #[non_exhaustive]
@@ -107,7 +108,7 @@ impl GroupWatch {
             match self.look(&path).await {
                 Ok(()) if self.pending.is_empty() => poll_fn(|cx| self.poll_changed(cx)).await,
                 Ok(()) => {}
-                Err(error) => until_passed(&self.zk, error).await?,
+                Err(error) => self.zk.ride_out(error).await?,
             }
         }
     }

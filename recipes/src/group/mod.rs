@@ -60,18 +60,13 @@ mod member;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 pub use follow::{GroupEvent, GroupWatch};
 pub use member::{GroupMember, GroupMemberBuilder};
 
-use crate::contender::child;
 use crate::removal::{Which, remove};
-
-/// How many members are read at a time.
-const READS_AT_ONCE: usize = 64;
 
 /// A group, for those who look at it and for its administrators.
 #[derive(Debug, Clone)]
@@ -130,22 +125,11 @@ impl Group {
     /// Nothing is changed.
     pub async fn members(&self) -> Result<BTreeMap<String, Bytes>, Error> {
         let path = ZPath::for_operation("members", &self.path)?;
-        let ids = match self.zk.children(path.as_str()).await {
-            Ok(ids) => ids,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
-            Err(error) => return Err(error),
-        };
-        let reads: Vec<_> = ids.iter().map(|id| self.zk.get_data(child(&path, id))).collect();
-        let mut members = BTreeMap::new();
-        for (id, data) in ids.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
-            match data {
-                Ok(data) => drop(members.insert(id.clone(), data)),
-                // It has left meanwhile.
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error),
-            }
+        match self.zk.children_with_data(path.as_str()).await {
+            Ok(nodes) => Ok(nodes.into_iter().map(|node| (node.name, node.data)).collect()),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
         }
-        Ok(members)
     }
 
     /// Follows the group for ever, beginning with those who are in it. It need not exist.

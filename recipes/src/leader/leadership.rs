@@ -9,7 +9,6 @@ use zk_curator::{
     ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership, SessionId,
 };
 
-use super::queue::ride_out;
 use crate::contender::Kept;
 
 /// That we lead, for one term: until it is [over](Self::is_over). Cheap to clone and to give to tasks; without the
@@ -67,7 +66,7 @@ impl Leadership {
                     }
                 }
                 Ok(_) => break,
-                Err(error) => ride_out(zk, error).await?,
+                Err(error) => zk.ride_out(error).await?,
             }
         }
         Ok(None)

@@ -33,7 +33,6 @@ pub use election::{Elected, Election};
 pub use latch::{Candidate, CloseMode, LatchState, LatchStates, LeaderLatch};
 pub use leadership::Leadership;
 pub use observer::{Observer, Proclaimed};
-pub(crate) use queue::{passes, ride_out};
 pub use selector::LeaderSelector;
 
 pub use crate::participant::Participant;

@@ -6,7 +6,6 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType, FencingToken};
 
-use super::queue::ride_out;
 use super::{Error, Participant, tag};
 use crate::contender::child;
 use crate::participant::in_order;
@@ -81,7 +80,7 @@ impl Observer {
             let (place, seen) = match self.look().await {
                 Ok(seen) => seen.unzip(),
                 Err(error) => {
-                    ride_out(&self.zk, error).await?;
+                    self.zk.ride_out(error).await?;
                     continue;
                 }
             };

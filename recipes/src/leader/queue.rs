@@ -1,8 +1,4 @@
-use std::time::Duration;
-
 use bytes::Bytes;
-use tokio::time::sleep;
-use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
@@ -10,9 +6,6 @@ use super::{Error as LeaderError, Participant};
 use crate::contender::{Contender, Kept};
 use crate::order::Rule;
 use crate::participant::{first_participant, participants};
-
-/// The pause before something is tried again that has failed for as long as the retry policy allows.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The candidates, in their order; the first leads.
 #[derive(Debug, Clone)]
@@ -57,7 +50,7 @@ impl Queue {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
-                    ride_out(&self.zk, error).await?;
+                    self.zk.ride_out(error).await?;
                     continue;
                 }
             }
@@ -86,21 +79,6 @@ impl Queue {
     pub(super) async fn leader(&self) -> Result<Option<Participant>, Error> {
         first_participant(&self.zk, &self.parent("leader")?, &self.rule.tag).await
     }
-}
-
-/// Whether trying again may help.
-pub(crate) fn passes(error: &Error) -> bool {
-    error.is_retryable() || error.is_session_lost() || error.kind() == ErrorKind::NotStarted
-}
-
-/// Waits until it is worth trying again after this error; fails with it if that does not help.
-pub(crate) async fn ride_out(zk: &CuratorFramework, error: Error) -> Result<(), Error> {
-    if !passes(&error) {
-        return Err(error);
-    }
-    debug!(%error, "tries again");
-    sleep(PAUSE).await;
-    zk.wait_connected().await.map(drop)
 }
 
 /// Leaves the election, and waits for the answer.

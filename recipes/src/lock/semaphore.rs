@@ -1,10 +1,10 @@
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, pending};
 
 use bytes::Bytes;
-use futures_util::future::join;
+use futures_util::future::{join, try_join};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::watch::Watch;
+use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
 use super::queue_lock::server_path;
@@ -108,12 +108,13 @@ pub struct Permit {
     _watch: Option<Watch>,
 }
 
-/// All leases there are, and watches for when that changes.
+/// All leases there are and their limit, and watches for when that changes.
 struct Listing {
     names: Vec<String>,
     limit: u32,
     leases_watch: Option<Watch>,
-    limit_watch: Option<Watch>,
+    /// Of a shared count.
+    limit_watch: Option<DataWatch>,
 }
 
 impl InterProcessSemaphore {
@@ -278,14 +279,19 @@ impl InterProcessSemaphore {
             }
             let Some(first) = leases.first() else { return Ok(None) };
             let session_lost = first.ownership().session_lost();
-            if listing.leases_watch.is_some() {
-                tokio::select! {
-                    biased;
-                    () = session_lost.cancelled() => return Ok(None),
-                    () = listing.changed() => {} // 4
+            let Some(leases_watch) = &mut listing.leases_watch else {
+                listing = self.list(paths, true).await?;
+                continue;
+            };
+            // 4
+            tokio::select! {
+                biased;
+                () = session_lost.cancelled() => return Ok(None),
+                _ = leases_watch => {
+                    (listing.names, listing.leases_watch) = self.list_leases(paths, true).await?;
                 }
+                limit = self.next_limit(&mut listing.limit_watch) => listing.limit = limit?,
             }
-            listing = self.list(paths, true).await?;
         }
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped
     }
@@ -316,16 +322,13 @@ impl InterProcessSemaphore {
     }
 
     async fn list(&self, paths: &Paths, watched: bool) -> Result<Listing, Error> {
-        let (leases, limit) = join(self.list_leases(paths, watched), self.read_limit(watched)).await;
-        let ((names, leases_watch), (limit, limit_watch)) = (leases?, limit?);
+        // A followed read waits for an outage to end, the other one fails.
+        let read = try_join(self.list_leases(paths, watched), self.read_limit(watched)).await?;
+        let ((names, leases_watch), (limit, limit_watch)) = read;
         Ok(Listing { names, limit, leases_watch, limit_watch })
     }
 
-    async fn list_leases(
-        &self,
-        paths: &Paths,
-        watched: bool,
-    ) -> Result<(Vec<String>, Option<Watch>), zk_curator::Error> {
+    async fn list_leases(&self, paths: &Paths, watched: bool) -> Result<(Vec<String>, Option<Watch>), Error> {
         let children = self.zk.children(paths.leases.as_str());
         let listed = if watched {
             children.watched().await.map(|watched| (watched.value.0, Some(watched.watch)))
@@ -334,27 +337,38 @@ impl InterProcessSemaphore {
         };
         match listed {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok((Vec::new(), None)),
-            listed => listed,
+            listed => Ok(listed?),
         }
     }
 
-    async fn read_limit(&self, watched: bool) -> Result<(u32, Option<Watch>), Error> {
-        let path = match &self.limit {
-            Limit::Constant(limit) => return Ok((*limit, None)),
-            Limit::Shared(path) => path,
+    async fn read_limit(&self, watched: bool) -> Result<(u32, Option<DataWatch>), Error> {
+        match &self.limit {
+            Limit::Constant(limit) => Ok((*limit, None)),
+            Limit::Shared(path) if watched => {
+                let mut watch = Some(self.zk.watch_data(path));
+                Ok((self.next_limit(&mut watch).await?, watch))
+            }
+            Limit::Shared(path) => Ok((self.limit_of(path, self.zk.get_data(path).await?)?, None)),
+        }
+    }
+
+    /// Waits until the limit is another one, if that can be.
+    async fn next_limit(&self, watch: &mut Option<DataWatch>) -> Result<u32, Error> {
+        let Some(watch) = watch else { return pending().await };
+        let data = match watch.next().await? {
+            Some((data, _)) => data,
+            // Fails, unless it has come meanwhile.
+            None => self.zk.get_data(watch.path()).await?,
         };
-        let read = self.zk.get_data(path);
-        let (data, watch) = if watched {
-            let watched = read.watched().await?;
-            (watched.value.0, Some(watched.watch))
-        } else {
-            (read.await?, None)
-        };
+        self.limit_of(watch.path(), data)
+    }
+
+    fn limit_of(&self, path: &str, data: Bytes) -> Result<u32, Error> {
         // Users write it, with a framework that may compress: four bytes are never compressed data.
         let data = if data.len() == 4 { data } else { self.zk.decompress(path, data).unwrap_or_default() };
         let count = data[..].try_into().map(i32::from_be_bytes);
-        let count = count.map_err(|_| Error::NotACount { path: path.clone() })?;
-        Ok((u32::try_from(count).unwrap_or(0), watch))
+        let count = count.map_err(|_| Error::NotACount { path: path.to_owned() })?;
+        Ok(u32::try_from(count).unwrap_or(0))
     }
 
     fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
@@ -397,21 +411,6 @@ impl Listing {
 
     fn has(&self, leases: &[OwnedNode]) -> bool {
         leases.iter().all(|lease| self.names.iter().any(|name| name == lease.name()))
-    }
-
-    /// Waits until it is no longer true.
-    async fn changed(&mut self) {
-        let or_never = |watch: Option<Watch>| async {
-            match watch {
-                Some(watch) => drop(watch.await),
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = or_never(self.leases_watch.take()) => {}
-            () = or_never(self.limit_watch.take()) => {}
-        }
     }
 }
 

@@ -83,7 +83,7 @@ use bytes::Bytes;
 use futures_util::future::join;
 use tokio::sync::oneshot;
 use zk_curator::certain::{Applied, Receipt};
-use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, Transaction, TransactionOp, fan_out};
+use zk_curator::op::{CheckOp, ChildData, CreateOp, DeleteOp, SetDataOp, Transaction, TransactionOp};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, Stat};
 
@@ -91,13 +91,10 @@ pub use binding::{Binding, KeptBinding};
 pub use follow::NameWatch;
 
 use crate::contender::child;
-use crate::following::until_passed;
 use crate::node::PersistentNode;
 use crate::removal::is_race;
 use crate::value::{Failure, FromData, ToData};
 
-/// How many names are read at a time.
-const READS_AT_ONCE: usize = 64;
 /// How often the parent is made that somebody else removes.
 const ROUNDS: usize = 50;
 /// What the name of the child begins with that tells a binding from others of the same name.
@@ -244,7 +241,7 @@ impl NameService {
             match self.zk.exists(path.as_str()).await {
                 Ok(there) => break there,
                 // Until it is known, nobody would unbind it.
-                Err(error) => until_passed(&self.zk, error).await?,
+                Err(error) => self.zk.ride_out(error).await?,
             }
         };
         match there.and_then(|stat| applied.own(&self.zk, &path, stat)) {
@@ -349,7 +346,7 @@ impl NameService {
     /// # Errors
     /// [`Error::InvalidName`].
     pub fn follow(&self, name: &str) -> Result<NameWatch, Error> {
-        Ok(NameWatch::new(self.zk.clone(), self.name_path(name)?))
+        Ok(NameWatch::new(self.zk.watch_data(self.name_path(name)?)))
     }
 
     /// All names that are bound, and to what.
@@ -360,27 +357,16 @@ impl NameService {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn list(&self) -> Result<BTreeMap<String, Bound>, Error> {
-        let names = match self.zk.children(self.path.as_str()).await {
-            Ok(names) => names,
+        let nodes = match self.zk.children_with_data(self.path.as_str()).await {
+            Ok(nodes) => nodes,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
             Err(error) => return Err(error.into()),
         };
-        let names: Vec<_> = names.into_iter().filter(|name| !name.starts_with(RECEIPT)).collect();
-        let reads: Vec<_> =
-            names.iter().map(|name| self.zk.get_data(child(&self.path, name)).with_stat()).collect();
-        let mut bound = BTreeMap::new();
-        for (name, read) in names.into_iter().zip(fan_out(READS_AT_ONCE, reads).await) {
-            match read {
-                Ok((data, stat)) => {
-                    let path = child(&self.path, &name);
-                    bound.insert(name, Bound::new(path, data, &stat));
-                }
-                // Unbound meanwhile.
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(bound)
+        let bound = |node: ChildData| {
+            let bound = Bound::new(child(&self.path, &node.name), node.data, &node.stat);
+            (node.name, bound)
+        };
+        Ok(nodes.into_iter().filter(|node| !node.name.starts_with(RECEIPT)).map(bound).collect())
     }
 
     /// A binding that may be changed by anybody.

@@ -9,7 +9,6 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
 
 use super::{PersistentNode, PersistentNodeBuilder};
 use crate::contender::child;
-use crate::leader::passes;
 
 /// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
 /// Curator's class of that name.
@@ -143,7 +142,7 @@ impl PersistentTtlNodeBuilder {
 
     /// How often the child is touched within the time to live, from 1. Default: 2, as of Curator.
     pub const fn touches(mut self, factor: u32) -> Self {
-        self.factor = if factor == 0 { 1 } else { factor };
+        self.factor = factor;
         self
     }
 
@@ -156,13 +155,17 @@ impl PersistentTtlNodeBuilder {
     /// Begins to keep the node, in background tasks.
     ///
     /// # Errors
-    /// `InvalidPath` when the path of the node, or that of its child, is not valid.
+    /// `InvalidPath` when the path of the node, or that of its child, is not valid; `InvalidArgument` for zero
+    /// [`touches`](Self::touches).
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn start(self) -> Result<PersistentTtlNode, Error> {
         let Self { zk, path, node, ttl, touch, factor } = self;
         let path = ZPath::for_operation("start", path)?;
+        if factor == 0 {
+            return Err(Error::invalid_argument("start", path.as_str(), "touches cannot be 0"));
+        }
         let touch = ZPath::for_operation("start", child(&path, &touch))?;
         let node = node.start();
         let ended = Arc::new(Signal::new(false));
@@ -202,7 +205,7 @@ impl Toucher {
                 Err(error) => {
                     debug!(path = self.path, %error, "not touched");
                     // The parent of the child may not be there yet.
-                    if !reported && !passes(&error) && error.kind() != ErrorKind::NoNode {
+                    if !reported && !error.is_transient() && error.kind() != ErrorKind::NoNode {
                         reported = true;
                         self.zk.report(error);
                     }

@@ -105,6 +105,10 @@ impl Buckets {
         self.upgrades.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn upgrades(&self) -> bool {
+        self.upgrades.load(Ordering::Relaxed)
+    }
+
     /// The parent for some new items of a priority. A bucket that has no room for them is closed, and the next one created.
     ///
     /// # Cancel safety
@@ -171,7 +175,7 @@ impl Buckets {
                 continue;
             }
             let has_buckets = data == LAYOUT;
-            if !has_buckets && !self.upgrades.load(Ordering::Relaxed) {
+            if !has_buckets && !self.upgrades() {
                 // The version tells of an upgrade.
                 let parent = root.to_owned();
                 return Ok(found(Spot { parent, version: stat.version, is_bucket: false }));

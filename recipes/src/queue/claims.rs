@@ -20,14 +20,14 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OpResult, OwnedNode};
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
 use super::redelivery::{MOST_HELD, fraction};
-use super::site::{Site, Started};
+use super::site::{Site, Started, at_least_one};
 
 /// The number of items of the list that are looked at together.
 const SCOUTED: usize = 128;
 /// After so many looks that found no free item, the queue is listed again.
 const LOOKS: usize = 8;
 /// The bounds of the longest pause after an item was claimed by others, in round trips.
-const PAUSES: RangeInclusive<u32> = 8..=256;
+const PAUSES: RangeInclusive<u32> = 32..=256;
 /// The bounds of what is taken for a round trip.
 const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -190,8 +190,15 @@ impl<C: Claimer> Claims<C> {
         }
     }
 
+    /// Refuses settings that make no sense.
+    pub(super) fn check_settings(&self) -> Result<(), Error> {
+        at_least_one("prefetch", self.prefetch)?;
+        self.feed.check_settings()
+    }
+
     /// The next item, however long it takes until there is one. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<C::Claim, Error> {
+        self.check_settings()?;
         let mut turn = None;
         loop {
             if let Some(claim) = self.of_list(&mut turn).await? {
@@ -209,6 +216,7 @@ impl<C: Claimer> Claims<C> {
 
     /// The next item if there is one that nobody has claimed. Never waits for others.
     pub(super) async fn try_next(&mut self) -> Result<Option<C::Claim>, Error> {
+        self.check_settings()?;
         if self.feed.retry_unwatched() {
             self.contention.is_likely = true;
         }
@@ -499,9 +507,10 @@ where
     Fut: Future<Output = Option<W>>,
     W: Future<Output = ()>,
 {
+    let limit = at_least_one("limit", limit)?;
     let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());
     loop {
-        let is_free = running.len() < limit.max(1) && held.len() < MOST_HELD;
+        let is_free = running.len() < limit && held.len() < MOST_HELD;
         let next = tokio::select! {
             biased;
             Some(back) = running.next(), if !running.is_empty() => {
@@ -519,7 +528,7 @@ where
                 warn!(%error, "consuming goes on when there is a connection");
                 zk.wait_connected().await?;
             }
-            Err(Error::Framework(error)) => return Err(error.into()),
+            Err(error @ (Error::Framework(_) | Error::Zero { .. })) => return Err(error),
             Err(error) => warn!(%error, "an item was not handed out"),
         }
     }

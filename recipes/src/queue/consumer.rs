@@ -48,6 +48,17 @@ use crate::contender::child;
 /// * Who has lost its claim can neither acknowledge nor put back (CURATOR-605): the item is handed out again, and what
 ///   its first consumer does with it by then is for [`Delivery::ownership`] to fence.
 /// * An item that is put back keeps its priority, its time and its id.
+/// * If somebody deletes a claim by hand, another consumer can claim the item while the first one works on it. ZooKeeper
+///   cannot tell the two claims apart, because they have the same path. If the first one has not [noticed](Delivery::lost) it,
+///   its acknowledgement removes the item and the other claim, and the other consumer gets [`Error::Lost`]. With
+///   [dead letters](Self::dead_letters) the version of the item tells the consumers apart from its next delivery on, and the
+///   first one gets [`Error::Lost`]. In both cases the item is acknowledged once. A consumer
+///   in Java does not write the item, so dead letters do not protect its claim.
+///
+/// # Assumptions
+/// Where ACLs are used, a consumer can create and delete children of the lock path, which holds its claims and receipts; it can
+/// delete children of the queue, and create them to [put items back](Delivery::requeue). With dead letters it can also write
+/// items, and create children of the queue of dead letters.
 ///
 /// # Connection loss
 /// * SUSPENDED: deliveries are held on to.
@@ -118,7 +129,7 @@ impl Consumer {
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
-        self.claims.prefetch = items.max(1);
+        self.claims.prefetch = items;
         self
     }
 
@@ -378,7 +389,9 @@ impl Delivery {
     /// To put it back at its place, drop it.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack); the item is put back, or handed out again.
+    /// As [`ack`](Self::ack); the item is put back, or handed out again. An item so large that servers accept no receipt
+    /// beside it is put back without: after a lost answer the error says
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
     ///
     /// # Cancel safety
     /// The item goes back to the end, or to its place.

@@ -316,7 +316,7 @@ impl CuratorQueue<Priority> {
     /// After how many items a taker or a consumer looks whether new ones have come, from 1. Default: 1.
     #[must_use]
     pub fn min_items_before_refresh(mut self, items: u32) -> Self {
-        self.refresh_after = items.max(1);
+        self.refresh_after = items;
         self
     }
 
@@ -484,8 +484,7 @@ async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> 
         } else if !error.may_have_applied() {
             return Err(error);
         }
-        zk.sync(&path).await.map_err(|_| error.clone())?;
-        let there = zk.exists(&path).await.map_err(|_| error.clone())?;
+        let there = zk.exists(&path).linearizable().await.map_err(|_| error.clone())?;
         if there.is_none() {
             return Err(error);
         }

@@ -18,7 +18,7 @@ use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
 use super::name::{Kind, Place, TAKER, is_taker};
 use super::shelves::{Listed, Shelves, forget_fired};
-use super::site::{Site, Started};
+use super::site::{Site, Started, at_least_one};
 use crate::contender::Contender;
 use crate::order::Rule;
 
@@ -163,6 +163,11 @@ impl Feed {
             is_complete: false,
             has_waited: false,
         }
+    }
+
+    /// Refuses settings that make no sense.
+    pub(super) fn check_settings(&self) -> Result<(), super::Error> {
+        at_least_one("min_items_before_refresh", self.refresh_after).map(drop)
     }
 
     /// Nothing is listed but under the protection of a node of ours among the items.
@@ -509,8 +514,9 @@ impl Feed {
             }
             self.fill(children, &left);
             if has_buckets && self.names.is_empty() && self.watch.is_some() {
-                // There may be a bucket by now that was not there at first.
-                self.forget_fired();
+                // There may be a bucket by now that was not there at first. The watches of buckets are left to those who
+                // wait: one that has fired wakes them.
+                forget_fired(&mut self.watch);
                 if self.watch.is_none() {
                     continue;
                 }

@@ -268,8 +268,8 @@ impl FifoQueue {
                         _ => return Err(error.into()),
                     }
                 }
-                zk.sync(node.path()).await.map_err(|_| error.clone())?;
-                let written = match zk.exists(node.path()).await.map_err(|_| error.clone())? {
+                let seen = zk.exists(node.path()).linearizable().await;
+                let written = match seen.map_err(|_| error.clone())? {
                     Some(stat) => stat.version > 0,
                     // Consumed, so it was written; unless it was collected after the end of our session.
                     None if producer.is_ours() => true,

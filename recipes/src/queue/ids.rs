@@ -13,7 +13,6 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat
 
 use super::site::create_persistent;
 use crate::contender::child;
-use crate::leader::passes;
 
 /// How the name of a producer among the ids ends, but for its number.
 pub(super) const PRODUCER: &str = "producer-";
@@ -176,7 +175,9 @@ impl Ids {
             Ok(0) => {}
             Ok(count) => debug!(path = %self.path, count, "collected the ids of dead producers"),
             // Next time.
-            Err(error) if passes(&error) => debug!(path = %self.path, %error, "did not collect ids"),
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
+                debug!(path = %self.path, %error, "did not collect ids");
+            }
             Err(error) => zk.report(error),
         }
     }

@@ -79,11 +79,30 @@ const CLAIM: &str = "claim";
 ///   handed out before those behind it to whoever looks after it has heard of that.
 /// * Nothing of a claim stays anywhere when its item is gone: a claim is a child of the item.
 /// * No name is given twice, also if somebody deletes the queue and it is made anew: whoever had an item of the
-///   first one has lost its claim. Who deletes a claim by hand takes the item from its consumer; of the two
-///   that have it then, one acknowledges it, and the other one is told that it has lost.
+///   first one has lost its claim. If somebody deletes a claim by hand, its consumer can acknowledge the item until it is
+///   delivered to another one, and gets [`Error::Lost`] from then on.
 ///
 /// # Assumptions
 /// Only users of this queue write here. Nobody holds more items than a few: those who look for one read which are claimed.
+///
+/// # Access control
+/// New nodes get the ACL of the framework's [provider](zk_curator::acl::AclProvider). Everybody who uses the queue may read all of
+/// it, and has these rights:
+///
+/// | node | producers | consumers |
+/// |---|---|---|
+/// | `/queue` | – | create, delete: receipts |
+/// | `items` | create, write: buckets | delete: buckets; as producers, to requeue |
+/// | a bucket | create: items; write: to close it | delete: items; as producers, to requeue |
+/// | an item | – | create, delete: claims; write: redeliveries |
+/// | `ids` | create, delete, write | – |
+/// | `line` | – | create, delete |
+/// | `dead/items` and its buckets | – | as producers |
+///
+/// Who uses the queue first creates `items`, `ids` and `line`, which takes the right to create children of `/queue`, or an operator
+/// has created them before, `items` with the data `buckets 1`. A right that is missing is an [`Error::Framework`] with
+/// `NoAuth` and a path: without that to create children of `/queue`, an acknowledgement fails with the path of the receipt,
+/// `/queue/_r_<uuid>`, and so does [`next`](LockingConsumer::next) with an item that is handed out again.
 ///
 /// # Connection loss
 /// * SUSPENDED: what was handed out is held on to, operations wait for a connection.
@@ -307,7 +326,7 @@ impl LockingConsumer {
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
-        self.claims.prefetch = items.max(1);
+        self.claims.prefetch = items;
         self
     }
 
@@ -662,6 +681,8 @@ impl LockedItem {
     /// * [`Error::Foreign`] when somebody has created another node below the item: it cannot be removed.
     /// * [`Error::Lost`] when the claim was lost: the item is handed out again, or was put back or removed by whoever
     ///   has had it since.
+    /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the
+    ///   [right](LockingQueue#access-control) to create children of the queue. The item goes back to its place.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
     ///   the item is removed, or handed out again.
     ///
@@ -675,7 +696,9 @@ impl LockedItem {
     /// on. To put it back at its place, drop it.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack); the item is put back, or handed out again.
+    /// As [`ack`](Self::ack); the item is put back, or handed out again. An item so large that servers accept no receipt
+    /// beside it is put back without: after a lost answer the error says
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
     ///
     /// # Cancel safety
     /// The item goes back to the end, or to its place.
@@ -688,7 +711,7 @@ impl LockedItem {
     /// reason the first 1,024 bytes are kept, and none where servers would not accept it along with the item.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack); the item is put aside, or handed out again.
+    /// As [`requeue`](Self::requeue); the item is put aside, or handed out again.
     ///
     /// # Cancel safety
     /// The item is put aside, or goes back to its place.

@@ -16,9 +16,9 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 
 use super::Error;
 use super::redelivery::fraction;
-use super::site::create_persistent;
+use super::site::{at_least_one, create_persistent};
 use crate::contender::child;
-use crate::leader::{Candidate, LeaderLatch, passes};
+use crate::leader::{Candidate, LeaderLatch};
 
 /// How the names of the queues begin: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";
@@ -240,20 +240,20 @@ impl<Q> fmt::Debug for QueueSharder<Q> {
 impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     /// The number of items, from 1, with which a queue is full. Default: 10,000, as of Curator.
     pub fn new_queue_threshold(mut self, items: u32) -> Self {
-        self.threshold = items.max(1);
+        self.threshold = items;
         self
     }
 
-    /// The time from one check to the next, from 1 ms. Default: 30 s, as of Curator.
+    /// The time from one check to the next, more than zero. Default: 30 s, as of Curator.
     #[doc(alias = "thresholdCheckMs")]
     pub fn check_every(mut self, interval: Duration) -> Self {
-        self.interval = interval.max(Duration::from_millis(1));
+        self.interval = interval;
         self
     }
 
     /// The number of queues, from 1, to which none is added. Default: 10, as of Curator.
     pub fn max_queues(mut self, queues: usize) -> Self {
-        self.max_queues = queues.max(1);
+        self.max_queues = queues;
         self
     }
 
@@ -261,6 +261,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     /// [`background_errors`](CuratorFramework::background_errors), and tried again.
     ///
     /// # Errors
+    /// * [`Error::Zero`] for a setting.
     /// * [`Error::LeaderPath`] when the election is at the path of the queues, or below.
     /// * [`Error::Framework`] when a path is not valid, or the queues cannot be listed or created.
     /// * What the allocation of a queue fails with.
@@ -272,6 +273,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     /// A first queue may have been created.
     pub async fn start(self) -> Result<QueueSharder<Q>, Error> {
         let Self { zk, path, leader_path, allocate, threshold, interval, max_queues } = self;
+        at_least_one("new_queue_threshold", threshold)?;
+        at_least_one("check_every", interval)?;
+        at_least_one("max_queues", max_queues)?;
         let path = ZPath::for_operation("queue sharder", path)?;
         let below = child(&path, "");
         if leader_path == path.as_str() || leader_path.starts_with(&below) {
@@ -334,7 +338,8 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
                 Err(error) => {
                     debug!(path = %self.path, %error, "the queues were not checked");
                     match error {
-                        Error::Framework(error) if passes(&error) || error.kind() == ErrorKind::Closed => {}
+                        Error::Framework(error)
+                            if error.is_transient() || error.kind() == ErrorKind::Closed => {}
                         _ if reported => {}
                         Error::Framework(error) => {
                             reported = true;

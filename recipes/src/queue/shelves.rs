@@ -12,7 +12,6 @@ use zk_curator::{Error, ErrorKind};
 
 use super::name::{Bucket, is_taker};
 use super::site::Site;
-use crate::leader::passes;
 
 /// The number of buckets that are listed together while all before them have nothing to take.
 const AT_ONCE: usize = 8;
@@ -162,7 +161,7 @@ impl Shelf {
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => State::Gone,
                 ErrorKind::NotEmpty | ErrorKind::BadVersion => State::Unknown,
-                _ if passes(&error) || error.kind() == ErrorKind::Closed => {
+                _ if error.is_transient() || error.kind() == ErrorKind::Closed => {
                     debug!(path, %error, "an empty bucket is not deleted yet");
                     State::Unknown
                 }

@@ -55,6 +55,11 @@ impl Site {
         self.buckets.iter().for_each(|buckets| buckets.upgrade());
     }
 
+    /// Whether items are to be put into buckets where there are none yet.
+    pub(super) fn upgrades_layout(&self) -> bool {
+        self.buckets.as_ref().is_some_and(|buckets| buckets.upgrades())
+    }
+
     /// An item as it is stored.
     pub(super) fn pack(&self, item: Bytes) -> Result<Bytes, Error> {
         let packed = if self.is_compressed { self.zk.compress(self.path.as_str(), item)? } else { item };
@@ -124,8 +129,11 @@ impl fmt::Debug for Site {
 }
 
 /// A setting that must not be zero.
-pub(super) fn at_least_one(setting: &'static str, value: u32) -> Result<u32, super::Error> {
-    if value == 0 { Err(super::Error::Zero { setting }) } else { Ok(value) }
+pub(super) fn at_least_one<T: Default + PartialEq>(
+    setting: &'static str,
+    value: T,
+) -> Result<T, super::Error> {
+    if value == T::default() { Err(super::Error::Zero { setting }) } else { Ok(value) }
 }
 
 /// Creates a persistent node, unless it is there.

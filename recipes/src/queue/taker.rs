@@ -14,7 +14,7 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 use super::feed::{Feed, Turn};
 use super::name::{Kind, apart};
-use super::site::{Site, Started};
+use super::site::{Site, Started, at_least_one};
 use super::{Error, codec};
 use crate::contender::child;
 
@@ -128,7 +128,7 @@ impl Taker {
     /// How many items are read ahead at most, from 1; they are in memory meanwhile. Default: 16.
     #[must_use]
     pub fn read_ahead(mut self, items: usize) -> Self {
-        self.read_ahead = items.max(1);
+        self.read_ahead = items;
         self
     }
 
@@ -139,9 +139,8 @@ impl Taker {
     /// itself.
     #[must_use]
     pub fn delete_window(mut self, items: usize) -> Self {
-        self.delete_window = items.max(1);
-        self.read_ahead = self.read_ahead.max(self.delete_window);
-        self.window = self.delete_window;
+        self.delete_window = items;
+        self.window = items;
         self
     }
 
@@ -157,6 +156,7 @@ impl Taker {
     /// # Cancel safety
     /// Nothing is lost: an item that was removed meanwhile is the next.
     pub async fn next(&mut self) -> Result<Item, Error> {
+        self.check_settings()?;
         let mut turn = None;
         loop {
             if let Some(item) = self.of_list(&mut turn).await? {
@@ -174,6 +174,7 @@ impl Taker {
     /// # Cancel safety
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<Item>, Error> {
+        self.check_settings()?;
         let mut has_looked = false;
         loop {
             if let Some(item) = self.of_list(&mut None).await? {
@@ -196,6 +197,13 @@ impl Taker {
     /// As [`next`](Self::next); dropping the stream is dropping the taker.
     pub fn into_stream(self) -> impl Stream<Item = Result<Item, Error>> + Send {
         unfold(self, |mut taker| async move { Some((taker.next().await, taker)) })
+    }
+
+    /// Refuses settings that make no sense.
+    fn check_settings(&self) -> Result<(), Error> {
+        at_least_one("read_ahead", self.read_ahead)?;
+        at_least_one("delete_window", self.delete_window)?;
+        self.feed.check_settings()
     }
 
     /// Whether something was removed that is not handed out yet.
@@ -223,7 +231,7 @@ impl Taker {
             let Some((item, removed)) = self.removed.pop_front() else { continue };
             match removed {
                 Ok(Removed::Ours) => {
-                    self.window = (self.window * 2).min(self.read_ahead);
+                    self.window = (self.window * 2).min(self.read_ahead.max(self.delete_window));
                     self.handed_out = Some(Instant::now());
                     return Ok(Some(item));
                 }
@@ -414,8 +422,7 @@ impl Taker {
             return Ok(());
         }
         // The server may lag behind.
-        zk.sync(producer).await?;
-        if zk.exists(producer).await?.is_some() {
+        if zk.exists(producer).linearizable().await?.is_some() {
             return Ok(());
         }
         match zk.delete(&path).version(0).await {
@@ -524,8 +531,7 @@ async fn look(
     stat: &Stat,
     lost: zk_curator::Error,
 ) -> Result<Removed, zk_curator::Error> {
-    zk.sync(path).await.map_err(|_| lost.clone())?;
-    match zk.exists(path).await {
+    match zk.exists(path).linearizable().await {
         Ok(Some(there)) if there.czxid == stat.czxid => Ok(Removed::Not),
         Ok(_) | Err(_) => Err(lost),
     }
@@ -564,9 +570,8 @@ async fn delete_with_receipt(
                 _ => Err(error),
             };
         }
-        zk.sync(receipt.path()).await.map_err(|_| error.clone())?;
         // Without our receipt nobody can tell.
-        let written = zk.get_data(receipt.path()).await.map_err(|_| error.clone())?;
+        let written = zk.get_data(receipt.path()).linearizable().await.map_err(|_| error.clone())?;
         if written == name {
             return Ok(Removed::Ours);
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::{join, try_join_all};
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
-use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+use zk_curator::op::{CheckOp, ChildrenBuilder, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, EventType, WatchEnded, WatchedEvent};
@@ -206,10 +206,10 @@ impl Transaction {
         }
     }
 
-    /// Reads the decision again, now that all votes are there; from the leader, for a server of the next session might not
-    /// know yet of what the last one has seen.
+    /// Reads the decision again, now that all votes are there: a server of the next session might not know yet of what the
+    /// last one has seen.
     async fn confirm(&self) -> Result<Option<Outcome>, Error> {
-        self.decision(self.zk.get_data(self.path.as_str()).synced().await)
+        self.decision(self.zk.get_data(self.path.as_str()).linearizable().await)
     }
 
     fn decision(&self, read: zk_curator::Result<Bytes>) -> Result<Option<Outcome>, Error> {
@@ -242,8 +242,8 @@ impl Transaction {
 
     /// The children, sorted, and a watch on them.
     async fn list(&self) -> Result<(Vec<String>, Watch), Error> {
-        let list = || async {
-            match self.zk.children(self.path.as_str()).watched().await {
+        let list = |children: ChildrenBuilder| async {
+            match children.watched().await {
                 Ok(listed) => {
                     let mut names = listed.value.0;
                     names.sort_unstable();
@@ -253,14 +253,13 @@ impl Transaction {
                 Err(error) => Err(Error::from(error)),
             }
         };
-        let listed = list().await?;
+        let listed = list(self.zk.children(self.path.as_str())).await?;
         let is_missing = |(site, cast): (&String, &bool)| *cast && listed.0.binary_search(site).is_err();
         if !self.record.sites.iter().zip(&self.cast).any(is_missing) {
             return Ok(listed);
         }
         // Unless the server of the next session lags behind that of the last one.
-        self.zk.sync(self.path.as_str()).await?;
-        list().await
+        list(self.zk.children(self.path.as_str()).linearizable()).await
     }
 
     /// The ephemeral votes that are there, by the sorted names of the children.

@@ -290,11 +290,11 @@ impl Link {
         }
         let xid = decoder.i32("xid").map_err(malformed)?;
         if xid == XID_NOTIFICATION {
-            let _zxid = decoder.i64("zxid").map_err(malformed)?;
+            let zxid = decoder.i64("zxid").map_err(malformed)?;
             let _err = decoder.i32("err").map_err(malformed)?;
             let event = WatcherEvent::decode(&mut decoder, "").map_err(malformed)?;
             if let Ok(event_type) = event.event_type.try_into() {
-                self.reports.registry.fire(&event.path, event_type);
+                self.reports.registry.fire(&event.path, event_type, Some(zxid).filter(|zxid| *zxid > 0));
             }
             return Ok(false);
         }

@@ -109,7 +109,7 @@ impl Registry {
     }
 
     /// The server has told something.
-    pub(super) fn fire(&self, path: &str, event: EventType) {
+    pub(super) fn fire(&self, path: &str, event: EventType, zxid: Option<i64>) {
         let fires = |entry: &Entry| {
             &*entry.path == path
                 && entry.armed
@@ -123,7 +123,7 @@ impl Registry {
         let ids: Vec<_> = inner.entries.iter().filter(|(_, entry)| fires(entry)).map(|(id, _)| *id).collect();
         for id in ids {
             if let Some(entry) = inner.entries.remove(&id) {
-                entry.notifier.notify(Ok(event));
+                entry.notifier.notify_of(event, zxid);
             }
         }
     }
@@ -208,14 +208,14 @@ mod tests {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             std::pin::Pin::new(&mut watch).poll(&mut context).is_ready()
         };
-        registry.fire("/app/a", EventType::NodeDataChanged);
+        registry.fire("/app/a", EventType::NodeDataChanged, None);
         assert!(!fired());
         registry.arm();
         registry.saw(id, Kind::Data, None);
-        registry.fire("/app/b", EventType::NodeDataChanged);
-        registry.fire("/app/a", EventType::NodeChildrenChanged);
+        registry.fire("/app/b", EventType::NodeDataChanged, None);
+        registry.fire("/app/a", EventType::NodeChildrenChanged, None);
         assert!(!fired());
-        registry.fire("/app/a", EventType::NodeDataChanged);
+        registry.fire("/app/a", EventType::NodeDataChanged, None);
         assert!(fired());
     }
 

@@ -1,7 +1,10 @@
 use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use zk_curator_testing::ZooKeeperVersion;
 
 use super::launch::{Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal};
 use super::temp_dir::TempDir;
@@ -93,6 +96,23 @@ impl RealZooKeeper {
             })
         })
         .await
+    }
+
+    /// The version at which an embedded server behaves like this one.
+    ///
+    /// # Errors
+    /// [`RealError::NoAnswer`], also if the answer to `srvr` names no version.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; the answer is read and dropped.
+    pub async fn version(&self) -> Result<ZooKeeperVersion, RealError> {
+        let word = "srvr";
+        let answer = self.four_letter_word(word).await?;
+        version(&answer).ok_or_else(|| RealError::NoAnswer {
+            word,
+            port: self.port,
+            source: io::Error::new(io::ErrorKind::InvalidData, answer),
+        })
     }
 
     /// Kills the process (SIGKILL) and waits for its end. Nothing happens when it is stopped already.
@@ -315,5 +335,34 @@ impl RealZooKeeperBuilder {
         // The binding that writes to standard error; the one that writes nowhere is as good, but for errors.
         java::zookeeper_jars(&self.jar_directories, "slf4j-simple")
             .or_else(|_| java::zookeeper_jars(&self.jar_directories, "slf4j-nop"))
+    }
+}
+
+/// The version in an answer to `srvr`: its first line is `Zookeeper version: 3.8.0-…, built on …`.
+fn version(srvr: &str) -> Option<ZooKeeperVersion> {
+    let mut numbers =
+        srvr.strip_prefix("Zookeeper version: ")?.split('.').map_while(|number| number.parse().ok());
+    let release: (u32, u32) = (numbers.next()?, numbers.next()?);
+    Some(if release < (3, 9) { ZooKeeperVersion::V3_8 } else { ZooKeeperVersion::V3_9 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_the_answer_to_srvr() {
+        let answer = |release: &str| {
+            format!("Zookeeper version: {release}, built on 2022-02-25 08:49 UTC\nMode: leader\n")
+        };
+        for (release, expected) in [
+            ("3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", Some(ZooKeeperVersion::V3_8)),
+            ("3.9.3-\u{24}{mvngit.commit.id}", Some(ZooKeeperVersion::V3_9)),
+            ("3.10.0", Some(ZooKeeperVersion::V3_9)),
+            ("unknown", None),
+        ] {
+            assert_eq!(version(&answer(release)), expected, "{release}");
+        }
+        assert_eq!(version("This ZooKeeper instance is not currently serving requests\n"), None);
     }
 }

@@ -12,7 +12,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::{InterProcessMutex, MutexGuard};
 use zk_curator_sim::checkers::Exclusion;
 use zk_curator_sim::history::{Mode, Name, Use};
-use zk_curator_sim::{Client, Event, Failure, Figures, Sim};
+use zk_curator_sim::{Client, Event, Failure, RunStats, Sim};
 
 /// The service under test: the next number is the last one and one more. `fenced` is what we got right.
 async fn issue(
@@ -76,13 +76,13 @@ fn sim(seed: u64, fenced: bool) -> Sim {
 }
 
 fn main() {
-    let mut figures = Figures::default();
+    let mut stats = RunStats::default();
     for seed in 0..200 {
         let outcome = sim(seed, true).run();
         assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
-        figures.add(&outcome.figures);
+        stats.add(&outcome.stats);
     }
-    println!("with fenced writes nothing goes wrong:\n{figures}\n");
+    println!("with fenced writes nothing goes wrong:\n{stats}\n");
 
     let found = (0..1000).find_map(|seed| sim(seed, false).shrink());
     let Some(found) = found else { return println!("without, nothing was found either") };

@@ -19,9 +19,10 @@ use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, Err
 use zk_curator_client::{Connector, NeverSuspended, Spawn};
 
 use super::checkers::Violation;
+use super::deadline::may_be_of_a_deadline;
 use super::history::{Event, History, Mode, Name, Who};
-use super::host::Remote;
 use super::options::Manner;
+use super::remote::Remote;
 use super::{FencedResource, seed};
 
 /// Why a workload cannot go on: a bug, of the code under test or of the workload.
@@ -222,8 +223,8 @@ impl Ending {
     }
 }
 
-/// How an operation that has passed its deadline is told, in whatever error a recipe wraps it.
-const TIMED_OUT: &str = ": operation timeout";
+/// The ids of runs that have few.
+const FEW_IDS: [&str; 3] = ["a", "b", "c"];
 
 /// How a life has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,7 +314,7 @@ impl Client {
         };
         if let Err(error) = done {
             // A workload need not be prepared for deadlines: it begins again, as after a close in the middle.
-            if self.parts.manner.has_deadline() && in_one_line(&*error).contains(TIMED_OUT) {
+            if self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error) {
                 self.note(format!("begins again: {}", in_one_line(&*error)));
                 self.close_in_the_middle(work).await;
                 return Lived::Closed;
@@ -426,6 +427,22 @@ impl Client {
         self.run().number()
     }
 
+    /// An id: unique in the run, or [one of a few](crate::Setting::FewIds).
+    #[must_use]
+    pub fn id(&self) -> String {
+        if self.has_few_ids() {
+            FEW_IDS[self.rng().usize(..FEW_IDS.len())].to_owned()
+        } else {
+            format!("i{}", self.unique())
+        }
+    }
+
+    /// Whether [ids](Self::id) are used again.
+    #[must_use]
+    pub fn has_few_ids(&self) -> bool {
+        self.parts.manner.has_few_ids()
+    }
+
     /// A generator of random numbers: the same ones in every run with the same seed. Calls return different ones.
     #[must_use]
     pub fn rng(&self) -> Rng {
@@ -510,7 +527,7 @@ impl Client {
         if let Some(session) = zk.session() {
             self.note(format!("session {}", session.id));
         }
-        Ok(zk)
+        Ok(self.parts.manner.handle(zk))
     }
 
     /// Starts a task of this process. It ends with the process, if not before; a panic in it fails the run.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::seed;
-use zk_curator_testing::Way;
+use zk_curator_testing::Direction;
 
 /// Something that goes wrong, and is put right again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,14 +59,14 @@ pub enum What {
         /// Which server.
         server: usize,
         /// Which way.
-        way: Way,
+        direction: Direction,
     },
     /// Nothing gets through between a client and all servers, or not in one direction.
     CutClient {
         /// Which client.
         client: u32,
         /// Which way.
-        way: Way,
+        direction: Direction,
     },
     /// Everything between a client and the servers takes longer.
     SlowNetwork {
@@ -267,7 +267,7 @@ impl FaultKind {
     fn draw(self, rng: &mut Rng, scale: &Scale) -> Fault {
         let client = rng.u32(..scale.clients.max(1));
         let server = rng.usize(..scale.servers.max(1));
-        let way = [Way::Both, Way::ToServer, Way::ToClient][rng.usize(..3)];
+        let direction = [Direction::Both, Direction::ToServer, Direction::ToClient][rng.usize(..3)];
         let session = millis(scale.session);
         let one_in = rng.u32(2..20);
         let most = Duration::from_millis([5, 50, 500][rng.usize(..3)]);
@@ -276,8 +276,8 @@ impl FaultKind {
             Self::LoseReplies => What::LoseReplies { client, one_in },
             Self::DelayRequests => What::DelayRequests { client, one_in, most },
             Self::Disconnect => What::Disconnect { client },
-            Self::CutLink => What::CutLink { client, server, way },
-            Self::CutClient => What::CutClient { client, way },
+            Self::CutLink => What::CutLink { client, server, direction },
+            Self::CutClient => What::CutClient { client, direction },
             Self::SlowNetwork => What::SlowNetwork { client, most },
             Self::IsolateServer => What::IsolateServer { server },
             Self::KillServer => What::KillServer { server },
@@ -361,10 +361,10 @@ impl What {
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arrow = |way: &Way| match way {
-            Way::Both => "nothing gets through",
-            Way::ToServer => "nothing gets there",
-            Way::ToClient => "nothing comes back",
+        let arrow = |direction: &Direction| match direction {
+            Direction::Both => "nothing gets through",
+            Direction::ToServer => "nothing gets there",
+            Direction::ToClient => "nothing comes back",
         };
         match self {
             Self::LoseRequests { client, one_in } => {
@@ -375,10 +375,12 @@ impl fmt::Display for What {
                 write!(f, "one request in {one_in} of c{client} is up to {most:?} late")
             }
             Self::Disconnect { client } => write!(f, "the connection of c{client} is reset"),
-            Self::CutLink { client, server, way } => {
-                write!(f, "c{client} and zk{}: {}", server + 1, arrow(way))
+            Self::CutLink { client, server, direction } => {
+                write!(f, "c{client} and zk{}: {}", server + 1, arrow(direction))
             }
-            Self::CutClient { client, way } => write!(f, "c{client} and all servers: {}", arrow(way)),
+            Self::CutClient { client, direction } => {
+                write!(f, "c{client} and all servers: {}", arrow(direction))
+            }
             Self::SlowNetwork { client, most } => {
                 write!(f, "c{client} and all servers are up to {most:?} apart")
             }

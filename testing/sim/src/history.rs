@@ -292,7 +292,8 @@ pub enum Event {
     Putting {
         /// Where.
         queue: Name,
-        /// Unique in the history.
+        /// Unique in the history, unless the [checker](crate::checkers::Delivery::equals) knows of items that are equal. An
+        /// item that has an id has the name `id`, or `id#number` where ids are used again.
         item: Name,
         /// Items with a lower rank come first: a priority, or a time. The same for all where there are none.
         rank: i64,
@@ -362,6 +363,25 @@ pub enum Event {
         queue: Name,
         /// Which one.
         item: Name,
+    },
+
+    /// Begins to remove items of a queue by their id, whoever has them.
+    Withdrawing {
+        /// From where.
+        queue: Name,
+        /// Their id.
+        id: Name,
+    },
+    /// Has removed items of a queue by their id.
+    Withdrawn {
+        /// From where.
+        queue: Name,
+        /// Their id.
+        id: Name,
+        /// How many: exactly if that is [sure](Outcome::Sure), at most if it is unknown.
+        count: u32,
+        /// Whether they are gone.
+        outcome: Outcome,
     },
 
     /// Comes to a barrier and waits for the others.
@@ -565,6 +585,10 @@ impl fmt::Display for Event {
             Self::Done { queue, item, outcome } => write!(f, "has worked off {item} of {queue}: {outcome}"),
             Self::Returned { queue, item } => write!(f, "gives {item} back to {queue}"),
             Self::Dead { queue, item } => write!(f, "puts {item} of {queue} aside"),
+            Self::Withdrawing { queue, id } => write!(f, "withdraws {id} from {queue}"),
+            Self::Withdrawn { queue, id, count, outcome } => {
+                write!(f, "has withdrawn {count} of {id} from {queue}: {outcome}")
+            }
             Self::Entering { barrier, member, round } => {
                 write!(f, "{member} comes to the entrance of {barrier}, round {round}")
             }

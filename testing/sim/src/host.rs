@@ -4,34 +4,13 @@
 //! [`Run::remote`](crate::Run::remote) whose [`Remote`] tells the history to whoever judges it, and learns from
 //! [`Sim::subject`](crate::Sim::subject) what to run, what to create before, what may be left, and what to check.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::checkers::Checker;
 use crate::client::Workload;
-use crate::history::{Event, Mode, Name, Who};
 
+pub use crate::remote::{Answered, Remote};
 pub use crate::seed::of as seed_of;
-
-/// The rest of a run, for a client in a process of its own.
-pub trait Remote: Send + Sync {
-    /// Writes down what happens now.
-    fn record(&self, who: Who, event: Event);
-
-    /// The time, from wherever: the same in all processes.
-    fn now(&self) -> Duration;
-
-    /// A number that nobody else has in this run, higher than those before.
-    fn number(&self) -> u64;
-
-    /// Uses a resource: [`FencedResource::use_as`](crate::FencedResource::use_as).
-    fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: i64) -> Answered;
-}
-
-/// What became of the use of a resource.
-pub type Answered = Pin<Box<dyn Future<Output = Event> + Send>>;
 
 /// What a [`Sim`](crate::Sim) is about: all of it but the faults and the simulated servers.
 #[derive(Debug, Clone, Copy)]

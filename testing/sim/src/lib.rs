@@ -44,6 +44,7 @@
 
 pub mod checkers;
 mod client;
+mod deadline;
 mod faults;
 pub mod history;
 pub mod host;
@@ -52,6 +53,7 @@ mod options;
 mod outcome;
 mod process;
 pub mod recipes;
+mod remote;
 mod resource;
 mod seed;
 mod shrink;
@@ -68,7 +70,7 @@ pub use client::{Client, ClientParts, Failure, Rounds, Run, Running, Task, Workl
 pub use faults::{Fault, FaultKind, Faults, What};
 pub use history::{Event, History, Record};
 pub use options::{Manner, Setting};
-pub use outcome::{Figures, Outcome};
+pub use outcome::{Outcome, RunStats};
 pub use recipes::Recipe;
 pub use resource::FencedResource;
 pub use shrink::Shrunk;
@@ -76,6 +78,12 @@ pub use shrink::Shrunk;
 use faults::Scale;
 use host::Subject;
 use world::World;
+
+/// How many clients there are by default.
+const CLIENTS: u32 = 5;
+/// How many there are in a crowd, and how many rounds each of them does at most.
+const CROWD: u32 = 50;
+const ROUNDS_OF_A_CROWD: u32 = 2;
 
 /// A simulated run to be made.
 ///
@@ -85,7 +93,10 @@ use world::World;
 pub struct Sim {
     seed: u64,
     servers: usize,
-    clients: u32,
+    /// `None` for the default.
+    clients: Option<u32>,
+    /// Whether there are many of them by default.
+    is_crowd: bool,
     /// Those that run, of the clients.
     kept_clients: Option<Vec<u32>>,
     rounds: u32,
@@ -101,6 +112,8 @@ pub struct Sim {
     kept_settings: Option<Vec<usize>>,
     /// What an operator may delete.
     operated: Vec<String>,
+    /// Claims that an operator may delete, and the parents of what they are claims to.
+    settled: Vec<(String, String)>,
     /// What anybody may delete of what another has created.
     common: Vec<String>,
     checkers: Vec<Arc<dyn Checker>>,
@@ -116,7 +129,8 @@ impl Sim {
         Self {
             seed,
             servers: 3,
-            clients: 5,
+            clients: None,
+            is_crowd: false,
             kept_clients: None,
             rounds: 10,
             session_timeout: Duration::from_secs(2),
@@ -127,6 +141,7 @@ impl Sim {
             has_settings: true,
             kept_settings: None,
             operated: Vec::new(),
+            settled: Vec::new(),
             common: Vec::new(),
             checkers: Vec::new(),
             nodes: Vec::new(),
@@ -141,9 +156,15 @@ impl Sim {
         self
     }
 
-    /// How many clients there are. Default: 5.
+    /// How many clients there are. Default: 5, or 50 in a [crowd](Self::crowd).
     pub const fn clients(mut self, clients: u32) -> Self {
-        self.clients = clients;
+        self.clients = Some(clients);
+        self
+    }
+
+    /// With one seed in 64, there are 50 clients by default, and each does two rounds of its work at most. Default: never.
+    pub fn crowd(mut self) -> Self {
+        self.is_crowd |= seed::rng(self.seed, "crowd", 0).u8(..64) == 0;
         self
     }
 
@@ -211,6 +232,15 @@ impl Sim {
     /// gone from then on. Default: none.
     pub fn operator<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         self.operated.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets a client whose claim an operator has deleted delete the claim of another at the same path, in one transaction
+    /// with the node that it was a claim to. Not if the other one holds something by it, or has written the node under it.
+    /// Each entry is a pattern of claims, and the parent of the nodes, which have the names of the claims; or `..` where a
+    /// claim is a child of the node. Default: none.
+    pub fn settled<P: Into<String>>(mut self, claims: impl IntoIterator<Item = (P, P)>) -> Self {
+        self.settled.extend(claims.into_iter().map(|(claims, nodes)| (claims.into(), nodes.into())));
         self
     }
 
@@ -297,7 +327,7 @@ impl Sim {
         });
         fastrand::seed(before);
         let history = outcome.run.history();
-        let mut figures = Figures {
+        let mut stats = RunStats {
             runs: 1,
             simulated: history.records().last().map(|record| record.at).unwrap_or_default(),
             requests: outcome.requests,
@@ -305,18 +335,18 @@ impl Sim {
             polls: outcome.polls,
             faults: outcome.begun,
             cancelled: outcome.run.cancelled(),
-            ..Figures::default()
+            ..RunStats::default()
         };
-        figures.count(&history);
+        stats.count(&history);
         let judged = || self.checkers.iter().find_map(|checker| checker.check(&history).err());
         let violation = outcome.run.violation().or_else(judged);
-        Outcome { violation, history, faults, settings, figures }
+        Outcome { violation, history, faults, settings, stats }
     }
 
     /// The faults that happen, with their numbers.
     fn schedule(&self) -> Vec<(usize, Fault)> {
         let scale = Scale {
-            clients: self.clients,
+            clients: self.all_clients(),
             servers: self.servers,
             session: self.session_timeout,
             horizon: self.session_timeout * 10,
@@ -333,7 +363,7 @@ impl Sim {
         if !self.has_settings {
             return Vec::new();
         }
-        let settings = options::draw(self.seed, self.clients).into_iter().enumerate();
+        let settings = options::draw(self.seed, self.all_clients()).into_iter().enumerate();
         match &self.kept_settings {
             Some(kept) => settings.filter(|(number, _)| kept.contains(number)).collect(),
             None => settings.collect(),
@@ -343,11 +373,22 @@ impl Sim {
     /// The numbers of the clients that run.
     fn numbers(&self) -> impl Iterator<Item = u32> {
         let runs = |number: &u32| self.kept_clients.as_ref().is_none_or(|kept| kept.contains(number));
-        (0..self.clients).filter(runs)
+        (0..self.all_clients()).filter(runs)
+    }
+
+    /// How many clients there are, those included that do not run.
+    fn all_clients(&self) -> u32 {
+        self.clients.unwrap_or(if self.is_crowd { CROWD } else { CLIENTS })
+    }
+
+    /// How many rounds each of them does.
+    fn all_rounds(&self) -> u32 {
+        let is_crowd = self.is_crowd && self.clients.is_none();
+        if is_crowd { self.rounds.min(ROUNDS_OF_A_CROWD) } else { self.rounds }
     }
 
     fn patience(&self) -> Duration {
-        let rounds = self.rounds.saturating_mul(self.clients);
+        let rounds = self.all_rounds().saturating_mul(self.all_clients());
         self.patience.unwrap_or_else(|| self.session_timeout * 10 + Duration::from_secs(1) * rounds)
     }
 }

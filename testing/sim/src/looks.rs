@@ -13,10 +13,13 @@ use super::history::Event;
 
 /// Servers cannot delete a node by its identity. A client that has looked at its node, and deletes it then, deletes another one
 /// of the same version if that took its place in between: the window that is documented at
-/// [`OwnedNode`](zk_curator::OwnedNode#shared-names). A client that has not looked is to blame.
+/// [`OwnedNode`](zk_curator::OwnedNode#shared-names). A client that has not looked is to blame, unless it deletes the node in one
+/// transaction with what that is a claim to, where the recipe cannot do better: [`Sim::settled`](super::Sim::settled).
 #[derive(Debug)]
 pub(crate) struct Looks {
     seen: Arc<Mutex<Notes>>,
+    /// Claims, and the parents of what they are claims to.
+    settled: Vec<(String, String)>,
     _rule: RuleGuard,
 }
 
@@ -32,7 +35,12 @@ struct Seen {
 
 impl Looks {
     /// Takes note of requests about paths that match.
-    pub(crate) fn follow(cluster: &TestCluster, run: &Run, patterns: Vec<String>) -> Self {
+    pub(crate) fn follow(
+        cluster: &TestCluster,
+        run: &Run,
+        patterns: Vec<String>,
+        settled: Vec<(String, String)>,
+    ) -> Self {
         let seen: Arc<Mutex<Notes>> = Arc::default();
         let (notes, run) = (Arc::clone(&seen), run.clone());
         let rule = cluster.rule(move |request| {
@@ -47,11 +55,11 @@ impl Looks {
             }
             Verdict::Pass
         });
-        Self { seen, _rule: rule }
+        Self { seen, settled, _rule: rule }
     }
 
     /// Whether a session that has deleted a node of somebody else has looked at the one that it had created itself, before an
-    /// operator deleted that.
+    /// operator deleted that; or has settled what that was a claim to.
     pub(crate) fn excuse(&self, delete: &NodeWrite, writes: &[NodeWrite], run: &Run) -> bool {
         let before = writes.iter().take_while(|write| write.zxid < delete.zxid);
         let own = before.filter(|write| {
@@ -63,9 +71,34 @@ impl Looks {
             _ => None,
         });
         let Some(removed) = removed else { return false };
+        if self.settles(delete, writes, run) {
+            return true;
+        }
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = seen.get(&(delete.session, delete.path.clone())).map_or(&[][..], Vec::as_slice);
         // Its last request before that was a look, and not the create.
         seen.iter().rfind(|seen| seen.at <= removed).is_some_and(|seen| !seen.creates)
+    }
+
+    /// Whether what a node is a claim to was deleted in the same transaction, before it was handed out to the client with that
+    /// claim, as far as anybody can see.
+    fn settles(&self, delete: &NodeWrite, writes: &[NodeWrite], run: &Run) -> bool {
+        let Some((parent, name)) = delete.path.rsplit_once('/') else { return false };
+        let to = self.settled.iter().find(|(claims, _)| path_matches(claims, &delete.path));
+        let Some((_, nodes)) = to else { return false };
+        let node = if nodes == ".." { parent.to_owned() } else { format!("{nodes}/{name}") };
+        let claimed = writes.iter().find(|write| write.czxid == delete.czxid && write.path == delete.path);
+        let Some(claimed) = claimed else { return false };
+        let mut of_node = writes.iter().filter(|write| write.path == node);
+        let is_settled = |write: &NodeWrite| (write.zxid, write.kind) == (delete.zxid, WriteKind::Deleted);
+        let is_counted = |write: &NodeWrite| {
+            (write.session, write.kind) == (claimed.session, WriteKind::DataSet) && write.zxid > claimed.zxid
+        };
+        let is_handed_out = || {
+            let holds =
+                |event: &Event| matches!(event, Event::Acquired { token, .. } if *token == delete.czxid);
+            run.history().records().iter().any(|record| holds(&record.event))
+        };
+        of_node.clone().any(is_settled) && !of_node.any(is_counted) && !is_handed_out()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator::compression::{CompressionFailure, CompressionProvider};
-use zk_curator::{Acl, CuratorFrameworkBuilder};
+use zk_curator::{Acl, CuratorFramework, CuratorFrameworkBuilder};
 
 use super::seed;
 
@@ -41,6 +41,16 @@ pub enum Setting {
         /// The deadline.
         after: Duration,
     },
+    /// Every operation through the handles that a client works with has a [deadline](CuratorFramework::with_deadline), retries
+    /// included; other operations of its frameworks have none.
+    HandleDeadline {
+        /// Which client.
+        client: u32,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The ids that clients [choose](crate::Client::id) are a few, used again and again.
+    FewIds,
     /// Servers without a quorum are read-only.
     ReadOnlyServers,
     /// A client is content with a server that is read-only.
@@ -59,6 +69,10 @@ impl fmt::Display for Setting {
             Self::Compressed => f.write_str("all compress what they write"),
             Self::Private => f.write_str("what is created is for the clients alone"),
             Self::Deadline { client, after } => write!(f, "operations of c{client} end after {after:?}"),
+            Self::HandleDeadline { client, after } => {
+                write!(f, "operations of the handles of c{client} end after {after:?}")
+            }
+            Self::FewIds => f.write_str("ids are used again"),
             Self::ReadOnlyServers => f.write_str("servers without a quorum are read-only"),
             Self::ReadOnlyClient { client } => {
                 write!(f, "c{client} is content with a server that is read-only")
@@ -67,10 +81,13 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The settings of a run, in an order that does not change when some are left out. A third of the runs have none.
+/// The settings of a run, in an order that does not change when some are left out. A sixth of the runs have none.
 pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
     let mut settings = draw_layout(seed, clients);
     settings.extend(draw_deadlines(seed, clients));
+    if seed::rng(seed, "ids", 0).bool() {
+        settings.push(Setting::FewIds);
+    }
     settings
 }
 
@@ -108,10 +125,15 @@ fn draw_deadlines(seed: u64, clients: u32) -> Vec<Setting> {
     if rng.u8(..3) > 0 {
         return Vec::new();
     }
-    let drawn = (0..clients).map(|client| (client, rng.bool(), DEADLINES[rng.usize(..DEADLINES.len())]));
-    let drawn: Vec<_> = drawn.collect();
-    let has_one = drawn.into_iter().filter(|(_, has_one, _)| *has_one);
-    has_one.map(|(client, _, after)| Setting::Deadline { client, after }).collect()
+    let of_client = |client| {
+        let after = DEADLINES[rng.usize(..DEADLINES.len())];
+        match rng.u8(..4) {
+            0 => Some(Setting::Deadline { client, after }),
+            1 => Some(Setting::HandleDeadline { client, after }),
+            _ => None,
+        }
+    };
+    (0..clients).filter_map(of_client).collect()
 }
 
 /// What the settings make of one client.
@@ -122,8 +144,10 @@ pub struct Manner {
     namespace: String,
     compressed: bool,
     private: bool,
+    few_ids: bool,
     read_only: bool,
     deadline: Option<Duration>,
+    handle_deadline: Option<Duration>,
 }
 
 impl Manner {
@@ -143,17 +167,35 @@ impl Manner {
             namespace: namespace.trim_start_matches('/').to_owned(),
             compressed: has(&Setting::Compressed),
             private: has(&Setting::Private),
+            few_ids: has(&Setting::FewIds),
             read_only: has(&Setting::ReadOnlyClient { client: number }),
             deadline: settings.iter().find_map(|(_, setting)| match setting {
                 Setting::Deadline { client, after } if *client == number => Some(*after),
                 _ => None,
             }),
+            handle_deadline: settings.iter().find_map(|(_, setting)| match setting {
+                Setting::HandleDeadline { client, after } if *client == number => Some(*after),
+                _ => None,
+            }),
         }
+    }
+
+    /// Whether it uses ids again.
+    pub(super) const fn has_few_ids(&self) -> bool {
+        self.few_ids
     }
 
     /// Whether its operations have a deadline.
     pub(super) const fn has_deadline(&self) -> bool {
-        self.deadline.is_some()
+        self.deadline.is_some() || self.handle_deadline.is_some()
+    }
+
+    /// The handle to work with, of a framework of this manner.
+    pub(super) fn handle(&self, zk: CuratorFramework) -> CuratorFramework {
+        match self.handle_deadline {
+            Some(deadline) => zk.with_deadline(deadline),
+            None => zk,
+        }
     }
 
     /// A framework of this manner, for these servers.

@@ -22,13 +22,13 @@ pub struct Outcome {
     /// How its clients and servers were set up where that was not by default, each with its number.
     pub settings: Vec<(usize, Setting)>,
     /// What it took.
-    pub figures: Figures,
+    pub stats: RunStats,
 }
 
 /// What a run took, or several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct RunStats {
     /// How many runs.
     pub runs: u64,
     /// How long they were for their clients.
@@ -53,7 +53,7 @@ pub struct Figures {
     pub longest_wait: Duration,
 }
 
-impl Figures {
+impl RunStats {
     /// Counts what is in a history.
     pub(super) fn count(&mut self, history: &History) {
         let mut over = None;
@@ -90,7 +90,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for RunStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} runs, {:.0} simulated s", self.runs, self.simulated.as_secs_f64())?;
         writeln!(f, "{} requests, {} sessions, {} polls", self.requests, self.sessions, self.polls)?;

@@ -54,11 +54,11 @@ impl Sim {
             arguments +=
                 &format!(" --keep-settings {}", list(kept.iter().map(ToString::to_string).collect()));
         }
-        arguments += &format!(" --clients {}", self.clients);
+        arguments += &format!(" --clients {}", self.all_clients());
         if let Some(kept) = &self.kept_clients {
             arguments += &format!(" --keep-clients {}", list(kept.iter().map(ToString::to_string).collect()));
         }
-        arguments + &format!(" --rounds {}", self.rounds)
+        arguments + &format!(" --rounds {}", self.all_rounds())
     }
 }
 
@@ -84,7 +84,7 @@ impl Search {
 
     fn size(&self) -> (usize, usize, usize, u32) {
         let Shrunk { sim, outcome, .. } = &self.best;
-        (outcome.faults.len(), outcome.settings.len(), sim.numbers().count(), sim.rounds)
+        (outcome.faults.len(), outcome.settings.len(), sim.numbers().count(), sim.all_rounds())
     }
 
     /// Leaves out settings, one by one: there are few.
@@ -137,8 +137,8 @@ impl Search {
 
     fn rounds(&mut self) {
         let mut least = 1;
-        while least < self.best.sim.rounds {
-            let rounds = least + (self.best.sim.rounds - least) / 2;
+        while least < self.best.sim.all_rounds() {
+            let rounds = least + (self.best.sim.all_rounds() - least) / 2;
             let sim = self.best.sim.clone().rounds(rounds);
             if !self.accepts(sim) {
                 least = rounds + 1;

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_client::{CreateMode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{
-    LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict, Way, WriteKind,
+    Direction, LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict,
+    WriteKind,
 };
 
 use super::checkers::Violation;
@@ -183,7 +184,12 @@ impl<'a> World<'a> {
         };
         if !sim.operated.is_empty() {
             let operated = sim.operated.iter().map(|pattern| world.on_server(pattern)).collect();
-            world.looks = Some(Looks::follow(&world.cluster, &world.run, operated));
+            let settled = sim.settled.iter();
+            let settled = settled.map(|(claims, nodes)| {
+                let is_path = nodes.starts_with('/');
+                (world.on_server(claims), if is_path { world.on_server(nodes) } else { nodes.clone() })
+            });
+            world.looks = Some(Looks::follow(&world.cluster, &world.run, operated, settled.collect()));
         }
         Ok(world)
     }
@@ -526,13 +532,15 @@ impl<'a> World<'a> {
         process.set_load(load);
         for server in 0..self.sim.servers {
             let cuts = active.iter().filter_map(|what| match what {
-                What::CutLink { client, server: of, way } if *client == me && *of == server => Some(*way),
-                What::CutClient { client, way } if *client == me => Some(*way),
+                What::CutLink { client, server: of, direction } if *client == me && *of == server => {
+                    Some(*direction)
+                }
+                What::CutClient { client, direction } if *client == me => Some(*direction),
                 _ => None,
             });
-            let way = cuts.reduce(|one, other| if one == other { one } else { Way::Both });
-            match way {
-                Some(way) => host.cut(server, way),
+            let direction = cuts.reduce(|one, other| if one == other { one } else { Direction::Both });
+            match direction {
+                Some(direction) => host.cut(server, direction),
                 None => host.mend(server),
             }
         }
@@ -567,7 +575,7 @@ impl<'a> World<'a> {
         if silently {
             let host = seat.host();
             for server in 0..self.sim.servers {
-                host.cut(server, Way::Both);
+                host.cut(server, Direction::Both);
             }
         }
         let Some(process) = seat.process.take() else {
@@ -595,7 +603,7 @@ impl<'a> World<'a> {
         let parts = ClientParts {
             who: seat.who(),
             clients: self.sim.numbers().count() as u32,
-            rounds: self.sim.rounds,
+            rounds: self.sim.all_rounds(),
             begun: seat.begun.clone(),
             manner: Manner::of(number, self.settings),
             seed: of_life,

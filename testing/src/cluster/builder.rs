@@ -1,13 +1,51 @@
+//! [`TestClusterBuilder`], and the constructors of [`TestCluster`].
+
 use std::io;
 use std::sync::Arc;
 
-use super::TestCluster;
-use crate::builder::TestServerBuilder;
-use crate::server::TestServer;
-use crate::shared::Ensemble;
+use super::handle::TestCluster;
+use crate::ensemble::{Ensemble, faults};
+use crate::server::{TestServer, TestServerBuilder};
 
-/// The longest ensemble: session ids have a byte for the server, and its top bit is theirs.
+/// The largest ensemble: session ids have seven bits for the server.
 const MOST: usize = 99;
+
+impl TestCluster {
+    /// Starts an ensemble on free TCP ports of 127.0.0.1. A single member is a standalone server.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if no port can be bound, or if `members` is not between 1 and 99;
+    /// [`TestClusterBuilder::start`] returns errors.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn start(members: usize) -> Self {
+        match Self::builder(members).start().await {
+            Ok(cluster) => cluster,
+            Err(error) => panic!("cannot start {members} servers: {error}"),
+        }
+    }
+
+    /// Starts an ensemble reached only through [`TestCluster::connector`], which works under a
+    /// paused clock.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or if `members` is not between 1 and 99.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn in_memory(members: usize) -> Self {
+        match Self::builder(members).tcp(false).start().await {
+            Ok(cluster) => cluster,
+            Err(error) => panic!("cannot start {members} servers: {error}"),
+        }
+    }
+
+    /// Returns a builder of an ensemble with this many members.
+    pub fn builder(members: usize) -> TestClusterBuilder {
+        TestClusterBuilder::new(members)
+    }
+}
 
 /// Builds a [`TestCluster`]; see [`TestCluster::builder`].
 #[derive(Debug, Clone)]
@@ -19,41 +57,42 @@ pub struct TestClusterBuilder {
 }
 
 impl TestClusterBuilder {
-    pub(super) fn new(members: usize) -> Self {
+    fn new(members: usize) -> Self {
         Self { members, ports: Vec::new(), settings: TestServer::builder() }
     }
 
-    /// The settings of every member; its port is that of the first one, unless [`TestClusterBuilder::ports`] says
-    /// otherwise. Default: those of [`TestServer::builder`].
+    /// The settings of every member. Their port is that of the first member, unless
+    /// [`TestClusterBuilder::ports`] sets others. Default: those of [`TestServer::builder`].
     pub fn settings(mut self, settings: TestServerBuilder) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Whether the members listen on TCP. Default: yes. The in-memory network is always there.
+    /// Whether the members listen on TCP. Default: yes. The in-memory network is always available.
     pub fn tcp(mut self, listen: bool) -> Self {
         self.settings = self.settings.tcp(listen);
         self
     }
 
-    /// The TCP ports of the members, in their order; zero is any free one, and so is one that is not given.
+    /// The TCP ports of the members, in order. Zero and missing ports are any free port.
     pub fn ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
         self.ports = ports.into_iter().collect();
         self
     }
 
-    /// Whether members without a quorum serve reads to clients that are content with that (`readonlymode.enabled`, with
-    /// local sessions), as [`TestServer::set_read_only`] describes. Default: no, they refuse all clients.
+    /// Whether members without a quorum serve reads to clients that accept a read-only server
+    /// (`readonlymode.enabled`, with local sessions), as [`TestServer::set_read_only`] describes.
+    /// Default: no, they refuse all clients.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.settings = self.settings.read_only(read_only);
         self
     }
 
-    /// Starts the members on the current tokio runtime. The last one leads, as of servers that start together.
+    /// Starts the members on the current tokio runtime. The last member leads.
     ///
     /// # Errors
-    /// Those of binding the TCP ports, and [`io::ErrorKind::InvalidInput`] when the number of members is not between
-    /// 1 and 99 or there are more ports than members.
+    /// Errors of binding the TCP ports, and [`io::ErrorKind::InvalidInput`] if the number of
+    /// members is not between 1 and 99 or there are more ports than members.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -79,10 +118,10 @@ impl TestClusterBuilder {
         let ensemble = Arc::new(Ensemble::new(config, members, snapshot));
         let of_member = |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);
         let servers: Vec<_> = open.iter().enumerate().map(of_member).collect();
-        ensemble.update(|state| state.assemble());
+        ensemble.update(faults::assemble);
         for (server, open) in servers.iter().zip(open) {
             server.run(open);
         }
-        Ok(TestCluster { ensemble, members: servers.into() })
+        Ok(TestCluster::new(ensemble, servers.into()))
     }
 }

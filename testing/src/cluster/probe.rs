@@ -1,10 +1,12 @@
+//! [`ClusterProbe`]: a printable snapshot of an ensemble, for assertions.
+
 use std::fmt;
 
-use crate::member::Role;
-use crate::probe::Probe;
-use crate::state::State;
+use crate::ensemble::State;
+use crate::quorum::Role;
+use crate::server::Probe;
 
-/// A snapshot of what the members of an ensemble know.
+/// A snapshot of the members of an ensemble.
 #[derive(Debug, Clone)]
 pub struct ClusterProbe {
     members: Vec<MemberProbe>,
@@ -14,34 +16,34 @@ pub struct ClusterProbe {
     latest: usize,
 }
 
-/// What one member knows.
+/// One member in a [`ClusterProbe`].
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct MemberProbe {
-    /// What it is to the others.
+    /// The role of the member.
     pub role: MemberRole,
-    /// How many committed transactions it has not applied, though it could have.
+    /// Committed transactions that the member has not applied.
     pub behind: u64,
-    /// Nodes and watches as it knows them. Sessions are known to the ensemble: their ephemeral nodes are those in the
-    /// tree of this member.
+    /// Nodes and watches of the member. Sessions are those of the ensemble, with their ephemeral
+    /// nodes in the tree of this member.
     pub probe: Probe,
 }
 
-/// What a member is to the others.
+/// The role of a member.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberRole {
-    /// There are no others.
+    /// A single server.
     Standalone,
-    /// It leads.
+    /// The leader.
     Leader,
-    /// It follows the leader.
+    /// A follower of the leader.
     Follower,
-    /// It has no quorum, and serves reads.
+    /// Without a quorum, serving reads.
     ReadOnly,
-    /// It has no quorum, and refuses clients.
+    /// Without a quorum, refusing clients.
     Looking,
-    /// It does not run.
+    /// Not running.
     Stopped,
 }
 
@@ -60,62 +62,61 @@ impl fmt::Display for MemberRole {
 
 impl ClusterProbe {
     pub(super) fn of(state: &State) -> Self {
-        let len = state.log.len();
+        let quorum = state.quorum();
         let member = |at: usize| {
-            let member = &state.members[at];
-            let role = match member.role {
-                _ if !member.up => MemberRole::Stopped,
-                _ if member.read_only => MemberRole::ReadOnly,
+            let role = match quorum.role(at) {
+                _ if !quorum.is_up(at) => MemberRole::Stopped,
+                _ if quorum.is_read_only(at) => MemberRole::ReadOnly,
                 Role::Standalone => MemberRole::Standalone,
                 Role::Leader => MemberRole::Leader,
                 Role::Follower => MemberRole::Follower,
                 Role::Looking => MemberRole::Looking,
             };
-            MemberProbe { role, behind: len.saturating_sub(member.applied), probe: Probe::of(state, at) }
+            MemberProbe { role, behind: quorum.behind(at), probe: Probe::of(state, at) }
         };
         Self {
-            members: (0..state.members.len()).map(member).collect(),
-            leader: state.quorum.leader,
-            epoch: state.quorum.epoch,
-            zxid: state.zxid,
-            latest: state.latest(),
+            members: (0..state.members().len()).map(member).collect(),
+            leader: quorum.leader(),
+            epoch: quorum.epoch(),
+            zxid: quorum.zxid(),
+            latest: quorum.latest(),
         }
     }
 
-    /// The members, in their order.
+    /// Returns the members, in order.
     #[must_use]
     pub fn members(&self) -> &[MemberProbe] {
         &self.members
     }
 
-    /// What a member knows.
+    /// Returns the probe of a member.
     ///
     /// # Panics
-    /// When there is no such member.
+    /// If there is no such member.
     #[must_use]
     pub fn member(&self, member: usize) -> &Probe {
         &self.members[member].probe
     }
 
-    /// What is committed, as the leader knows it, or else the member that has applied most.
+    /// Returns the probe of the leader, or else of the member that has applied most.
     #[must_use]
     pub fn latest(&self) -> &Probe {
         self.member(self.latest)
     }
 
-    /// The member that leads, if any.
+    /// Returns the leader, if any.
     #[must_use]
     pub const fn leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// How many leaders there have been: the upper half of zxids.
+    /// Returns the number of leaders so far: the upper half of zxids.
     #[must_use]
     pub const fn epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// The last transaction that was committed.
+    /// Returns the zxid of the last committed transaction.
     #[must_use]
     pub const fn zxid(&self) -> i64 {
         self.zxid

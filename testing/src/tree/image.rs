@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use zk_curator_proto::Decoder;
 
-use super::{Node, Tree, path, quota};
-use crate::builder::Config;
-use crate::snapshot::Damage;
+use super::damage::Damage;
+use super::node::Node;
+use super::store::Tree;
+use super::{path, quota};
+use crate::config::Config;
 
 impl Tree {
     /// Reads so many nodes, parents before their children, of which none is newer than `zxid`.

@@ -1,162 +1,25 @@
 //! The znode tree: transactions in, replies and changes out.
 //!
-//! Pure: no I/O, no async, no clock. The caller passes the transaction's zxid and time; the order of checks
-//! and so the error of a request with several faults is that of Apache ZooKeeper.
+//! Pure: no I/O, no async, no clock. The caller passes the transaction's zxid and time; the order
+//! of checks and so the error of a request with several faults is that of Apache ZooKeeper.
 
 mod acls;
+mod damage;
 mod image;
 mod node;
 mod owner;
 mod path;
 mod quota;
+mod store;
+#[cfg(test)]
+mod tests;
 mod txn;
 mod undo;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use zk_curator_proto::ErrorCode;
-use zk_curator_proto::records::{Acl, Permissions};
-
-use acls::Acls;
+pub(crate) use damage::Damage;
 pub(crate) use node::Node;
 pub(crate) use owner::Owner;
 pub(crate) use path::parent;
+pub(crate) use store::Tree;
 pub(crate) use txn::Txn;
 pub(crate) use undo::{Change, ChangeKind};
-
-use crate::builder::Config;
-use crate::collections::{Map, Set};
-use crate::{SequenceOverflow, ZooKeeperVersion};
-
-/// All nodes of a server. A copy is cheap, and stays as it is.
-#[derive(Debug, Clone)]
-pub(crate) struct Tree {
-    root: Arc<Node>,
-    /// How many nodes there are, the root included.
-    count: usize,
-    acls: Acls,
-    /// The nodes of every session that has any.
-    ephemerals: Map<i64, BTreeSet<Arc<str>>>,
-    /// Nodes the reaper has to look at.
-    containers: Set<Arc<str>>,
-    ttls: Set<Arc<str>>,
-    /// The paths that have a quota.
-    quotas: BTreeSet<String>,
-    version: ZooKeeperVersion,
-    sequence_overflow: SequenceOverflow,
-    enforces_quotas: bool,
-}
-
-impl Tree {
-    /// A tree with the nodes every server is born with.
-    pub(crate) fn new(config: &Config) -> Self {
-        let mut acls = Acls::default();
-        let open = acls.share(Acl::open_unsafe());
-        let born = || Node::new(Some(Box::default()), Arc::clone(&open), Owner::None, 0, 0);
-        let (mut root, mut zookeeper, mut dynamic) = (born(), born(), born());
-        dynamic.acl = acls.share(vec![Acl::new(Permissions::READ, "world", "anyone")]);
-        dynamic.aversion = -1;
-        // The children every server has do not count in the counter of their parent.
-        zookeeper.link("quota", Arc::new(born()));
-        zookeeper.link("config", Arc::new(dynamic));
-        root.link("zookeeper", Arc::new(zookeeper));
-        Self {
-            root: Arc::new(root),
-            count: path::SPECIAL.len(),
-            acls,
-            ephemerals: Map::default(),
-            containers: Set::default(),
-            ttls: Set::default(),
-            quotas: BTreeSet::new(),
-            version: config.version,
-            sequence_overflow: config.sequence_overflow,
-            enforces_quotas: config.enforce_quotas,
-        }
-    }
-
-    /// Writes the list of the members of an ensemble where clients look for it.
-    pub(crate) fn set_membership(&mut self, list: &str) {
-        if let Ok(node) = self.node_mut("/zookeeper/config") {
-            node.data = Some(list.as_bytes().into());
-        }
-    }
-
-    /// The node at `path`. The empty path is an alias of `/`, as on Apache ZooKeeper.
-    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.root.get(path)
-    }
-
-    /// All nodes. They stay as they are for whoever holds them.
-    pub(crate) const fn root(&self) -> &Arc<Node> {
-        &self.root
-    }
-
-    /// How many nodes there are, the root included.
-    pub(crate) const fn count(&self) -> usize {
-        self.count
-    }
-
-    /// How many nodes there are below `path`, as Apache ZooKeeper counts them: the empty path is above the root.
-    pub(crate) fn count_below(&self, path: &str) -> usize {
-        match path {
-            "" => self.count,
-            "/" => self.count - 1,
-            _ => self.get(path).map_or(0, |node| node.walk("").count() - 1),
-        }
-    }
-
-    /// The ephemeral nodes of a session, sorted.
-    pub(crate) fn ephemerals(&self, session: i64) -> impl Iterator<Item = &Arc<str>> {
-        self.ephemerals.get(&session).into_iter().flatten()
-    }
-
-    /// The sessions that have ephemeral nodes, sorted, and these.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = (i64, &BTreeSet<Arc<str>>)> {
-        let mut owners: Vec<_> = self.ephemerals.iter().map(|(owner, paths)| (*owner, paths)).collect();
-        owners.sort_unstable_by_key(|(owner, _)| *owner);
-        owners.into_iter()
-    }
-
-    /// Makes `next` the number of the next sequential child of `path`.
-    pub(crate) fn set_sequence(&mut self, path: &str, next: i32) -> Result<(), ErrorCode> {
-        self.node_mut(path)?.created_children = next;
-        Ok(())
-    }
-
-    pub(crate) const fn set_sequence_overflow(&mut self, overflow: SequenceOverflow) {
-        self.sequence_overflow = overflow;
-    }
-
-    /// Containers whose last child is gone, and nodes whose time to live has passed, sorted. A container
-    /// that never had a child is left alone for `never_used_millis`; zero is for ever.
-    pub(crate) fn reapable(&self, time: i64, never_used_millis: i64) -> Vec<Arc<str>> {
-        let due = |path: &Arc<str>| {
-            self.get(path).is_some_and(|node| {
-                let age = time - node.mtime;
-                !node.has_children()
-                    && match node.owner() {
-                        Owner::Container if node.created_children > 0 => true,
-                        Owner::Container => never_used_millis != 0 && age > never_used_millis,
-                        Owner::Ttl(millis) => age > millis,
-                        Owner::None | Owner::Session(_) => false,
-                    }
-            })
-        };
-        let candidates = self.containers.iter().chain(&self.ttls);
-        let mut paths: Vec<_> = candidates.filter(|path| due(path)).cloned().collect();
-        paths.sort_unstable();
-        paths
-    }
-
-    fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
-        self.get(path).ok_or(ErrorCode::NoNode)
-    }
-
-    fn node_mut(&mut self, path: &str) -> Result<&mut Node, ErrorCode> {
-        Arc::make_mut(&mut self.root).get_mut(path).ok_or(ErrorCode::NoNode)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,16 +5,16 @@ use zk_curator_proto::records::{Acl, Stat};
 use zk_curator_proto::{Decoder, Encoder};
 
 use super::acls::Acls;
+use super::damage::Damage;
 use super::owner::Owner;
 use super::path;
 use crate::collections::Map;
-use crate::snapshot::Damage;
 
 /// Tables of children with so much room do not shrink.
 const SMALL_TABLE: usize = 1 << 10;
 
-/// One znode, and those below it. A server may have millions: whatever most of them lack takes no room. A copy shares
-/// the children until either is changed.
+/// One znode, and those below it. A server may have millions: whatever most of them lack takes no
+/// room. A copy shares the children until either is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(super) data: Option<Box<[u8]>>,
@@ -28,8 +28,8 @@ pub(crate) struct Node {
     pub(super) mtime: i64,
     pub(super) version: i32,
     pub(super) aversion: i32,
-    /// How many children were ever created, and so the number of the next sequential one. Clients see
-    /// another number, see [`Node::stat`].
+    /// How many children were ever created, and so the number of the next sequential one. Clients
+    /// see another number, see [`Node::stat`].
     pub(super) created_children: i32,
     /// By name.
     children: Option<Box<Map<Box<str>, Arc<Self>>>>,
@@ -91,8 +91,8 @@ impl Node {
         })
     }
 
-    /// The stat a client sees. Its `cversion` counts creations and deletions of children: every creation
-    /// was followed by a deletion but for the children still there.
+    /// The stat a client sees. Its `cversion` counts creations and deletions of children: every
+    /// creation was followed by a deletion but for the children still there.
     pub(crate) fn stat(&self) -> Stat {
         let num_children =
             i32::try_from(self.children.as_ref().map_or(0, |children| children.len())).unwrap_or(i32::MAX);
@@ -146,7 +146,8 @@ impl Node {
         self.children.is_some()
     }
 
-    /// The node at `path`, when this one is the root. The empty path is an alias of `/`, as on Apache ZooKeeper.
+    /// The node at `path`, when this one is the root. The empty path is an alias of `/`, as on
+    /// Apache ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Self> {
         path::components(path)?.try_fold(self, |node, name| Some(&**node.children.as_ref()?.get(name)?))
     }
@@ -185,6 +186,11 @@ impl Node {
             Some((path, node))
         })
     }
+}
+
+/// How many bytes there are; none of Java's `null`.
+pub(super) fn length(data: Option<&[u8]>) -> i64 {
+    data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
 }
 
 /// Data to keep: of their own, not a part of what was read with them.

@@ -1,4 +1,5 @@
-//! The owner field of a node: a session, or the marks of containers and of nodes with a time to live.
+//! The owner field of a node: a session, or the marks of containers and of nodes with a time to
+//! live.
 
 use zk_curator_proto::ErrorCode;
 

@@ -5,7 +5,8 @@ use zk_curator_proto::ErrorCode;
 /// The nodes of the server itself, which cannot be deleted.
 pub(super) const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
-/// Splits a path at its last slash. The parent of a top-level node is the empty string, an alias of `/`.
+/// Splits a path at its last slash. The parent of a top-level node is the empty string, an alias of
+/// `/`.
 pub(super) fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     if path.contains('\0') {
         return Err(ErrorCode::BadArguments);
@@ -32,8 +33,8 @@ pub(crate) fn parent(path: &str) -> &str {
     }
 }
 
-/// Accepts absolute paths without empty, `.` and `..` components, control characters, private-use code
-/// points and the specials block.
+/// Accepts absolute paths without empty, `.` and `..` components, control characters, private-use
+/// code points and the specials block.
 pub(super) fn validate(path: &str) -> Result<(), ErrorCode> {
     let Some(components) = path.strip_prefix('/') else {
         return Err(ErrorCode::BadArguments);

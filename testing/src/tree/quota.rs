@@ -1,15 +1,17 @@
 //! Quotas: the counts below `/zookeeper/quota`, and the limits.
 //!
-//! A quota on `/a` is a pair of nodes, `/zookeeper/quota/a/zookeeper_limits` and `…/zookeeper_stats`. The server
-//! writes the second one whenever something below `/a` changes, without a trace in its stat.
+//! A quota on `/a` is a pair of nodes, `/zookeeper/quota/a/zookeeper_limits` and
+//! `…/zookeeper_stats`. The server writes the second one whenever something below `/a` changes,
+//! without a trace in its stat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zk_curator_proto::ErrorCode;
 
-use super::txn::length;
-use super::{Tree, path};
+use super::node::length;
+use super::path;
+use super::store::Tree;
 
 const ROOT: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
@@ -166,9 +168,9 @@ mod tests {
     use bytes::Bytes;
     use zk_curator_proto::records::{Acl, CreateRequest, DeleteRequest, MultiOp, SetDataRequest};
 
+    use super::super::txn::Txn;
     use super::*;
-    use crate::builder::Config;
-    use crate::tree::Txn;
+    use crate::config::Config;
 
     const TXN: Txn<'static> = Txn { session: 1, identities: &[], zxid: 1, time: 0 };
 

@@ -1,12 +1,16 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use zk_curator_proto::records::{
-    CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
-    SetDataRequest,
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp,
+    MultiResult, SetDataRequest,
 };
-use zk_curator_proto::{Decoder, Encoder};
+use zk_curator_proto::{Decoder, Encoder, ErrorCode};
 
 use super::*;
+use crate::config::Config;
+use crate::version::{SequenceOverflow, ZooKeeperVersion};
 
 const SESSION: i64 = 0x77;
 

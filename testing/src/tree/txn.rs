@@ -9,13 +9,14 @@ use zk_curator_proto::records::{
     MultiResult, Permissions, SetAclRequest, SetDataRequest, Stat,
 };
 
-use super::node::stored;
+use super::node::{Node, length, stored};
 use super::owner::Owner;
+use super::path;
 use super::quota::Usage;
+use super::store::Tree;
 use super::undo::{Change, Journal, Undo};
-use super::{Node, Tree, path};
 use crate::access::{self, Identity};
-use crate::{SequenceOverflow, ZooKeeperVersion};
+use crate::version::{SequenceOverflow, ZooKeeperVersion};
 
 /// Who writes, and when.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +52,8 @@ impl Tree {
         Ok((result, journal.changes))
     }
 
-    /// Applies all operations, each seeing the effects of those before it, or none. An error is one of the
-    /// request, not of an operation.
+    /// Applies all operations, each seeing the effects of those before it, or none. An error is one
+    /// of the request, not of an operation.
     pub(crate) fn apply_multi(
         &mut self,
         ops: Vec<MultiOp>,
@@ -171,7 +172,8 @@ impl Tree {
         let acl = access::expand(new.acl, txn.identities, self.version)?;
         let parent = self.node(&parent_path)?;
         access::check(&parent.acl, Permissions::CREATE, txn.identities)?;
-        // Within a multi the counter goes on from operation to operation, even where the tree's does not.
+        // Within a multi the counter goes on from operation to operation, even where the tree's
+        // does not.
         let number = journal.counters.get(&parent_path).copied().unwrap_or(parent.created_children);
         let mut path = new.path;
         if new.mode.is_sequential() {
@@ -295,11 +297,8 @@ impl Tree {
     }
 }
 
-pub(super) fn length(data: Option<&[u8]>) -> i64 {
-    data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
-}
-
-/// A create whose flags ask for a time to live that its record has no room for. Released servers stumble over it.
+/// A create whose flags ask for a time to live that its record has no room for. Released servers
+/// stumble over it.
 fn is_create_without_ttl(op: &MultiOp) -> bool {
     match op {
         MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
@@ -319,8 +318,9 @@ fn has_unknown_flags(op: &MultiOp) -> bool {
     }
 }
 
-/// What a create in a multi is taken for. Any with the container flag makes a container. Otherwise the flags say
-/// what it is in 3.8, which answers `create2` as `create`, and the opcode does in 3.9.
+/// What a create in a multi is taken for. Any with the container flag makes a container. Otherwise
+/// the flags say what it is in 3.8, which answers `create2` as `create`, and the opcode does in
+/// 3.9.
 pub(super) fn as_in_multi(op: MultiOp, version: ZooKeeperVersion) -> MultiOp {
     let (body, plain): (_, fn(CreateRequest) -> MultiOp) = match op {
         MultiOp::Create2(body) if version != ZooKeeperVersion::V3_8 => (body, MultiOp::Create2),
@@ -343,8 +343,9 @@ fn mode(flags: i32) -> Result<CreateMode, ErrorCode> {
     CreateMode::try_from(flags).map_err(|_| ErrorCode::BadArguments)
 }
 
-/// A node as `create` and `create2` make it. The container flag has no effect there: only the opcode
-/// `createContainer` makes a container. A time to live cannot be given, so its modes are refused.
+/// A node as `create` and `create2` make it. The container flag has no effect there: only the
+/// opcode `createContainer` makes a container. A time to live cannot be given, so its modes are
+/// refused.
 fn plain(body: CreateRequest, session: i64) -> Result<NewNode, ErrorCode> {
     let mode = mode(body.flags)?;
     if mode.is_ttl() {
@@ -363,7 +364,8 @@ fn sequence_suffix(counter: i32) -> String {
     format!("{counter:010}")
 }
 
-/// The version after a write that expects `expected`. Skips -1, which as an expectation means "any".
+/// The version after a write that expects `expected`. Skips -1, which as an expectation means
+/// "any".
 const fn next_version(current: i32, expected: i32) -> Result<i32, ErrorCode> {
     if expected != -1 && expected != current {
         return Err(ErrorCode::BadVersion);

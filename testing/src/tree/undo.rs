@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use zk_curator_proto::records::Acl;
 
+use super::node::Node;
 use super::owner::Owner;
+use super::path;
 use super::quota::Usage;
-use super::{Node, Tree, path};
+use super::store::Tree;
 use crate::collections::Map;
 
 /// What happened to a node.
@@ -113,41 +115,6 @@ impl Tree {
                     node.mzxid = mzxid;
                     node.mtime = mtime;
                 }
-            }
-        }
-    }
-
-    pub(super) fn register(&mut self, path: &Arc<str>, owner: Owner) {
-        match owner {
-            Owner::None => {}
-            Owner::Session(id) => {
-                self.ephemerals.entry(id).or_default().insert(Arc::clone(path));
-            }
-            Owner::Container => {
-                self.containers.insert(Arc::clone(path));
-            }
-            Owner::Ttl(_) => {
-                self.ttls.insert(Arc::clone(path));
-            }
-        }
-    }
-
-    pub(super) fn unregister(&mut self, path: &Arc<str>, owner: Owner) {
-        match owner {
-            Owner::None => {}
-            Owner::Session(id) => {
-                if let Some(paths) = self.ephemerals.get_mut(&id) {
-                    paths.remove(path);
-                    if paths.is_empty() {
-                        self.ephemerals.remove(&id);
-                    }
-                }
-            }
-            Owner::Container => {
-                self.containers.remove(path);
-            }
-            Owner::Ttl(_) => {
-                self.ttls.remove(path);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A network in which every packet is on its way for the same time.
 //!
-//! Not `zk_curator_testing::Relay`: that one holds up what comes behind a delayed packet, and its clock, tokio's, goes in
+//! Not `zk_curator_testing::FaultProxy`: that one holds up what comes behind a delayed packet, and its clock, tokio's, goes in
 //! steps of 1 ms. Here packets overtake nothing and wait for nobody, and arrive within a tenth of a millisecond of
 //! their time.
 

@@ -15,7 +15,7 @@ use zk_curator_proto::{
 use super::{InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queued, Sent, Session};
 use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
-use crate::watch::WatchKind;
+use crate::watch::{Fired, WatchKind};
 use crate::{Error, SessionCredentials, SessionId, SessionInfo};
 
 /// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
@@ -204,7 +204,7 @@ impl Machine {
     fn on_message(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
-            return self.on_event(input);
+            return self.on_event(header.zxid, input);
         }
         self.take_answer(header, Body::Read(input), now);
         Ok(())
@@ -345,13 +345,15 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_event(&mut self, input: &mut Decoder) -> Result<(), DecodeError> {
+    pub(super) fn on_event(&mut self, zxid: i64, input: &mut Decoder) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
         let visible = visible(&self.desk.chroot, &event.path);
         // Whoever hears of the event finds the answers that came before it.
         self.deliver();
-        self.watches.fire(event_type, &event.path, visible);
+        // Servers before 3.9 say -1.
+        let zxid = Some(zxid).filter(|zxid| *zxid > 0);
+        self.watches.fire(Fired { event_type, zxid }, &event.path, visible);
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ impl Machine {
         let Phase::Authenticating { xid, sent_at, deadline } = self.phase else { return Ok(()) };
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
-            return self.on_event(input);
+            return self.on_event(header.zxid, input);
         }
         if header.xid != xid {
             self.disconnect(now, "the server answered out of order");

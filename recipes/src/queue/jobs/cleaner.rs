@@ -7,8 +7,8 @@ use tracing::{debug, warn};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::{Bucket, Executing, Places, is_gone};
-use crate::leader::{self, LeaderSelector, passes, ride_out};
+use super::{Executing, Places, is_gone};
+use crate::leader::{self, LeaderSelector};
 use crate::queue::Error;
 use crate::queue::name::Kind;
 
@@ -83,7 +83,7 @@ async fn clean(places: &Places, max_attempts: Option<u32>) -> ZkError {
             Err(error) => Err(error),
         };
         if let Err(error) = passed
-            && let Err(error) = ride_out(&places.zk, error).await
+            && let Err(error) = places.zk.ride_out(error).await
         {
             return error;
         }
@@ -116,7 +116,7 @@ async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> 
                 warn!(attempt, "not an attempt at a job");
                 aside.foreign.insert(attempt);
             }
-            Err(error) if passes(&error) || is_missing(&error) || error.kind() == ErrorKind::Closed => {
+            Err(error) if error.is_transient() || is_missing(&error) || error.kind() == ErrorKind::Closed => {
                 return Err(error);
             }
             // Nothing of it says that others cannot be ended.
@@ -149,18 +149,19 @@ async fn end(
     let record = Executing::parse(&data).filter(|record| Kind::Job.marks(&record.name).is_some());
     let Some(Executing { name, worker, .. }) = record else { return Ok(None) };
     let why = format!("the worker {worker} has gone");
-    let mut bucket = Bucket::There;
+    let mut next = places.after_attempt(&name, &why, max_attempts);
     loop {
         // This proves that there is no lease.
         let unleased = places.zk.transaction().create(&lease, "").delete(&lease);
-        let ended = places.attempt_failed(unleased.delete(&path), &name, &why, max_attempts, bucket).await;
-        let Err(error) = ended else { break };
+        let Err(error) = next.create(places, unleased.delete(&path)).await else { break };
         let is_leased =
             matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists });
         if is_leased || is_gone(&error, 2) {
             break;
         }
-        bucket = bucket.corrected(&error, places, &name).ok_or(error)?;
+        if !next.correct(places, &error).await? {
+            return Err(error);
+        }
     }
     Ok(Some(worker))
 }

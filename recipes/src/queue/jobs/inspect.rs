@@ -3,9 +3,10 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::try_join_all;
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
+use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
-use super::{Executing, Failed, Places};
+use super::{Executing, Failed, Places, kept};
 use crate::queue::name::Kind;
 use crate::queue::{Error, buckets};
 
@@ -59,7 +60,7 @@ pub enum JobState {
 }
 
 /// The names of the children; none if there is no such node.
-async fn names(zk: &CuratorFramework, path: &str) -> zk_curator::Result<Vec<String>> {
+async fn names(zk: &CuratorFramework, path: String) -> zk_curator::Result<Vec<String>> {
     match zk.children(path).await {
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
         names => names,
@@ -70,9 +71,11 @@ pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
     // In the direction in which jobs go: who moves meanwhile is seen twice rather than not at all, and the latter counts.
     let pending = buckets::names(&places.pending).await?;
     let lists = ["executing", "leases", "done", "failed"]
-        .map(|directory| async move { names(&places.zk, &places.below(directory)).await });
+        .map(|directory| async move { names(&places.zk, places.below(directory)).await });
     let lists: [Vec<String>; 4] = try_join_all(lists).await?.try_into().unwrap_or_default();
     let [executing, leases, done, failed] = lists;
+    let (done, failed) =
+        (in_buckets(places, "done", done).await?, in_buckets(places, "failed", failed).await?);
     let leases: BTreeSet<String> = leases.into_iter().collect();
 
     let mut jobs = BTreeMap::new();
@@ -92,13 +95,32 @@ pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
         }
     }
     for (id, _, stat) in read(places, "done", done).await? {
-        add(&id, 0, JobState::Done { since: since(&stat) });
+        add(id_of(&id), 0, JobState::Done { since: since(&stat) });
     }
     for (id, data, stat) in read(places, "failed", failed).await? {
         let Some(Failed { attempts, why }) = Failed::parse(&data) else { continue };
-        add(&id, attempts, JobState::Failed { why, since: since(&stat) });
+        add(id_of(&id), attempts, JobState::Failed { why, since: since(&stat) });
     }
     Ok(jobs.into_values().collect())
+}
+
+/// The names below a directory, with those of their buckets: those of its children, and of the children of its buckets.
+async fn in_buckets(
+    places: &Places,
+    directory: &str,
+    children: Vec<String>,
+) -> zk_curator::Result<Vec<String>> {
+    let (buckets, mut all): (Vec<_>, Vec<_>) = children.into_iter().partition(|name| kept::is_bucket(name));
+    let lists = buckets.iter().map(|bucket| names(&places.zk, places.of(directory, bucket)));
+    for (bucket, names) in buckets.iter().zip(fan_out(READS, lists).await) {
+        all.extend(names?.into_iter().map(|name| format!("{bucket}/{name}")));
+    }
+    Ok(all)
+}
+
+/// The id in the name of what is kept of a job.
+fn id_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 /// Reads nodes; without those that are gone.

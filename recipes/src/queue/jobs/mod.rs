@@ -12,15 +12,19 @@
 //!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
 //!   ├─ leases
 //!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name, or `-`
-//!   ├─ done
-//!   │    └─ <id>                                           data: the result
-//!   ├─ failed
-//!   │    └─ <id>                                           data: how often it was tried, and why it failed at last
+//!   ├─ done                                            data: `buckets 1`
+//!   │    └─ b|<hash>                                       a bucket, one of 1,024, by the id
+//!   │         └─ <id>                                          data: the result
+//!   ├─ failed                                          the same
+//!   │    └─ b|<hash>
+//!   │         └─ <id>                                          data: how often it was tried, and why it failed at last
 //!   ├─ ids                                             submissions under way, as of a FifoQueue
 //!   ├─ _r_<uuid>                                       ephemeral: a receipt of a worker that settles jobs
 //!   ├─ line                                            container: workers that wait for a job
 //!   └─ cleaner                                         container: the election of the cleaner
 //! ```
+//!
+//! Pending jobs, results and failures are found as well where an earlier version of this crate has put them, without buckets.
 //!
 //! # Protocol
 //! 1. Submit: in one transaction, create the job, its place among the pending, and a node with an id, as of
@@ -50,6 +54,26 @@
 //! # Assumptions
 //! Only users of these jobs write here. The clock of the servers, by which it is said [since](JobState::Executing)
 //! when a job is executed, is for people.
+//!
+//! # Access control
+//! New nodes get the ACL of the framework's [provider](zk_curator::acl::AclProvider). Everybody who uses the jobs may read all of
+//! it, and has these rights:
+//!
+//! | node | who submits | workers and cleaners |
+//! |---|---|---|
+//! | `/jobs` | – | create, delete: receipts |
+//! | `all` | create; delete, to cancel and to forget | delete |
+//! | `pending` | create, write: buckets | create, delete, write: buckets |
+//! | a bucket of it | create, write; delete, to cancel | create, delete, write |
+//! | `executing`, `leases` | – | create, delete |
+//! | `done`, `failed` and their buckets | delete, to forget and to retry | create, write |
+//! | `ids` | create, delete, write | – |
+//! | `line`, `cleaner` | – | create, delete |
+//!
+//! Who uses the jobs first creates these, which takes the right to create children of `/jobs`. A worker looks whether they are
+//! there by creating them; so workers need it in any case. A right that is missing is an [`Error::Framework`] with
+//! `NoAuth` and a path: without that to create children of `/jobs`, the end of a job fails with the path of the
+//! receipt, `/jobs/_r_<uuid>`, and the job is given back.
 //!
 //! # Connection loss
 //! * SUSPENDED: workers hold on to their jobs.
@@ -82,6 +106,7 @@
 
 mod cleaner;
 mod inspect;
+mod kept;
 mod record;
 mod worker;
 
@@ -89,7 +114,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 pub use inspect::{JobInfo, JobState};
 pub use worker::{Job, Task, Worker};
-use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::op::CreateOp;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
@@ -100,6 +125,7 @@ use super::put::Producer;
 use super::redelivery::MOST_DELIVERIES;
 use super::site::{Site, at_least_one};
 use crate::contender::child;
+use kept::{End, Flat, Node};
 use record::{Executing, Failed};
 
 /// So often it is looked again when something has changed in between.
@@ -120,6 +146,7 @@ struct Places {
     path: ZPath,
     pending: Site,
     line: ZPath,
+    flat: Flat,
 }
 
 impl Places {
@@ -134,7 +161,8 @@ impl Places {
     /// Creates what is missing of the directories.
     async fn prepare(&self) -> zk_curator::Result<()> {
         let create = |directory| async move {
-            let data = if directory == "pending" { buckets::LAYOUT } else { "" };
+            let has_buckets = ["pending", "done", "failed"].contains(&directory);
+            let data = if has_buckets { buckets::LAYOUT } else { "" };
             match self.zk.create(self.below(directory)).creating_parents().data(data).idempotent().await {
                 Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
                 created => created.map(drop),
@@ -143,46 +171,17 @@ impl Places {
         try_join_all(["all", "pending", "executing", "leases", "done", "failed"].map(create)).await.map(drop)
     }
 
-    /// An attempt has ended without success: what becomes of its job.
-    fn attempt_failed(
-        &self,
-        transaction: Transaction,
-        name: &str,
-        why: &str,
-        max_attempts: Option<u32>,
-        bucket: Bucket,
-    ) -> Transaction {
+    /// What becomes of the job of an attempt that has ended without success.
+    fn after_attempt(&self, name: &str, why: &str, max_attempts: Option<u32>) -> Node {
         let marks = Kind::Job.marks(name).filter(|marks| max_attempts.is_some_and(|max| marks.times >= max));
-        let Some(Marks { id, times, .. }) = marks else {
-            return buckets::put_back(transaction, &self.of("pending", name), bucket == Bucket::Gone);
-        };
+        let Some(Marks { id, times, .. }) = marks else { return Node::pending(self, name) };
         let failed = Failed { attempts: times, why: why.to_owned() };
-        transaction.create(self.of("failed", id), failed.encode())
+        Node::kept(self, End::Failed, id, failed.encode())
     }
-}
 
-/// The bucket of a job that comes back to its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bucket {
-    There,
-    /// It was empty, and deleted.
-    Gone,
-}
-
-impl Bucket {
-    /// The other state of the bucket, if a transaction was refused because this is not the one.
-    fn corrected(self, error: &zk_curator::Error, places: &Places, name: &str) -> Option<Self> {
-        let ErrorKind::TransactionFailed { code, .. } = error.kind() else { return None };
-        let (bucket, _) = name.rsplit_once('/')?;
-        match (self, code) {
-            (Self::There, ErrorCode::NoNode) if error.path() == places.of("pending", name) => {
-                Some(Self::Gone)
-            }
-            (Self::Gone, ErrorCode::NodeExists) if error.path() == places.of("pending", bucket) => {
-                Some(Self::There)
-            }
-            _ => None,
-        }
+    /// The paths at which something may be kept of a job: in a bucket, and where an earlier version has put it.
+    fn kept(&self, end: End, id: &str) -> [String; 2] {
+        [kept::name(id), id.to_owned()].map(|name| self.of(end.directory(), &name))
     }
 }
 
@@ -198,7 +197,13 @@ impl Jobs {
         let mut producer = Producer::new(pending.clone());
         producer.with_ids(below("ids")?);
         Ok(Self {
-            places: Places { zk: pending.zk.clone(), pending, line: below("line")?, path },
+            places: Places {
+                zk: pending.zk.clone(),
+                pending,
+                line: below("line")?,
+                path,
+                flat: Flat::default(),
+            },
             producer,
             max_attempts: Some(MOST_DELIVERIES),
         })
@@ -225,8 +230,8 @@ impl Jobs {
         Ok(self)
     }
 
-    /// Puts pending jobs into buckets also where an earlier version of this crate has put them without: as of a
-    /// [`LockingQueue`](super::LockingQueue::upgrade_layout).
+    /// Puts pending jobs, results and failures into buckets also where an earlier version of this crate has put them without: as
+    /// of a [`LockingQueue`](super::LockingQueue::upgrade_layout).
     #[must_use]
     pub fn upgrade_layout(self) -> Self {
         self.places.pending.upgrade_layout();
@@ -309,7 +314,7 @@ impl Jobs {
         let zk = &self.places.zk;
         for _ in 0..ROUNDS {
             // It may have just been submitted through another server.
-            zk.sync(self.places.pending.path.as_str()).await?;
+            zk.exists(self.places.pending.path.as_str()).linearizable().await?;
             let names = buckets::names(&self.places.pending).await?;
             let is_it = |name: &&String| Kind::Job.marks(name).is_some_and(|marks| marks.id == id);
             let Some(name) = names.iter().find(is_it) else { return Ok(false) };
@@ -332,13 +337,23 @@ impl Jobs {
     /// Once polled, the job may be pending.
     pub async fn retry(&self, id: &str) -> Result<bool, Error> {
         self.check_id(id)?;
+        for failed in self.places.kept(End::Failed, id) {
+            if self.retry_at(id, &failed).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same for a job of which this node is kept.
+    async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
         let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
         let pending = &self.places.pending;
         let Some(buckets) = &pending.buckets else { return Ok(false) };
         loop {
             let spot = buckets.spot(pending, 0, 1).await?;
             let create = CreateOp::new(spot.item(&place)).data("").mode(CreateMode::PersistentSequential);
-            let retried = self.places.zk.transaction().delete(self.places.of("failed", id));
+            let retried = self.places.zk.transaction().delete(failed);
             match spot.check(retried).with(create).await {
                 Err(error) if spot.is_stale(&error) => buckets.gone(0, &spot).await,
                 retried => {
@@ -359,8 +374,11 @@ impl Jobs {
     /// Once polled, it may be deleted.
     pub async fn forget(&self, id: &str) -> Result<bool, Error> {
         self.check_id(id)?;
-        for end in ["done", "failed"] {
-            let forget = self.places.zk.transaction().delete(self.places.of(end, id));
+        let [done, failed] = End::ALL.map(|end| self.places.kept(end, id));
+        let [done, flat_done] = done;
+        let [failed, flat_failed] = failed;
+        for kept in [done, failed, flat_done, flat_failed] {
+            let forget = self.places.zk.transaction().delete(kept);
             if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
                 return Ok(true);
             }
@@ -377,13 +395,16 @@ impl Jobs {
     /// Nothing is changed.
     pub async fn result(&self, id: &str) -> Result<Option<Bytes>, Error> {
         self.check_id(id)?;
-        match self.places.zk.get_data(self.places.of("done", id)).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
-            result => {
-                let corrupt = |why| Error::Corrupt { path: self.places.of("done", id), why };
-                Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?))
+        for path in self.places.kept(End::Done, id) {
+            match self.places.zk.get_data(&path).await {
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                result => {
+                    let corrupt = |why| Error::Corrupt { path, why };
+                    return Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?));
+                }
             }
         }
+        Ok(None)
     }
 
     /// All that is known, by the ids of the jobs: which state they are in, and who executes what. Two requests for each job

@@ -11,7 +11,8 @@ use tracing::warn;
 use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::{Bucket, Executing, Jobs, Marks, Places, cleaner, is_gone};
+use super::kept::{End, Node};
+use super::{Executing, Jobs, Marks, Places, cleaner, is_gone};
 use crate::queue::Error;
 use crate::queue::claims::{Claimed, Claimer, Claims, Receipts, Returned, is_lost, run, settle, try_settle};
 use crate::queue::feed::Feed;
@@ -45,7 +46,7 @@ impl Worker {
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.claims.prefetch = jobs.max(1);
+        self.claims.prefetch = jobs;
         self
     }
 
@@ -143,6 +144,7 @@ impl Worker {
 
     /// Makes sure of the directories, and of a candidate for the cleaner.
     async fn ready(&mut self) -> Result<&mut Claims<Executed>, Error> {
+        self.claims.check_settings()?;
         if self.cleaner.is_none() {
             self.jobs.places.prepare().await?;
             let (stop, jobs) = (CancellationToken::new(), self.jobs.clone());
@@ -268,8 +270,7 @@ async fn claim(
     let mut place = 1;
     while let Err(error) = executed {
         if error.may_have_applied() {
-            zk.sync(&path).await.map_err(|_| error.clone())?;
-            if zk.exists(&path).await.map_err(|_| error.clone())?.is_some() {
+            if zk.exists(&path).linearizable().await.map_err(|_| error.clone())?.is_some() {
                 break;
             }
             // Not applied, and it cannot be any more.
@@ -384,6 +385,8 @@ impl Job {
     ///
     /// # Errors
     /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by whoever had it since.
+    /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the [right](super#access-control) to create
+    ///   children of the jobs' path. The job is given back.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
     ///   the job is done, or is executed again.
     ///
@@ -397,28 +400,29 @@ impl Job {
     /// The job is done, and the result is kept, along with the job, until they are [forgotten](Jobs::forget).
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back.
+    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back. A
+    /// result so large that servers accept no receipt beside it is kept without: after a lost answer the error says
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
     ///
     /// # Cancel safety
     /// The job is done, or given back.
     pub async fn complete_with(self, result: impl Into<Bytes>) -> Result<(), Error> {
-        let done = self.places.of("done", self.id());
         let result = self.places.pending.pack(result.into())?;
-        self.settle(|transaction| transaction.create(&done, result.clone())).await
+        let done = Node::kept(&self.places, End::Done, self.id(), result);
+        self.end(done).await
     }
 
     /// The attempt has failed: the job is pending again, at its old place; or it has failed for good, if that was its
     /// [last](Jobs::max_attempts) attempt.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); the attempt has failed, or the job is given back.
+    /// As [`complete_with`](Self::complete_with), where the result is `why`; the attempt has failed, or the job is given back.
     ///
     /// # Cancel safety
     /// The attempt has failed, or the job is given back.
     pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
-        let (places, held, max, why) =
-            (self.places.clone(), self.held.clone(), self.max_attempts, why.into());
-        self.end(&places, &held, &why, max).await
+        let next = self.places.after_attempt(&self.held, &why.into(), self.max_attempts);
+        self.end(next).await
     }
 
     /// The job has failed for good, whatever the number of attempts.
@@ -429,25 +433,23 @@ impl Job {
     /// # Cancel safety
     /// As [`fail`](Self::fail).
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
-        let (places, held, why) = (self.places.clone(), self.held.clone(), why.into());
-        self.end(&places, &held, &why, Some(1)).await
+        let next = self.places.after_attempt(&self.held, &why.into(), Some(1));
+        self.end(next).await
     }
 
-    async fn end(self, places: &Places, held: &str, why: &str, max: Option<u32>) -> Result<(), Error> {
-        let mut bucket = Bucket::There;
+    /// Ends the attempt, and creates a node.
+    async fn end(self, mut next: Node) -> Result<(), Error> {
         let lease = self.lease.path().to_owned();
         loop {
-            let ending = |fenced: Transaction| {
-                let ended = fenced.delete(&lease).delete(&self.path);
-                places.attempt_failed(ended, held, why, max, bucket)
-            };
+            let ending =
+                |fenced: Transaction| next.create(&self.places, fenced.delete(&lease).delete(&self.path));
             let Err(error) = try_settle(&self.receipts, &self.lease, ending).await else {
                 drop(self.lease.leak());
                 return Ok(());
             };
-            match bucket.corrected(&error, places, held) {
-                Some(other) => bucket = other,
-                None => return Err(lost_or(error)),
+            // On the heap, for futures of callers that are small.
+            if !Box::pin(next.correct(&self.places, &error)).await? {
+                return Err(lost_or(error));
             }
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Weather {
     pub(super) seed: u64,
     pub(super) session_timeout: Duration,
     pub(super) journal: Journal,
-    /// The servers, not through a relay.
+    /// The servers, not through a proxy.
     pub(super) servers: String,
     /// The faults are over.
     pub(super) over: CancellationToken,

@@ -9,7 +9,7 @@ pub enum ChaosError {
     /// A server was not started, or does not end.
     #[error(transparent)]
     Servers(#[from] RealError),
-    /// A process of a client, or a relay.
+    /// A process of a client, or a proxy.
     #[error("cannot {what}")]
     Io {
         /// What was tried.

@@ -1,4 +1,4 @@
-//! The network of one client: a relay to each server.
+//! The network of one client: a proxy to each server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,29 +7,30 @@ use std::time::Duration;
 use zk_curator_client::SessionCredentials;
 
 use super::schedule::{Fault, Reach};
-use zk_curator_testing::{Flow, Relay, Way};
+use zk_curator_testing::{Direction, FaultProxy, Flow};
 
 #[derive(Debug)]
 pub(super) struct Link {
-    relays: Vec<Relay>,
+    proxies: Vec<FaultProxy>,
 }
 
 impl Link {
     pub(super) async fn start(servers: &[SocketAddr]) -> io::Result<Self> {
-        let mut relays = Vec::new();
+        let mut proxies = Vec::new();
         for server in servers {
-            relays.push(Relay::start(&[*server]).await?);
+            proxies.push(FaultProxy::start(&[*server]).await?);
         }
-        Ok(Self { relays })
+        Ok(Self { proxies })
     }
 
     pub(super) fn connect_string(&self) -> String {
-        self.relays.iter().map(Relay::connect_string).collect::<Vec<_>>().join(",")
+        self.proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",")
     }
 
     /// The sessions that the client had last, one of each server. At most one of them is alive.
     pub(super) fn sessions(&self) -> Vec<SessionCredentials> {
-        let mut sessions: Vec<SessionCredentials> = self.relays.iter().filter_map(Relay::session).collect();
+        let mut sessions: Vec<SessionCredentials> =
+            self.proxies.iter().filter_map(FaultProxy::session).collect();
         sessions.sort_by_key(|session| session.id.get());
         sessions.dedup_by_key(|session| session.id);
         sessions
@@ -37,47 +38,47 @@ impl Link {
 
     pub(super) fn inject(&self, fault: Fault) {
         match fault {
-            Fault::Cut => self.relays.iter().for_each(Relay::cut),
-            Fault::Refuse(reach) => self.within(reach).for_each(Relay::down),
-            Fault::Silence { way, flow, reach } => {
-                self.within(reach).for_each(|relay| silence(relay, way, flow));
+            Fault::Cut => self.proxies.iter().for_each(FaultProxy::cut),
+            Fault::Refuse(reach) => self.within(reach).for_each(FaultProxy::down),
+            Fault::Silence { direction, flow, reach } => {
+                self.within(reach).for_each(|proxy| silence(proxy, direction, flow));
             }
-            Fault::Delay(delay) => self.relays.iter().for_each(|relay| relay.delay(delay)),
+            Fault::Delay(delay) => self.proxies.iter().for_each(|proxy| proxy.delay(delay)),
             _ => {}
         }
     }
 
     pub(super) fn heal(&self, fault: Fault) {
         match fault {
-            Fault::Refuse(reach) => self.within(reach).for_each(Relay::up),
-            Fault::Silence { way, flow, reach } => {
-                for relay in self.within(reach) {
+            Fault::Refuse(reach) => self.within(reach).for_each(FaultProxy::up),
+            Fault::Silence { direction, flow, reach } => {
+                for proxy in self.within(reach) {
                     if flow == Flow::Lost {
                         // A connection with a hole in it does not exist.
-                        relay.cut();
+                        proxy.cut();
                     }
-                    silence(relay, way, Flow::Open);
+                    silence(proxy, direction, Flow::Open);
                 }
             }
-            Fault::Delay(_) => self.relays.iter().for_each(|relay| relay.delay(Duration::ZERO)),
+            Fault::Delay(_) => self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO)),
             _ => {}
         }
     }
 
-    fn within(&self, reach: Reach) -> impl Iterator<Item = &Relay> {
+    fn within(&self, reach: Reach) -> impl Iterator<Item = &FaultProxy> {
         let of = move |number: usize| match reach {
             Reach::All => true,
-            Reach::One(one) => one % self.relays.len() == number,
+            Reach::One(one) => one % self.proxies.len() == number,
         };
-        self.relays.iter().enumerate().filter(move |(number, _)| of(*number)).map(|(_, relay)| relay)
+        self.proxies.iter().enumerate().filter(move |(number, _)| of(*number)).map(|(_, proxy)| proxy)
     }
 }
 
-fn silence(relay: &Relay, way: Way, flow: Flow) {
-    if way != Way::ToClient {
-        relay.requests(flow);
+fn silence(proxy: &FaultProxy, direction: Direction, flow: Flow) {
+    if direction != Direction::ToClient {
+        proxy.requests(flow);
     }
-    if way != Way::ToServer {
-        relay.replies(flow);
+    if direction != Direction::ToServer {
+        proxy.replies(flow);
     }
 }

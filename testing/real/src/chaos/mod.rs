@@ -2,7 +2,7 @@
 //! network and clients fail for real.
 //!
 //! A [`Chaos`] takes simulations as they are, workload, checkers and nodes. Every client is a process of its own, which
-//! reaches every server through a relay of its own. A seed decides what happens to them, each independently of the others:
+//! reaches every server through a proxy of its own. A seed decides what happens to them, each independently of the others:
 //!
 //! | what | how |
 //! |---|---|

@@ -49,7 +49,7 @@ pub(super) async fn play(
     let mut disturbances = JoinSet::new();
     for (recipe, subject) in chaos.subjects.iter().enumerate() {
         for number in 0..chaos.clients {
-            let link = Link::start(&addresses).await.map_err(ChaosError::io("start a relay"))?;
+            let link = Link::start(&addresses).await.map_err(ChaosError::io("start a proxy"))?;
             let index = u32::try_from(recipe).unwrap_or_default() * chaos.clients + number;
             let life = Life {
                 recipe: subject.name.clone(),

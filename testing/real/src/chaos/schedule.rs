@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_curator_testing::{Flow, Way};
+use zk_curator_testing::{Direction, Flow};
 
 /// What faults happen to, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Fault {
     /// All connections are cut, and new ones refused.
     Refuse(Reach),
     /// Bytes wait, or vanish.
-    Silence { way: Way, flow: Flow, reach: Reach },
+    Silence { direction: Direction, flow: Flow, reach: Reach },
     /// Bytes take this long, in either direction.
     Delay(Duration),
     /// SIGSTOP, and SIGCONT later.
@@ -82,8 +82,8 @@ impl Fault {
             Self::StopAll => "all servers stopped",
             Self::Cut => "connections cut",
             Self::Refuse(_) => "connections refused",
-            Self::Silence { way: Way::Both, .. } => "network silent",
-            Self::Silence { way: Way::ToServer, .. } => "requests lost or held back",
+            Self::Silence { direction: Direction::Both, .. } => "network silent",
+            Self::Silence { direction: Direction::ToServer, .. } => "requests lost or held back",
             Self::Silence { .. } => "answers lost or held back",
             Self::Delay(_) => "network slow",
             Self::StopClient => "client stopped",
@@ -167,9 +167,10 @@ impl Schedule {
             2 => Fault::Refuse(reach),
             3..5 => Fault::Delay(self.seconds(0.002, 0.8)),
             _ => {
-                let way = [Way::Both, Way::ToServer, Way::ToClient][self.rng.usize(0..3)];
+                let direction =
+                    [Direction::Both, Direction::ToServer, Direction::ToClient][self.rng.usize(0..3)];
                 let flow = if self.rng.bool() { Flow::Stalled } else { Flow::Lost };
-                Fault::Silence { way, flow, reach }
+                Fault::Silence { direction, flow, reach }
             }
         }
     }

@@ -1,13 +1,19 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use self::equals::Equals;
+use self::ids::Withdrawals;
 use super::{Checker, Violation};
 use crate::history::{Event, History, Name, Outcome, Who};
 
 /// That a queue gives out what was put into it: as often as it promises, nothing else, and in order if it promises that.
 ///
 /// Whatever it promises, an item that is taken was put, by a put that did not fail; one whose put has an
-/// [unknown](Outcome::Unknown) outcome, or none, may be there or not. The names of items are unique.
+/// [unknown](Outcome::Unknown) outcome, or none, may be there or not. The names of items are unique, unless
+/// [equal items](Self::equals) are allowed.
+///
+/// Items that are [withdrawn](Event::Withdrawn) by their id are not lost. For every one of them that is surely withdrawn there
+/// is one that was put under this id, and that nobody has worked off or put aside.
 ///
 /// At the end of the history the queue has to be empty, so that what is missing is lost.
 #[derive(Debug, Clone)]
@@ -15,6 +21,8 @@ pub struct Delivery {
     promise: Times,
     in_order: bool,
     counted: bool,
+    equals: bool,
+    one_at_a_time: bool,
     /// How many items who is killed may lose.
     at_hand: usize,
 }
@@ -51,7 +59,7 @@ impl Delivery {
     }
 
     const fn new(promise: Times) -> Self {
-        Self { promise, in_order: false, counted: false, at_hand: 0 }
+        Self { promise, in_order: false, counted: false, equals: false, one_at_a_time: false, at_hand: 0 }
     }
 
     /// Also that no consumer takes an item after one that the same producer began to put later, when it was sure of the
@@ -67,6 +75,21 @@ impl Delivery {
         self
     }
 
+    /// Allows items of the same name, which nobody can tell apart. They are counted: no more of them are worked off than were
+    /// put, and no fewer. Nothing else is said about them.
+    #[must_use]
+    pub const fn equals(mut self) -> Self {
+        self.equals = true;
+        self
+    }
+
+    /// Also that there is one item of an id at a time.
+    #[must_use]
+    pub const fn one_at_a_time(mut self) -> Self {
+        self.one_at_a_time = true;
+        self
+    }
+
     /// Also that no two deliveries of an item have the same number.
     #[must_use]
     pub const fn counted(mut self) -> Self {
@@ -77,8 +100,15 @@ impl Delivery {
 
 const NAME: &str = "delivery";
 
+/// The id of the item with this name.
+fn id_of(item: &str) -> &str {
+    item.split_once('#').map_or(item, |(id, _)| id)
+}
+
 #[derive(Debug, Default)]
 struct Item {
+    /// Of this name, where that is the name of several.
+    equals: Equals,
     putting: Option<usize>,
     put: Option<(usize, Outcome)>,
     /// The last time that it was taken and not given back.
@@ -176,11 +206,44 @@ impl Item {
         promise == Times::Exactly && surely_done && self.dead.is_some()
     }
 
+    /// Whether somebody may have withdrawn it.
+    fn is_open(&self) -> bool {
+        let is_put = !matches!(self.put, Some((_, Outcome::Failed)));
+        is_put && !matches!(self.done, Some((_, Outcome::Sure))) && self.dead.is_none()
+    }
+
     /// Where it was put, if it is lost.
     fn lost(&self) -> Option<usize> {
         let (put, _) = self.put.filter(|&(_, outcome)| outcome == Outcome::Sure)?;
         let is_open = self.done.is_none() && self.finishing.is_empty();
         (is_open && self.dead.is_none()).then_some(put)
+    }
+}
+
+impl Delivery {
+    /// What is wrong with an item as of this record.
+    fn step(&self, item: &mut Item, place: usize, who: Who, event: &Event) -> Broken {
+        if self.equals
+            && let Some(broken) = item.equals.step(place, who, event)
+        {
+            return broken;
+        }
+        match event {
+            Event::Putting { .. } => item.putting(place),
+            Event::Put { outcome, .. } => item.put(place, *outcome),
+            Event::Taken { attempt, .. } => {
+                let twin = item.deliveries.insert(*attempt, place).filter(|_| self.counted);
+                let broken = twin.map(|twin| ("was twice delivered for the same time", vec![twin, place]));
+                item.take(place, self.promise).or(broken)
+            }
+            Event::Finishing { .. } => item.finishing(place, who),
+            Event::Done { outcome, .. } => item.done(place, who, *outcome, self.promise),
+            Event::Dead { .. } => item.put_aside(place, self.promise),
+            _ => {
+                item.give_back();
+                None
+            }
+        }
     }
 }
 
@@ -200,34 +263,23 @@ impl Checker for Delivery {
                 continue;
             };
             let entry = items.entry((queue, item)).or_default();
-            let broken = match &record.event {
-                Event::Putting { .. } => entry.putting(place),
-                Event::Put { outcome, .. } => entry.put(place, *outcome),
-                Event::Taken { attempt, .. } => {
-                    let twin = entry.deliveries.insert(*attempt, place).filter(|_| self.counted);
-                    let broken =
-                        twin.map(|twin| ("was twice delivered for the same time", vec![twin, place]));
-                    entry.take(place, self.promise).or(broken)
-                }
-                Event::Finishing { .. } => entry.finishing(place, who),
-                Event::Done { outcome, .. } => entry.done(place, who, *outcome, self.promise),
-                Event::Dead { .. } => entry.put_aside(place, self.promise),
-                _ => {
-                    entry.give_back();
-                    None
-                }
-            };
-            if let Some((what, places)) = broken {
+            if let Some((what, places)) = self.step(entry, place, who, &record.event) {
                 return Err(Violation::new(NAME, format!("{item} of {queue} {what}"), places));
             }
         }
         if self.in_order {
             order::check(history)?;
         }
+        if self.one_at_a_time {
+            ids::one_at_a_time(history)?;
+        }
+        let withdrawals = Withdrawals::of(history);
+        withdrawals.check(&items)?;
         let mut lost: Vec<Lost<'_>> =
             items.iter().filter_map(|(names, item)| Lost::new(*names, item)).collect();
         // Those that were put last have the fewest whom they could be lost with.
         lost.sort_by_key(|lost| Reverse(lost.begun));
+        let lost = withdrawals.without(lost);
         let places = history.records().iter().enumerate();
         let killed: Vec<usize> =
             places.filter(|(_, record)| record.event == Event::Killed).map(|(place, _)| place).collect();
@@ -254,12 +306,14 @@ struct Lost<'a> {
 
 impl<'a> Lost<'a> {
     fn new(names: (&'a Name, &'a Name), item: &Item) -> Option<Self> {
-        let put = item.lost()?;
+        let put = item.equals.lost().or_else(|| item.lost().filter(|_| !item.equals.are_several()))?;
         Some(Self { names, begun: item.first_record().unwrap_or(put), put, taken: item.taken })
     }
 }
 
 mod attempts;
+mod equals;
+mod ids;
 mod order;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::holds::{Hold, Resource, find_overlap, resources};
+use super::holds::{Hold, Patience, Resource, find_overlap, resources};
 use super::{Checker, Violation};
 use crate::History;
 use crate::history::Mode;
@@ -41,13 +41,6 @@ pub struct Exclusion {
     limit: usize,
     same_token: SameToken,
     patience: Patience,
-}
-
-/// How long beliefs may be wrong.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    pub(super) slack: Duration,
-    pub(super) notice: Duration,
 }
 
 /// Who may hold something with a token that was there before.

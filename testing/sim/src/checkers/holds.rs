@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Violation;
-use super::exclusion::Patience;
 use crate::History;
 use crate::history::{Event, Mode, Name, Use, Who};
+
+/// How long beliefs may be wrong.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) slack: Duration,
+    pub(super) notice: Duration,
+}
 
 /// The holds of one resource.
 #[derive(Debug, Default)]

@@ -30,7 +30,8 @@ pub(super) const RECIPE: Recipe = Recipe::new(
     |client| Box::pin(work(client)),
 )
 .checked_by(|| vec![Arc::new(Linearizable::from(0))])
-.leaves(&["/config", "/config/**"]);
+.leaves(&["/config", "/config/**"])
+.operator(&["/config/*/history/*"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

@@ -1,15 +1,19 @@
 //! [`jobs`](zk_curator_recipes::queue::jobs): every client submits jobs, withdraws some, and is a worker. Workers complete
 //! jobs, fail, give back and die. When there are no more faults every client works off what is left.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs};
+use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_recipes::queue::Error;
+use zk_curator_recipes::queue::jobs::{Job, JobInfo, JobState, Jobs};
 
 use super::Recipe;
 use super::holding::Attempt;
-use super::locking_queue::{begin, checkers, done, too_late, use_it};
-use super::queue::{bucket_size, put, queue};
+use super::locking_queue::{begin, done, too_late, use_it};
+use super::queue::{bucket_size, item_of, name_of, put_all, queue, withdraw};
+use crate::checkers::{Delivery, Exclusion};
 use crate::history::{Event, Mode, Name, Outcome};
 use crate::{Client, Failure};
 
@@ -19,8 +23,13 @@ const MOST_ATTEMPTS: u32 = 6;
 
 pub(super) const RECIPE: Recipe =
     Recipe::new("jobs", "Jobs: done once, by nobody who has lost its lease", |client| Box::pin(work(client)))
-        .checked_by(checkers)
-        .leaves(&["/jobs", "/jobs/*", "/jobs/pending/b-*", "/jobs/ids/*"]);
+        .checked_by(|| {
+            let jobs = Delivery::exactly_once().in_order().counted().one_at_a_time();
+            vec![Arc::new(jobs), Arc::new(Exclusion::mutual())]
+        })
+        .leaves(&["/jobs", "/jobs/*", "/jobs/pending/b-*", "/jobs/*/b|*", "/jobs/ids/*"])
+        .operator(&["/jobs/leases/*"])
+        .crowd();
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -33,19 +42,21 @@ async fn work(client: Client) -> Result<(), Failure> {
         sleep(client.moment(Duration::from_millis(100))).await;
         match rng.u8(..8) {
             0..=3 => {
-                let mut submitted = None;
-                let submit = |id: String| {
-                    submitted = Some(id.clone());
-                    let jobs = &jobs;
-                    async move { jobs.submit_as(&id, id.clone()).await }
-                };
-                if put(&client, submit).await == Outcome::Sure {
-                    last = submitted;
+                let id = client.id();
+                let job = item_of(&client, &id);
+                let name = Name::from(job.as_str());
+                let submit = async { jobs.submit_as(&id, job).await.map(|()| true) };
+                match put_all(&client, &[name], 0, submit).await {
+                    Outcome::Sure => last = Some(id),
+                    // There is one with this id, perhaps for no more than its result.
+                    _ if client.has_few_ids() => drop(forget(&client, &jobs, &id).await),
+                    _ => {}
                 }
             }
             4 => {
                 if let Some(id) = last.take() {
-                    withdraw(&client, &jobs, &id).await;
+                    let cancel = async { jobs.cancel(&id).await.map(u32::from) };
+                    withdraw(&client, &id, 1, cancel).await;
                 }
             }
             _ => {
@@ -65,7 +76,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         match timeout(client.session_timeout(), worker.next()).await {
             Ok(Ok(job)) => settle(&client, at, job).await?,
             Ok(Err(_)) => at.missed(),
-            Err(_) if is_all_done(&client, &jobs).await? => break,
+            Err(_) if is_all_done(&client, &zk, &jobs).await? => break,
             Err(_) => at.missed(),
         }
     }
@@ -74,33 +85,51 @@ async fn work(client: Client) -> Result<(), Failure> {
 }
 
 /// Deletes what is kept of jobs that have come to their end: whether there are no others.
-async fn is_all_done(client: &Client, jobs: &Jobs) -> Result<bool, Failure> {
+async fn is_all_done(client: &Client, zk: &CuratorFramework, jobs: &Jobs) -> Result<bool, Failure> {
     let mut others = false;
     for job in jobs.inspect().await? {
         match job.state {
             JobState::Failed { .. } => {
-                client.record(Event::Dead { queue: queue(), item: job.id.as_str().into() });
-                jobs.forget(&job.id).await?;
+                if let Some(item) = failed(zk, jobs, &job.id).await? {
+                    client.record(Event::Dead { queue: queue(), item });
+                }
             }
-            JobState::Done { .. } => drop(jobs.forget(&job.id).await?),
-            _ => others = true,
+            JobState::Done { .. } => {}
+            _ => {
+                others = true;
+                continue;
+            }
         }
+        forget(client, jobs, &job.id).await?;
     }
     Ok(!others)
 }
 
-async fn withdraw(client: &Client, jobs: &Jobs, id: &str) {
-    client.record(Event::Finishing { queue: queue(), item: id.into() });
-    let outcome = match client.maybe_cancel(jobs.cancel(id)).await {
-        Some(Ok(true)) => Outcome::Sure,
-        Some(Ok(false)) => Outcome::Failed,
-        _ => Outcome::Unknown,
+/// The job with this id, if it has failed for good.
+async fn failed(zk: &CuratorFramework, jobs: &Jobs, id: &str) -> Result<Option<Name>, Failure> {
+    let path = format!("{JOBS}/all/{id}");
+    let (data, job) = match zk.get_data(&path).with_stat().await {
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+        read => read?,
     };
-    client.record(Event::Done { queue: queue(), item: id.into(), outcome });
+    let has_failed = |info: &JobInfo| info.id == id && matches!(info.state, JobState::Failed { .. });
+    // What is seen between two looks at the same job is about that one, and not about another one with its id.
+    let is_it = jobs.inspect().await?.iter().any(has_failed)
+        && zk.exists(path).await?.is_some_and(|now| now.czxid == job.czxid);
+    Ok(is_it.then(|| name_of(&data)))
+}
+
+/// Deletes what is kept of a job. Where ids are used again, nobody knows of which one.
+async fn forget(client: &Client, jobs: &Jobs, id: &str) -> Result<(), Error> {
+    client.record(Event::Withdrawing { queue: queue(), id: id.into() });
+    let forgotten = jobs.forget(id).await;
+    let count = u32::from(client.has_few_ids() && !matches!(forgotten, Ok(false)));
+    client.record(Event::Withdrawn { queue: queue(), id: id.into(), count, outcome: Outcome::Unknown });
+    forgotten.map(drop)
 }
 
 async fn settle(client: &Client, attempt: Attempt, job: Job) -> Result<(), Failure> {
-    let (mut rng, name) = (client.rng(), Name::from(job.id()));
+    let (mut rng, name) = (client.rng(), name_of(job.data()));
     let holding = begin(client, attempt, &name, job.attempt(), job.fencing_token());
     if !use_it(client, &holding, job.lost()).await {
         return too_late(job.complete()).await;

@@ -24,9 +24,13 @@ pub(super) const RECIPE: Recipe = Recipe::new(
     |client| Box::pin(work(client)),
 )
 .checked_by(checkers)
-.leaves(&["/queue", "/queue/**"]);
+.leaves(&["/queue", "/queue/**"])
+.operator(&["/queue/items/*/*/claim"])
+// Until the later consumer has counted its delivery.
+.settled(&[("/queue/items/*/*/claim", "..")])
+.crowd();
 
-pub(super) fn checkers() -> Vec<Arc<dyn Checker>> {
+fn checkers() -> Vec<Arc<dyn Checker>> {
     vec![Arc::new(Delivery::exactly_once().in_order().counted()), Arc::new(Exclusion::mutual())]
 }
 

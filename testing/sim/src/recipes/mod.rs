@@ -143,7 +143,9 @@ pub struct Recipe {
     leaves: &'static [&'static str],
     sequences: &'static [&'static str],
     operated: &'static [&'static str],
+    settled: &'static [(&'static str, &'static str)],
     common: &'static [&'static str],
+    crowd: bool,
     patience: Option<Duration>,
     demonstrates: bool,
 }
@@ -161,7 +163,9 @@ impl Recipe {
             leaves: &[],
             sequences: &[],
             operated: &[],
+            settled: &[],
             common: &[],
+            crowd: false,
             patience: None,
             demonstrates: false,
         }
@@ -202,10 +206,24 @@ impl Recipe {
         self
     }
 
+    /// [`Sim::settled`].
+    #[must_use]
+    pub const fn settled(mut self, claims: &'static [(&'static str, &'static str)]) -> Self {
+        self.settled = claims;
+        self
+    }
+
     /// [`Sim::common`].
     #[must_use]
     pub const fn common(mut self, patterns: &'static [&'static str]) -> Self {
         self.common = patterns;
+        self
+    }
+
+    /// [`Sim::crowd`].
+    #[must_use]
+    pub const fn crowd(mut self) -> Self {
+        self.crowd = true;
         self
     }
 
@@ -262,10 +280,12 @@ impl Recipe {
         sim.checkers.extend(self.checkers());
         sim.workload = self.workload();
         sim.patience = self.patience.or(sim.patience);
+        let sim = if self.crowd { sim.crowd() } else { sim };
         sim.nodes(self.nodes.iter().copied())
             .leaves(self.leaves.iter().copied())
             .sequences(self.sequences.iter().copied())
             .operator(self.operated.iter().copied())
+            .settled(self.settled.iter().copied())
             .common(self.common.iter().copied())
     }
 }

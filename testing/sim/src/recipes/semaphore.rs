@@ -30,7 +30,7 @@ async fn print(client: Client) -> Result<(), Failure> {
         let count = [1, 1, 1, 2, 3][rng.usize(..5)];
         let attempts = begin(&client, &resource, count);
         let some = semaphore.acquire_many(count);
-        match acquire(&client, some, semaphore.try_acquire_many(count)).await {
+        match Box::pin(acquire(&client, some, semaphore.try_acquire_many(count))).await {
             Some(leases) => hold(&client, attempts, leases).await,
             None => attempts.into_iter().for_each(Attempt::missed),
         }

@@ -58,7 +58,8 @@ fn parse(line: &str, members: usize) -> Option<Command> {
     }
 }
 
-/// The lines of standard input. They are read on a thread that nobody waits for: a read cannot be ended.
+/// The lines of standard input. They are read on a thread that nobody waits for: a read cannot be
+/// ended.
 fn lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(1);
     std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! Serves an embedded ZooKeeper until a signal ends it, for clients in any language; `--help` tells the options.
+//! Serves an embedded ZooKeeper until a signal ends it, for clients in any language; `--help` tells
+//! the options.
 #![expect(clippy::print_stderr, reason = "a program talks to its terminal")]
 
 mod control;

@@ -149,7 +149,7 @@ fn expiry_by_the_server_fails_everything_and_is_final() {
     assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
     assert_eq!(now(queued), Err(Error::SessionExpired { sent: false }));
     assert_eq!(now(auth), Err(Error::SessionExpired { sent: false }));
-    assert_eq!(now(watch), Err(WatchEnded::SessionLost));
+    assert_eq!(*now(watch), Err(WatchEnded::SessionLost));
     rig.assert_ended();
     assert_eq!(now(rig.get("/a")), Err(Error::SessionExpired { sent: false }));
     assert_eq!(now(rig.add_auth("digest")), Err(Error::SessionExpired { sent: false }));

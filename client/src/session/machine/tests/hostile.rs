@@ -105,7 +105,7 @@ fn one_shot_watches_that_no_server_rearms_end_and_the_connection_stays() {
     rig.reply(XID_SET_WATCHES, 1, Err(ErrorCode::Unimplemented));
     assert_eq!((rig.states(), rig.effects().len()), (vec![], 0));
     for watch in watches {
-        assert_eq!(now(watch), Err(WatchEnded::Refused(ErrorCode::Unimplemented)));
+        assert_eq!(*now(watch), Err(WatchEnded::Refused(ErrorCode::Unimplemented)));
     }
     // The next connection has nothing to ask for.
     rig.sent();

@@ -36,7 +36,7 @@ use crate::session::WatchEffect;
 use crate::session::{
     Batch, Command, Desk, ExpiredBy, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
 };
-use crate::watch::{Sink, WatchEnded};
+use crate::watch::{Fired, Outcome, Sink, WatchEnded};
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper};
 
 /// The session timeout of these tests, asked for and granted.
@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const SESSION: i64 = 0x17;
 const PASSWORD: &[u8; 16] = b"sixteen  letters";
 
-type Watch = oneshot::Receiver<Result<EventType, WatchEnded>>;
+type Watch = oneshot::Receiver<Outcome>;
 
 /// A machine whose driver is the test.
 struct Rig {

@@ -62,7 +62,7 @@ fn an_event_fires_once_and_the_watch_is_not_rearmed() {
     let mut rig = Rig::connected();
     let watch = armed(&mut rig, "/a", 1);
     rig.event(EventType::NodeDataChanged, "/a");
-    assert_eq!(now(watch), Ok(EventType::NodeDataChanged));
+    assert_eq!(*now(watch), Ok(Fired { event_type: EventType::NodeDataChanged, zxid: None }));
     rig.event(EventType::NodeDataChanged, "/a");
     rig.cut();
     rig.connect();

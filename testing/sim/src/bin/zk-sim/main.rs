@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use options::{Options, Task};
-use zk_curator_sim::{Figures, Outcome, Recipe, Sim};
+use zk_curator_sim::{Outcome, Recipe, RunStats, Sim};
 
 const VIOLATION: u8 = 1;
 const WRONG_OPTIONS: u8 = 2;
@@ -61,7 +61,7 @@ struct Hunt<'a> {
 
 #[derive(Default)]
 struct Found {
-    figures: Figures,
+    stats: RunStats,
     violations: Vec<(u64, String)>,
     told: Option<Instant>,
 }
@@ -108,7 +108,7 @@ impl<'a> Hunt<'a> {
 
     fn count(&self, seed: u64, sim: &Sim, outcome: Outcome) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.figures.add(&outcome.figures);
+        found.stats.add(&outcome.stats);
         if let Some(violation) = &outcome.violation {
             if !self.options.keep_going && self.stop.swap(true, Ordering::Relaxed) {
                 return;
@@ -121,7 +121,7 @@ impl<'a> Hunt<'a> {
         let due = found.told.is_none_or(|told| told.elapsed() > Duration::from_secs(1));
         if due && std::io::stderr().is_terminal() {
             found.told = Some(Instant::now());
-            let runs = found.figures.runs;
+            let runs = found.stats.runs;
             let rate = runs as f64 / self.began.elapsed().as_secs_f64();
             let of = self.options.seeds.end - self.options.seeds.start;
             eprint!("\r{}: {runs} of {of} seeds, {rate:.0}/s", self.recipe.name());
@@ -161,17 +161,18 @@ impl<'a> Hunt<'a> {
     fn report(&self) -> bool {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = self.began.elapsed().as_secs_f64();
-        let Found { figures, violations, .. } = &*found;
+        let Found { stats, violations, .. } = &*found;
         println!(
-            "{}: seeds {}..{}, {} violations; {seconds:.1} s, {:.0} seeds/s, {:.0} simulated s per second",
+            "{}: seeds {}..{}, {}: {} violations; {seconds:.1} s, {:.0} seeds/s, {:.0} simulated s per second",
             self.recipe.name(),
             self.options.seeds.start,
             self.options.seeds.end,
+            self.options.size(),
             violations.len(),
-            figures.runs as f64 / seconds,
-            figures.simulated.as_secs_f64() / seconds,
+            stats.runs as f64 / seconds,
+            stats.simulated.as_secs_f64() / seconds,
         );
-        for line in figures.to_string().lines() {
+        for line in stats.to_string().lines() {
             println!("  {line}");
         }
         if violations.len() > 1 {

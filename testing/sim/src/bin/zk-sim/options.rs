@@ -21,7 +21,7 @@ Exit code 0 without a violation, 1 with one, 2 for wrong options.
   --seeds A..B                the seeds of each recipe [0..1000]
   --seed N                    this seed alone
   --servers N                 how many servers [3]
-  --clients N                 how many clients [5]
+  --clients N                 how many clients [5; with some seeds, 50]
   --rounds N                  how many rounds of its work each client does [20]
   --faults KIND[,KIND…]       the kinds of faults, see --list; `all` or `none` [all]
   --keep-faults N[,N…]        of the faults of a seed, let only those with these numbers happen; or `none`
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// As given, for the command that repeats a run.
     faults: Option<String>,
     servers: Option<usize>,
-    clients: u32,
+    clients: Option<u32>,
     rounds: u32,
     keep_faults: Option<Vec<usize>>,
     keep_clients: Option<Vec<u32>>,
@@ -68,7 +68,10 @@ pub(crate) struct Options {
 impl Options {
     /// The run of a recipe with a seed.
     pub(crate) fn sim(&self, recipe: &Recipe, seed: u64) -> Result<Sim, lexopt::Error> {
-        let mut sim = Sim::seed(seed).clients(self.clients).rounds(self.rounds).recipe(recipe);
+        let mut sim = Sim::seed(seed).rounds(self.rounds).recipe(recipe);
+        if let Some(clients) = self.clients {
+            sim = sim.clients(clients);
+        }
         if let Some(servers) = self.servers {
             sim = sim.servers(servers);
         }
@@ -86,6 +89,27 @@ impl Options {
             sim = sim.keep_clients(kept.iter().copied());
         }
         Ok(sim)
+    }
+
+    /// The size of a run, and whatever makes it less than a whole one.
+    pub(crate) fn size(&self) -> String {
+        let mut size = format!("{} rounds", self.rounds);
+        if let Some(clients) = self.clients {
+            size += &format!(", {clients} clients");
+        }
+        if let Some(servers) = self.servers {
+            size += &format!(", {servers} servers");
+        }
+        if let Some(faults) = &self.faults {
+            size += &format!(", faults {faults}");
+        }
+        if !self.settings {
+            size += ", no settings";
+        }
+        if self.keep_faults.is_some() || self.keep_clients.is_some() || self.keep_settings.is_some() {
+            size += ", parts of runs";
+        }
+        size
     }
 
     /// The command that makes a run of a recipe again.
@@ -115,7 +139,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         keep_going: false,
         faults: None,
         servers: None,
-        clients: 5,
+        clients: None,
         rounds: 20,
         keep_faults: None,
         keep_clients: None,
@@ -131,7 +155,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.seeds = seed..seed + 1;
             }
             Arg::Long("servers") => options.servers = Some(in_range(number(&mut parser)?, 1..=99)?),
-            Arg::Long("clients") => options.clients = in_range(number(&mut parser)?, 1..=1000)?,
+            Arg::Long("clients") => options.clients = Some(in_range(number(&mut parser)?, 1..=1000)?),
             Arg::Long("rounds") => options.rounds = number(&mut parser)?,
             Arg::Long("faults") => {
                 let text = value(&mut parser)?;

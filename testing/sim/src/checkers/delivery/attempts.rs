@@ -3,8 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::order::{Item, Put};
 use crate::history::{Event, History, Name, Record, Who};
+
+/// An item, by its queue and its name.
+pub(super) type Item<'a> = (&'a Name, &'a Name);
+
+pub(super) struct Put {
+    pub(super) producer: Who,
+    pub(super) rank: i64,
+    pub(super) begun: usize,
+    /// Where its producer was sure.
+    pub(super) sure: Option<usize>,
+    /// Where somebody first had it, or may have.
+    pub(super) seen: usize,
+}
 
 /// Somebody has waited for an item, and has claimed what it did not get, or got later.
 struct Attempt<'a> {
@@ -180,7 +192,8 @@ impl<'a> Attempts<'a> {
         let since = self.since.get(&before).copied().unwrap_or_default();
         // Given back for it, because it came first and was put later, or somebody else has had it meanwhile.
         let gives_way = |got: &Item<'a>, ended: usize| {
-            puts.get(got).is_some_and(|got| {
+            // Nobody can tell which one it is, if there are several of that name.
+            puts.get(got).is_none_or(|got| {
                 let is_first = put.sure.is_none_or(|sure| sure > got.begun);
                 let comes_first = got.rank < put.rank || (got.rank == put.rank && is_first);
                 comes_first && (got.sure.is_none_or(|sure| sure > put.begun) || got.seen < ended)

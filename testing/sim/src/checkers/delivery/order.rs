@@ -2,23 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::NAME;
-use super::attempts::Attempts;
+use super::attempts::{Attempts, Item, Put};
+use super::{NAME, id_of};
 use crate::checkers::Violation;
 use crate::history::{Event, History, Name, Outcome, Record, Who};
-
-/// An item, by its queue and its name.
-pub(super) type Item<'a> = (&'a Name, &'a Name);
-
-pub(super) struct Put {
-    producer: Who,
-    pub(super) rank: i64,
-    pub(super) begun: usize,
-    /// Where its producer was sure.
-    pub(super) sure: Option<usize>,
-    /// Where somebody first had it, or may have.
-    pub(super) seen: usize,
-}
 
 /// An item that its consumer was the first to take.
 struct First<'a> {
@@ -67,15 +54,33 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
+/// The puts, but for those of items that are equal to others.
 fn puts(history: &History) -> BTreeMap<Item<'_>, Put> {
     let mut puts = BTreeMap::new();
+    let mut equals = BTreeSet::new();
+    // The ids that are being withdrawn.
+    let mut withdrawing: BTreeMap<(Who, &Name), (&Name, usize)> = BTreeMap::new();
     for (place, Record { who, event, .. }) in history.records().iter().enumerate() {
         match event {
             Event::Putting { queue, item, rank } => {
                 let (producer, rank) = (*who, *rank);
-                let put = Put { producer, rank, begun: place, sure: None, seen: usize::MAX };
-                puts.insert((queue, item), put);
+                let withdrawn = withdrawing.values().filter(|(id, _)| ***id == *id_of(item));
+                let seen = withdrawn.map(|(_, place)| *place).min().unwrap_or(usize::MAX);
+                let put = Put { producer, rank, begun: place, sure: None, seen };
+                if puts.insert((queue, item), put).is_some() {
+                    equals.insert((queue, item));
+                }
             }
+            Event::Withdrawing { queue, id } => {
+                withdrawing.insert((*who, queue), (id, place));
+                for ((of, item), put) in &mut puts {
+                    if of == &queue && *id_of(item) == **id {
+                        put.seen = put.seen.min(place);
+                    }
+                }
+            }
+            Event::Withdrawn { queue, .. } => drop(withdrawing.remove(&(*who, queue))),
+            Event::Killed => withdrawing.retain(|(whose, _), _| whose != who),
             Event::Put { queue, item, outcome: Outcome::Sure } => {
                 if let Some(put) = puts.get_mut(&(queue, item)) {
                     put.sure = Some(place);
@@ -92,5 +97,6 @@ fn puts(history: &History) -> BTreeMap<Item<'_>, Put> {
             _ => {}
         }
     }
+    puts.retain(|item, _| !equals.contains(item));
     puts
 }

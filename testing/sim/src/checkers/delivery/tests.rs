@@ -4,11 +4,11 @@ use super::Delivery;
 use crate::checkers::script::{fails, passes};
 use crate::history::{Event, Outcome};
 
-type Line = (u64, u32, Event);
+pub(super) type Line = (u64, u32, Event);
 
-const SURE: Outcome = Outcome::Sure;
-const UNKNOWN: Outcome = Outcome::Unknown;
-const FAILED: Outcome = Outcome::Failed;
+pub(super) const SURE: Outcome = Outcome::Sure;
+pub(super) const UNKNOWN: Outcome = Outcome::Unknown;
+pub(super) const FAILED: Outcome = Outcome::Failed;
 
 /// Who is killed loses one item at most.
 const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
@@ -16,7 +16,7 @@ const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
 /// How many milliseconds a claim can outlive its owner.
 const LINGER: u64 = 10;
 
-fn putting(producer: u32, item: &str) -> Line {
+pub(super) fn putting(producer: u32, item: &str) -> Line {
     ranked(producer, item, 0)
 }
 
@@ -40,11 +40,11 @@ fn untaken(consumer: u32) -> Line {
     (0, consumer, Event::Untaken { queue: "q".into() })
 }
 
-fn put(producer: u32, item: &str, outcome: Outcome) -> Line {
+pub(super) fn put(producer: u32, item: &str, outcome: Outcome) -> Line {
     (0, producer, Event::Put { queue: "q".into(), item: item.into(), outcome })
 }
 
-fn taken(consumer: u32, item: &str) -> Line {
+pub(super) fn taken(consumer: u32, item: &str) -> Line {
     taken_again(consumer, item, 1)
 }
 
@@ -52,11 +52,11 @@ fn taken_again(consumer: u32, item: &str, attempt: u32) -> Line {
     (0, consumer, Event::Taken { queue: "q".into(), item: item.into(), attempt })
 }
 
-fn done(consumer: u32, item: &str, outcome: Outcome) -> Line {
+pub(super) fn done(consumer: u32, item: &str, outcome: Outcome) -> Line {
     (0, consumer, Event::Done { queue: "q".into(), item: item.into(), outcome })
 }
 
-fn finishing(consumer: u32, item: &str) -> Line {
+pub(super) fn finishing(consumer: u32, item: &str) -> Line {
     (0, consumer, Event::Finishing { queue: "q".into(), item: item.into() })
 }
 
@@ -64,7 +64,7 @@ fn returned(consumer: u32, item: &str) -> Line {
     (0, consumer, Event::Returned { queue: "q".into(), item: item.into() })
 }
 
-fn dead(consumer: u32, item: &str) -> Line {
+pub(super) fn dead(consumer: u32, item: &str) -> Line {
     (0, consumer, Event::Dead { queue: "q".into(), item: item.into() })
 }
 

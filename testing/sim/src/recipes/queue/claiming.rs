@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::{
     DistributedQueue, Error,
 };
 
-use super::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE, name_of, put_all, queue, settled};
+use super::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE, item_of, name_of, put_all, queue, settled, withdraw};
 use crate::history::{Event, Name, Outcome};
 use crate::{Client, Failure};
 
@@ -83,8 +83,8 @@ enum Producer {
     Bounded(DistributedQueue),
     Priority(DistributedPriorityQueue),
     Delay(DistributedDelayQueue),
-    /// With the last item that was surely put.
-    Identified(DistributedIdQueue, Option<Name>),
+    /// With the id of the last item that was surely put.
+    Identified(DistributedIdQueue, Option<String>),
 }
 
 impl Producer {
@@ -119,11 +119,14 @@ impl Producer {
 
     /// Puts an item, or several together; or removes one.
     async fn put(&mut self, client: &Client, rng: &mut Rng) {
-        let item = format!("i{}", client.unique());
+        // Nobody can tell one item from another of the same data.
+        let may_be_equal = matches!(self, Self::Plain(_, Kind::WithIds));
+        let new = || if may_be_equal { client.id() } else { format!("i{}", client.unique()) };
+        let item = new();
         let name = Name::from(item.as_str());
         match self {
             Self::Plain(queue, Kind::Plain | Kind::WithIds) if rng.u8(..4) == 0 => {
-                let items = [item, format!("i{}", client.unique())];
+                let items = [item, new()];
                 let names = items.each_ref().map(|item| Name::from(item.as_str()));
                 let (as_one, items) = (rng.bool(), items.map(Bytes::from));
                 let put = async {
@@ -158,14 +161,15 @@ impl Producer {
                 put_all(client, &[name], rank, async { queue.put(item, due).await.map(|()| true) }).await;
             }
             Self::Identified(queue, last) => {
-                if let Some(item) = last.take_if(|_| rng.bool()) {
-                    return remove(client, queue, item).await;
+                if let Some(id) = last.take_if(|_| rng.bool()) {
+                    return withdraw(client, &id, u32::MAX, queue.remove(&id)).await;
                 }
-                let put = async { queue.put(item.clone(), &item).await.map(|()| true) };
-                let names = [name];
+                let id = client.id();
+                let item = item_of(client, &id);
+                let names = [Name::from(item.as_str())];
+                let put = async { queue.put(item, &id).await.map(|()| true) };
                 if put_all(client, &names, 0, put).await == Outcome::Sure {
-                    let [name] = names;
-                    *last = Some(name);
+                    *last = Some(id);
                 }
             }
         }
@@ -176,18 +180,6 @@ impl Producer {
 fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Removes an item by its id, whoever has it in its hands.
-async fn remove(client: &Client, items: &DistributedIdQueue, item: Name) {
-    client.record(Event::Finishing { queue: queue(), item: Name::clone(&item) });
-    let outcome = match client.maybe_cancel(items.remove(&item)).await {
-        Some(Ok(0)) => Outcome::Failed,
-        Some(Ok(_)) => Outcome::Sure,
-        Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
-        _ => Outcome::Unknown,
-    };
-    client.record(Event::Done { queue: queue(), item, outcome });
 }
 
 /// Takes items, and writes down what it may have kept from others.

@@ -21,6 +21,11 @@ const LOCKS: &str = "/queue-locks";
 const IDS: &str = "/queue-ids";
 const DEAD: &str = "/queue-dead";
 const DEAD_LOCKS: &str = "/queue-dead-locks";
+/// The claims, which an operator may delete.
+const CLAIMS: &[&str] = &["/queue-locks/*"];
+/// An acknowledgement cannot tell its own claim from another at the same path: the window that is documented at
+/// [`Consumer`](zk_curator_recipes::queue::Consumer#guarantees).
+const SETTLED: &[(&str, &str)] = &[("/queue-locks/*", QUEUE)];
 /// Consumers under claims leave the queue, and processes that die leave ids, which are collected much later.
 const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
 /// The same; and containers which somebody who was killed then has created, for those that never had a child stay.
@@ -32,7 +37,9 @@ pub(super) const BOUNDED: Recipe =
         Box::pin(consume(client, Kind::Bounded))
     })
     .checked_by(exactly_once)
-    .leaves(LEAVES);
+    .leaves(LEAVES)
+    .operator(CLAIMS)
+    .settled(SETTLED);
 
 pub(super) const DEAD_LETTERS: Recipe = Recipe::new(
     "dead_letters",
@@ -40,22 +47,28 @@ pub(super) const DEAD_LETTERS: Recipe = Recipe::new(
     |client| Box::pin(consume(client, Kind::Counted)),
 )
 .checked_by(exactly_once)
-.leaves(&["/queue", "/queue-locks", DEAD, DEAD_LOCKS]);
+.leaves(&["/queue", "/queue-locks", DEAD, DEAD_LOCKS])
+.operator(CLAIMS)
+.settled(SETTLED);
 
 pub(super) const DELAY: Recipe =
     Recipe::new("delay_queue", "DistributedDelayQueue under claims: nothing before its time", |client| {
         Box::pin(consume(client, Kind::Delay))
     })
     .checked_by(exactly_once)
-    .leaves(LEAVES);
+    .leaves(LEAVES)
+    .operator(CLAIMS)
+    .settled(SETTLED);
 
 pub(super) const EXACTLY_ONCE: Recipe = Recipe::new(
     "exactly_once",
     "DistributedQueue with ids, consumers ahead: what is put once is worked off once",
     |client| Box::pin(consume(client, Kind::WithIds)),
 )
-.checked_by(exactly_once)
-.leaves(LEAVES);
+.checked_by(|| vec![Arc::new(Delivery::exactly_once().in_order().equals())])
+.leaves(LEAVES)
+.operator(CLAIMS)
+.settled(SETTLED);
 
 pub(super) const FIFO: Recipe =
     Recipe::new("fifo_queue", "FifoQueue: once into it, once at most out of it, in order", |client| {
@@ -76,19 +89,26 @@ pub(super) const IDENTIFIED: Recipe =
         Box::pin(consume(client, Kind::Identified))
     })
     .checked_by(exactly_once)
-    .leaves(LEAVES);
+    .leaves(LEAVES)
+    .operator(CLAIMS)
+    .settled(SETTLED);
 
 pub(super) const PRIORITY: Recipe =
     Recipe::new("priority_queue", "DistributedPriorityQueue under claims", |client| {
         Box::pin(consume(client, Kind::Priority))
     })
     .checked_by(exactly_once)
-    .leaves(LEAVES);
+    .leaves(LEAVES)
+    .operator(CLAIMS)
+    .settled(SETTLED);
 
 pub(super) const PLAIN: Recipe =
     Recipe::new("queue", "DistributedQueue under claims", |client| Box::pin(consume(client, Kind::Plain)))
         .checked_by(exactly_once)
-        .leaves(LEAVES);
+        .leaves(LEAVES)
+        .operator(CLAIMS)
+        .settled(SETTLED)
+        .crowd();
 
 pub(super) const TAKER: Recipe =
     Recipe::new("queue_taker", "DistributedQueue without claims: once at most out of it", |client| {
@@ -132,8 +152,34 @@ where
     put_all(client, &[Name::from(item.as_str())], 0, async { put(item).await.map(|()| true) }).await
 }
 
+/// The name of a new item with this id, which is unique.
+pub(super) fn item_of(client: &Client, id: &str) -> String {
+    if client.has_few_ids() { format!("{id}#{}", client.unique()) } else { id.to_owned() }
+}
+
+/// Removes items by their id, and writes down how many. An error may have removed some of `most` items.
+pub(super) async fn withdraw<N>(
+    client: &Client,
+    id: &str,
+    most: u32,
+    remove: impl Future<Output = Result<N, Error>>,
+) where
+    N: TryInto<u32>,
+{
+    client.record(Event::Withdrawing { queue: queue(), id: id.into() });
+    let (count, outcome) = match client.maybe_cancel(remove).await {
+        Some(Ok(count)) => (count.try_into().unwrap_or(u32::MAX), Outcome::Sure),
+        Some(Err(Error::Framework(error))) if !error.may_have_applied() && !client.has_few_ids() => {
+            (0, Outcome::Failed)
+        }
+        // Of several some may be removed.
+        Some(Err(_)) | None => (most, Outcome::Unknown),
+    };
+    client.record(Event::Withdrawn { queue: queue(), id: id.into(), count, outcome });
+}
+
 /// The same with several items of one rank, which are put together, or not if the answer says so.
-async fn put_all(
+pub(super) async fn put_all(
     client: &Client,
     items: &[Name],
     rank: i64,
@@ -146,6 +192,8 @@ async fn put_all(
         Some(Ok(true)) => Outcome::Sure,
         Some(Ok(false)) => Outcome::Failed,
         Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
+        // There is a job with this id.
+        Some(Err(Error::Exists { .. })) => Outcome::Failed,
         _ => Outcome::Unknown,
     };
     for item in items {

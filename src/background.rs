@@ -1,0 +1,73 @@
+//! Tasks that run while nobody awaits them, and their failures.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+
+use crate::core::Core;
+use crate::error::{Error, ErrorKind};
+use crate::framework::CuratorFramework;
+use crate::state::BackgroundErrors;
+
+impl CuratorFramework {
+    /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible (with the path
+    /// on the server), sessions that cannot be opened, credentials that are refused, an ensemble that cannot be followed,
+    /// background tasks that end early.
+    #[must_use]
+    pub fn background_errors(&self) -> BackgroundErrors {
+        BackgroundErrors::new(self.core().errors.subscribe(), self.core().ended.clone())
+    }
+
+    /// Tells those who follow [`background_errors`](Self::background_errors) of an error: for recipes that work in the
+    /// background, where no caller waits for them.
+    pub fn report(&self, error: Error) {
+        self.core().report(error);
+    }
+
+    /// Starts a task where the background tasks of the framework run: on its
+    /// [spawner](crate::CuratorFrameworkBuilder::spawner), or else on the present tokio runtime. For recipes that have to work
+    /// while nobody awaits them. Such a task ends by itself, at the latest when the framework is closed:
+    /// [`StateWatch`](crate::state::StateWatch) tells it. One that panics, or whose runtime ends before the framework is closed, is told of by
+    /// [`background_errors`](Self::background_errors).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if there is no spawner.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let unfinished = Unfinished(Some(Arc::clone(self.core())));
+        self.start_task(async move {
+            task.await;
+            unfinished.finish();
+        });
+    }
+
+    pub(crate) fn start_task(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = task.instrument(self.core().background());
+        match &self.core().settings.spawner {
+            Some(spawner) => spawner.spawn(Box::pin(task)),
+            None => drop(tokio::spawn(task)),
+        }
+    }
+}
+
+/// A task that has not come to its end: reports it when it is dropped.
+struct Unfinished(Option<Arc<Core>>);
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(core) = self.0.take() else { return };
+        let why = if std::thread::panicking() {
+            "a background task panicked"
+        } else if !core.shutdown.is_cancelled() {
+            "the runtime of a background task ended before the framework was closed"
+        } else {
+            return;
+        };
+        core.report(Error::new(ErrorKind::Closed, "spawn", "").with_source(why));
+    }
+}

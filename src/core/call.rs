@@ -1,0 +1,22 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::retry::{RetryPolicy, RetryScope};
+
+/// What a handle or a builder says in place of the framework's settings.
+#[derive(Clone, Default)]
+pub(crate) struct Call {
+    pub(crate) retry: Option<Arc<dyn RetryPolicy>>,
+    pub(crate) scope: Option<RetryScope>,
+    /// How long the whole call may take.
+    pub(crate) deadline: Option<Duration>,
+    /// The only session that it may be made in.
+    pub(crate) session_epoch: Option<u64>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

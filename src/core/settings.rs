@@ -1,0 +1,50 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_client::{Acl, SessionCredentials, Spawn};
+
+use crate::acl::AclProvider;
+use crate::compression::Compression;
+use crate::ensemble::EnsembleServer;
+use crate::raw::{RawClientFactory, SessionSettings};
+use crate::retry::RetryPolicy;
+use crate::schema::SchemaSet;
+use crate::state::ConnectionStateErrorPolicy;
+
+/// How a member of the ensemble is reached.
+pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
+
+pub(crate) struct Settings {
+    pub(crate) session: SessionSettings,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) auth: Vec<(String, Bytes)>,
+    pub(crate) factory: Arc<dyn RawClientFactory>,
+    pub(crate) compression: Compression,
+    pub(crate) schemas: Arc<SchemaSet>,
+    pub(crate) acl_provider: Arc<dyn AclProvider>,
+    pub(crate) default_data: Bytes,
+    pub(crate) error_policy: ConnectionStateErrorPolicy,
+    pub(crate) ensemble_tracker: bool,
+    pub(crate) ensemble_addresses: Option<Addresses>,
+    /// The ACL of the chroot, if it is to be created.
+    pub(crate) create_chroot: Option<Vec<Acl>>,
+    pub(crate) name: Option<String>,
+    pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,
+    pub(crate) spawner: Option<Arc<dyn Spawn>>,
+    pub(crate) seed: Option<u64>,
+    /// What the first session is, if not a new one.
+    pub(crate) resume: Option<SessionCredentials>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("session", &self.session)
+            .field("retry", &self.retry)
+            .field("auth", &self.auth.iter().map(|(scheme, _)| scheme).collect::<Vec<_>>())
+            .field("factory", &self.factory)
+            .field("compression", &self.compression)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,310 @@
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use zk_curator_client::{Data, Error as RawError, Read, ReadAnswer, Stat};
+
+use super::{OpFuture, Target, awaits, call_options, decompression_options, fan_out};
+use crate::core::FAN_OUT;
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::CuratorFramework;
+use crate::schema::Intent;
+
+/// The number of nodes that one request reads.
+const PER_REQUEST: usize = 256;
+
+/// Reads many nodes: one request for every 256 reads, all in one flight. Each read succeeds or fails for itself.
+///
+/// Servers before ZooKeeper 3.6, and clients without `multiRead`, are sent one request for each read instead. An
+/// answer over the [limit](crate::CuratorFrameworkBuilder::max_answer) is asked for again in halves.
+///
+/// Fails when a request as a whole does: without a connection, or with `InvalidPath`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator::ErrorKind;
+///
+/// zk.create("/a").data("1").await?;
+/// zk.create("/a/b").await?;
+/// let answers = zk.multi_read().get_data("/a").children("/a").get_data("/none").await?;
+/// let (data, stat) = answers[0].clone()?.into_data().expect("as asked for");
+/// assert_eq!((&data[..], stat.version), (&b"1"[..], 0));
+/// assert_eq!(answers[1].clone()?.into_children().expect("as asked for"), ["b"]);
+/// assert_eq!(answers[2].as_ref().unwrap_err().kind(), ErrorKind::NoNode);
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct MultiReadBuilder {
+    target: Target,
+    /// Paths within the namespace.
+    reads: Vec<Read>,
+    decompressed: Option<bool>,
+}
+
+/// The answer to one read of a [`MultiReadBuilder`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadResult {
+    /// To [`get_data`](MultiReadBuilder::get_data).
+    Data {
+        /// The data.
+        data: Bytes,
+        /// The stat.
+        stat: Stat,
+    },
+    /// To [`children`](MultiReadBuilder::children).
+    Children {
+        /// The names, in no order.
+        names: Vec<String>,
+    },
+}
+
+impl ReadResult {
+    /// The data and the stat, if it is the answer to [`get_data`](MultiReadBuilder::get_data).
+    #[must_use]
+    pub fn into_data(self) -> Option<(Bytes, Stat)> {
+        match self {
+            Self::Data { data, stat } => Some((data, stat)),
+            Self::Children { .. } => None,
+        }
+    }
+
+    /// The names, if it is the answer to [`children`](MultiReadBuilder::children).
+    #[must_use]
+    pub fn into_children(self) -> Option<Vec<String>> {
+        match self {
+            Self::Children { names } => Some(names),
+            Self::Data { .. } => None,
+        }
+    }
+}
+
+impl CuratorFramework {
+    /// Begins to read many nodes in one request.
+    ///
+    /// **Awaiting returns** `Vec<Result<ReadResult>>`, in the order of the reads. See [`MultiReadBuilder`].
+    pub fn multi_read(&self) -> MultiReadBuilder {
+        let target = Target::new(self.clone(), "multi_read", String::new());
+        MultiReadBuilder { target, reads: Vec::new(), decompressed: None }
+    }
+}
+
+impl MultiReadBuilder {
+    /// Reads the data of a node.
+    pub fn get_data(self, path: impl Into<String>) -> Self {
+        self.with(Read::Data(path.into()))
+    }
+
+    /// Lists the children of a node.
+    pub fn children(self, path: impl Into<String>) -> Self {
+        self.with(Read::Children(path.into()))
+    }
+
+    fn with(mut self, read: Read) -> Self {
+        if self.target.path.is_empty() {
+            path_of(&read).clone_into(&mut self.target.path);
+        }
+        self.reads.push(read);
+        self
+    }
+
+    async fn run(self) -> Result<Vec<Result<ReadResult>>> {
+        let reads = self.reads.iter().map(|read| resolve(&self.target, read)).collect::<Result<Vec<_>>>()?;
+        let answers = read_many(&self.target, &reads).await?;
+        let result = |(read, answer): (&Read, Result<ReadAnswer>)| match answer? {
+            ReadAnswer::Data(Data { data, stat, .. }) => {
+                let data = self.target.decompress_at(path_of(read), self.decompressed, data)?;
+                Ok(ReadResult::Data { data, stat })
+            }
+            ReadAnswer::Children(names) => Ok(ReadResult::Children { names }),
+            _ => Err(Error::new(ErrorKind::Malformed, self.target.operation, path_of(read))),
+        };
+        Ok(self.reads.iter().zip(answers).map(result).collect())
+    }
+}
+
+call_options!(MultiReadBuilder);
+decompression_options!(MultiReadBuilder);
+awaits!(MultiReadBuilder => Vec<Result<ReadResult>>, |this| this.run().await);
+
+/// Lists the children of many nodes: one request for every 256 of them, all in one flight, as a [`MultiReadBuilder`].
+///
+/// Fails when one of the nodes cannot be read for another reason than that it does not exist.
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ChildrenOfEachBuilder {
+    target: Target,
+    paths: Vec<String>,
+}
+
+impl CuratorFramework {
+    /// Lists the children of many nodes, in one request where the server can do that.
+    ///
+    /// **Awaiting returns** `Vec<Option<Vec<String>>>`: in the order of the paths, the names of the children, or `None` for a
+    /// node that does not exist. See [`ChildrenOfEachBuilder`].
+    pub fn children_of_each(
+        &self,
+        paths: impl IntoIterator<Item = impl Into<String>>,
+    ) -> ChildrenOfEachBuilder {
+        let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
+        let first = paths.first().cloned().unwrap_or_default();
+        ChildrenOfEachBuilder { target: Target::new(self.clone(), "children_of_each", first), paths }
+    }
+}
+
+impl ChildrenOfEachBuilder {
+    async fn run(self) -> Result<Vec<Option<Vec<String>>>> {
+        let (target, paths) = (&self.target, self.paths);
+        let reads = paths.into_iter().map(|path| resolve(target, &Read::Children(path)));
+        let reads = reads.collect::<Result<Vec<_>>>()?;
+        let names = |answer| match answer {
+            Ok(ReadAnswer::Children(names)) => Ok(Some(names)),
+            Ok(_) => Err(Error::new(ErrorKind::Malformed, target.operation, &target.path)),
+            Err(error) => found(Err(error)),
+        };
+        read_many(target, &reads).await?.into_iter().map(names).collect()
+    }
+}
+
+call_options!(ChildrenOfEachBuilder);
+awaits!(ChildrenOfEachBuilder => Vec<Option<Vec<String>>>, |this| this.run().await);
+
+/// A child, with its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChildData {
+    /// Its name.
+    pub name: String,
+    /// Its data.
+    pub data: Bytes,
+    /// Its stat.
+    pub stat: Stat,
+}
+
+impl CuratorFramework {
+    /// Reads the children of a node with their data, in two flights of one session: the names, and then all of them in one
+    /// request for every 256.
+    ///
+    /// **Awaiting returns** `Vec<ChildData>`, in the order of the names, without those that were deleted between the two
+    /// flights. The children are not read at one moment. Fails with `NoNode`, and when a child cannot be read for another
+    /// reason than that it is gone.
+    pub fn children_with_data(&self, path: impl Into<String>) -> OpFuture<Vec<ChildData>> {
+        const OP: &str = "children_with_data";
+        let (zk, path) = (self.clone(), path.into());
+        let read = {
+            let path = path.clone();
+            // A server of the next session might lag behind the list, and not have its children yet.
+            async move { zk.in_one_session(|zk| children_with_data(Target::new(zk, OP, path.clone()))).await }
+        };
+        OpFuture::new(self, OP, &path, read)
+    }
+}
+
+async fn children_with_data(target: Target) -> Result<Vec<ChildData>> {
+    target.admit(Intent::Read { watched: false })?;
+    let parent = target.path.trim_end_matches('/').to_owned();
+    let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
+    names.sort_unstable();
+    let reads = names.iter().map(|name| Read::Data(format!("{parent}/{name}")));
+    let reads = reads.map(|read| resolve(&target, &read)).collect::<Result<Vec<_>>>()?;
+    let mut children = Vec::with_capacity(names.len());
+    for (name, answer) in names.into_iter().zip(read_many(&target, &reads).await?) {
+        let path = || format!("{parent}/{name}");
+        match found(answer)? {
+            Some(ReadAnswer::Data(Data { data, stat, .. })) => {
+                let data = target.decompress_at(&path(), None, data)?;
+                children.push(ChildData { name, data, stat });
+            }
+            Some(_) => return Err(Error::new(ErrorKind::Malformed, target.operation, path())),
+            None => {}
+        }
+    }
+    Ok(children)
+}
+
+fn path_of(read: &Read) -> &str {
+    match read {
+        Read::Data(path) | Read::Children(path) => path,
+        _ => "",
+    }
+}
+
+/// The read as it is sent, if it may be.
+fn resolve(target: &Target, read: &Read) -> Result<Read> {
+    let path = path_of(read);
+    target.admit_at(path, Intent::Read { watched: false })?;
+    let path = target.server_path_of(path)?;
+    Ok(if matches!(read, Read::Data(_)) { Read::Data(path) } else { Read::Children(path) })
+}
+
+/// Sends reads, whose paths are the server's: one request for every 256, all in one flight. The errors of single reads name
+/// their paths within the namespace.
+pub(crate) async fn read_many(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadAnswer>>> {
+    let chunks = reads.chunks(PER_REQUEST).map(|reads| Box::pin(read_chunk(target, reads)));
+    match try_join_all(chunks).await {
+        Ok(answers) => Ok(answers.into_iter().flatten().collect()),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let alone = reads.iter().map(|read| read_alone(target, read));
+            fan_out(FAN_OUT, alone).await.into_iter().collect()
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends one request, and if its answer is too large two for its halves, until they are single reads.
+async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadAnswer>>> {
+    let mut answers = Vec::with_capacity(reads.len());
+    let mut todo = vec![reads];
+    while let Some(reads) = todo.pop() {
+        match target.read(|raw, _| raw.multi_read(reads)).await {
+            Ok(answered) => {
+                let each = reads.iter().zip(answered);
+                answers.extend(each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))));
+            }
+            Err(error) if error.kind() == ErrorKind::AnswerTooLarge && reads.len() > 1 => {
+                let (first, second) = reads.split_at(reads.len() / 2);
+                todo.extend([second, first]);
+            }
+            Err(error) if error.kind() == ErrorKind::AnswerTooLarge => answers.push(Err(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answers)
+}
+
+async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadAnswer>> {
+    let answer = match read {
+        Read::Data(path) => target.read(|raw, _| raw.get_data(path)).await.map(ReadAnswer::Data),
+        other => {
+            let children = target.read(|raw, _| raw.get_children(path_of(other))).await;
+            children.map(|children| ReadAnswer::Children(children.names))
+        }
+    };
+    match answer {
+        // Of the node, and not of the connection, the session or the framework.
+        Err(error)
+            if !error.is_transient() && error.code().is_some() && error.kind() != ErrorKind::AuthFailed =>
+        {
+            let code = error.code().map(RawError::Refused);
+            Ok(Err(code.map_or(error, |code| of(target, read, code))))
+        }
+        Err(error) if error.kind() == ErrorKind::AnswerTooLarge => Ok(Err(error)),
+        answer => answer.map(Ok),
+    }
+}
+
+fn of(target: &Target, read: &Read, error: RawError) -> Error {
+    target.zk.core().error(target.operation, target.zk.ns().strip(path_of(read)), error)
+}
+
+/// `None` for a node that does not exist.
+pub(crate) fn found<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+        Err(error) => Err(error),
+    }
+}

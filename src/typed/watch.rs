@@ -1,0 +1,55 @@
+use std::fmt;
+
+use futures_util::Stream;
+
+use super::{Decode, Json, Typed, ZNode};
+use crate::error::Result;
+use crate::watch::{DataWatch, until_error};
+
+/// Follows the value of a node: see [`Typed::watch`].
+///
+/// # Cancel safety
+/// Dropping it removes its watch.
+#[must_use = "nothing is read unless the next state is awaited"]
+pub struct TypedWatch<T, C = Json> {
+    typed: Typed<T, C>,
+    watch: DataWatch,
+}
+
+impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
+    /// Follows the value of a node, which need not exist: now, and after every change. As
+    /// [`watch_data`](crate::CuratorFramework::watch_data). **Nothing is sent until [`next`](TypedWatch::next) is awaited.**
+    pub fn watch(&self, path: impl Into<String>) -> TypedWatch<T, C> {
+        TypedWatch { typed: self.clone(), watch: self.zk.watch_data(path) }
+    }
+}
+
+impl<T: Send + 'static, C: Decode<T>> TypedWatch<T, C> {
+    /// Waits for the next state: as [`DataWatch::next`].
+    ///
+    /// # Errors
+    /// Those of [`DataWatch::next`]; `Undecodable` for data that are no value of the type, once: the next call waits for the next
+    /// state.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<ZNode<T>>> {
+        let state = self.watch.next().await?;
+        let node = |(data, stat)| self.typed.node(self.watch.path().to_owned(), data, stat);
+        state.map(node).transpose()
+    }
+
+    /// The states as a stream, which ends after the first error.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream drops the watch.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Option<ZNode<T>>>> + Send + 'static {
+        until_error!(self)
+    }
+}
+
+impl<T, C> fmt::Debug for TypedWatch<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypedWatch").field(&self.watch).finish()
+    }
+}

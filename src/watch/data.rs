@@ -1,0 +1,87 @@
+use std::fmt;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use zk_curator_client::{Data, Stat};
+
+use super::follower::{Follower, Kind, OfData};
+use super::order::Place;
+use crate::error::Result;
+use crate::framework::CuratorFramework;
+
+/// Follows the data of a node: see [`CuratorFramework::watch_data`].
+///
+/// # Cancel safety
+/// Dropping it removes its watch.
+#[must_use = "nothing is read unless the next state is awaited"]
+pub struct DataWatch {
+    follower: Follower<OfData>,
+    /// The place of the state that was told last; `None` in it for the absence of the node.
+    told: Option<Option<Place>>,
+}
+
+impl CuratorFramework {
+    /// Follows the data of a node, which need not exist: now, and after every change. See [`watch`](crate::watch) for when to
+    /// use this, and what every followed read promises.
+    ///
+    /// **Nothing is sent until [`next`](DataWatch::next) is awaited.** A path that is not valid is refused there.
+    ///
+    /// A `DataWatch` of kazoo; there the callback runs on the client's own thread, and an exception in it ends the watch.
+    pub fn watch_data(&self, path: impl Into<String>) -> DataWatch {
+        DataWatch::of("watch_data", self, path.into())
+    }
+}
+
+impl DataWatch {
+    pub(super) fn of(operation: &'static str, zk: &CuratorFramework, path: String) -> Self {
+        Self { follower: Follower::new(zk, operation, path, false), told: None }
+    }
+
+    /// The path, within the namespace.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.follower.target.path
+    }
+
+    /// Waits for the next state, for ever and across sessions: at first the present one, then one that differs from the
+    /// last one told. `None`: the node does not exist. Data that are written again are another state, also if they are equal;
+    /// and so is a node that was deleted and created again.
+    ///
+    /// # Errors
+    /// What does not pass by itself: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
+    /// [bound](CuratorFramework::bound_to_session) to a session that is over. The next call tries again. `Undecodable` for data
+    /// that cannot be decompressed, once; the next call waits for the next state.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<(Bytes, Stat)>> {
+        loop {
+            self.follower.changed().await;
+            let seen = self.follower.look().await?;
+            let place = seen.as_ref().map(OfData::place);
+            if self.told == Some(place) {
+                continue;
+            }
+            self.told = Some(place);
+            let Some(Data { data, stat, .. }) = seen else { return Ok(None) };
+            return Ok(Some((self.follower.target.decompress(None, data)?, stat)));
+        }
+    }
+
+    /// The states as a stream, which ends after the first error.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream drops the watch.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Option<(Bytes, Stat)>>> + Send + 'static {
+        until_error!(self)
+    }
+}
+
+impl fmt::Debug for DataWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataWatch")
+            .field("path", &self.path())
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}

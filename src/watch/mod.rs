@@ -1,0 +1,74 @@
+//! Watches: one-shot and lasting ones of ZooKeeper, and states that are followed.
+//!
+//! | to learn | use | costs |
+//! |---|---|---|
+//! | that something has changed since a read | [`watched`](crate::op::GetDataBuilder::watched) of that read: a [`Watch`] | nothing: the request is the read |
+//! | the data of one node, now and after every change | [`watch_data`](CuratorFramework::watch_data) | one request and one notification a change |
+//! | the children of one node | [`watch_children`](CuratorFramework::watch_children) | the same; every change transfers all names |
+//! | that a node exists, is gone, or has certain data | [`wait_exists`](CuratorFramework::wait_exists), [`wait_gone`](CuratorFramework::wait_gone), [`wait_data`](CuratorFramework::wait_data) | the same |
+//! | every event, without what was changed to | [`add_watch`](CuratorFramework::add_watch): a [`PersistentWatch`] | one notification a change; what happens during an outage is not told |
+//! | the data of many nodes, without waiting for a read | a cache | a notification and a request a change, and memory for all of them |
+//!
+//! # Followed reads
+//!
+//! [`DataWatch`], [`ChildrenWatch`] and [`ChildrenDiff`] tell the present state first, and then every state that differs from
+//! the one told before, for ever and across sessions. States that are replaced before anybody looks are left out; the newest
+//! never is: after an outage the last state is told once, if it differs. None is told after a newer one, whatever the server
+//! knows that is asked.
+//!
+//! They have no task and no persistent watch. Nothing is sent unless the next state is awaited, and a change costs one request.
+//! Dropping one removes its watch. The namespace, schemas, compression, retry policy and deadline of the handle apply to every
+//! read; when the retry policy has given up, an error that passes by itself is [waited for](CuratorFramework::ride_out).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! let mut limit = zk.watch_data("/limit");
+//! assert!(limit.next().await?.is_none());
+//! zk.create("/limit").data("8").await?;
+//! let (data, stat) = limit.next().await?.expect("a node");
+//! assert_eq!((&data[..], stat.version), (&b"8"[..], 0));
+//!
+//! zk.create("/workers").await?;
+//! let mut workers = zk.watch_children("/workers");
+//! zk.create("/workers/a").await?;
+//! let (names, _) = workers.next().await?.expect("a node");
+//! assert_eq!(names, ["a"]);
+//!
+//! zk.set_data("/limit", "9").await?;
+//! zk.wait_data("/limit", |data| data == "9").await?;
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+/// The results of `next` as a stream that ends after the first error.
+macro_rules! until_error {
+    ($watch:expr) => {
+        futures_util::stream::unfold(Some($watch), async |watch| {
+            let mut watch = watch?;
+            let next = watch.next().await;
+            let watch = next.is_ok().then_some(watch);
+            Some((next, watch))
+        })
+    };
+}
+#[cfg(feature = "serde")]
+pub(crate) use until_error;
+
+mod children;
+mod data;
+mod diff;
+mod follower;
+mod handles;
+mod order;
+mod wait;
+
+pub use children::ChildrenWatch;
+pub use data::DataWatch;
+pub use diff::{ChildEvent, ChildrenDiff};
+pub use handles::{PersistentWatch, Watch, Watched};
+
+#[cfg(doc)]
+use crate::framework::CuratorFramework;

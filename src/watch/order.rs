@@ -1,0 +1,156 @@
+//! Which of the states that were read may be told: pure.
+
+/// The place of a state in history: the transaction that created the node, and the one that changed it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) czxid: i64,
+    /// `mzxid` of data, `pzxid` of children.
+    pub(super) changed: i64,
+}
+
+/// A state that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// `None`: there was no node.
+    pub(super) place: Option<Place>,
+    /// The session that has answered.
+    pub(super) session: u64,
+    /// A transaction that is not older than the last one the server had applied; `None` if none is known.
+    pub(super) as_of: Option<i64>,
+    /// Whether it was read behind a quorum.
+    pub(super) is_confirmed: bool,
+}
+
+/// What a state is, compared with the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Another one, and not an older one.
+    News,
+    /// The same.
+    Known,
+    /// Perhaps an older one: it has to be read again, behind a quorum.
+    Doubtful,
+}
+
+/// The state that was accepted last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Order(Option<Seen>);
+
+impl Order {
+    /// Judges a state, and accepts it unless it is doubtful.
+    ///
+    /// Within a session no read is older than the one before: a server refuses a connection that has seen more than it
+    /// knows. A server of a later session may lag behind the earlier one, if nothing has demanded otherwise. What it
+    /// shows is newer for certain if the change is younger than everything the earlier server can have known. All
+    /// else is doubtful, the absence of a node included, which has no date.
+    pub(super) fn judge(&mut self, seen: Seen) -> Verdict {
+        let Some(last) = self.0 else {
+            self.0 = Some(seen);
+            return Verdict::News;
+        };
+        let is_same = seen.place == last.place;
+        if seen.session == last.session || seen.is_confirmed {
+            self.0 = Some(seen);
+        } else if let Some(place) = seen.place {
+            if is_same {
+                // It has not changed between the two, so it does not matter which server knows more.
+                self.0 = Some(Seen { as_of: last.as_of.max(seen.as_of), ..seen });
+            } else if last.as_of.is_some_and(|as_of| place.changed > as_of) {
+                self.0 = Some(seen);
+            } else {
+                return Verdict::Doubtful;
+            }
+        } else if !is_same {
+            return Verdict::Doubtful;
+        }
+        // Else it is absent in both sessions. It may have been there in between, and a server that lags would show that:
+        // so this session is not relied on.
+        if is_same { Verdict::Known } else { Verdict::News }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The state after each transaction, the first of which is number 0.
+    fn history(random: &mut fastrand::Rng, length: usize) -> Vec<Option<Place>> {
+        let mut states = vec![None];
+        for zxid in 1..length {
+            let (zxid, last) = (i64::try_from(zxid).unwrap(), states[zxid - 1]);
+            states.push(match (last, random.u8(..4)) {
+                (None, 0..2) => Some(Place { czxid: zxid, changed: zxid }),
+                (Some(_), 0) => None,
+                (Some(place), 1) => Some(Place { changed: zxid, ..place }),
+                // Of another node.
+                (last, _) => last,
+            });
+        }
+        states
+    }
+
+    /// Reads in sessions whose servers lag as they like, but within a session never show less than before; `judge` says what is
+    /// told. Fails if that is not told in the order in which it was true.
+    fn tell(random: &mut fastrand::Rng, judge: fn(&mut Order, Seen) -> Verdict) -> Result<(), String> {
+        let states = history(random, 30);
+        let (mut order, mut session, mut told_at) = (Order::default(), 1, 0);
+        // How much the server of this session knows, and the leader.
+        let (mut server, mut leader) = (0, 0);
+        for _ in 0..40 {
+            leader = random.usize(leader..states.len().min(leader + 4));
+            if random.u8(..4) == 0 {
+                session += 1;
+                server = random.usize(..=leader);
+            }
+            server = random.usize(server..=leader);
+            let as_of = random.u8(..8) > 0;
+            let mut seen = Seen {
+                place: states[server],
+                session,
+                as_of: as_of.then(|| i64::try_from(random.usize(server..=leader)).unwrap()),
+                is_confirmed: false,
+            };
+            let mut verdict = judge(&mut order, seen);
+            if verdict == Verdict::Doubtful {
+                server = leader;
+                seen = Seen { place: states[server], as_of: None, is_confirmed: true, ..seen };
+                verdict = judge(&mut order, seen);
+            }
+            assert_ne!(verdict, Verdict::Doubtful, "it was confirmed");
+            // The first moment at which it can have been true.
+            let at = (told_at..states.len()).find(|at| states[*at] == seen.place);
+            told_at = at.ok_or_else(|| format!("{seen:?} after {told_at} of {states:?}"))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_older_is_told_after_something_newer() {
+        for seed in 0..20_000 {
+            let told = tell(&mut fastrand::Rng::with_seed(seed), Order::judge);
+            told.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        }
+    }
+
+    /// That the test above can fail.
+    #[test]
+    fn a_client_that_believes_every_server_goes_back() {
+        let believe = |order: &mut Order, seen| order.judge(Seen { is_confirmed: true, ..seen });
+        assert!((0..100).any(|seed| tell(&mut fastrand::Rng::with_seed(seed), believe).is_err()));
+    }
+
+    #[test]
+    fn the_same_state_of_another_session_is_not_read_again() {
+        let place = Some(Place { czxid: 3, changed: 5 });
+        let seen = |place, session, as_of| Seen { place, session, as_of: Some(as_of), is_confirmed: false };
+        let mut order = Order::default();
+        assert_eq!(order.judge(seen(place, 1, 9)), Verdict::News);
+        assert_eq!(order.judge(seen(place, 2, 7)), Verdict::Known);
+        let younger = Some(Place { czxid: 3, changed: 10 });
+        assert_eq!(order.judge(seen(younger, 3, 11)), Verdict::News);
+        assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Doubtful);
+        assert_eq!(order.judge(seen(None, 3, 20)), Verdict::News);
+        assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Known);
+        assert_eq!(order.judge(seen(Some(Place { czxid: 14, changed: 14 }), 4, 20)), Verdict::Doubtful);
+    }
+}

@@ -1,0 +1,224 @@
+//! Items that have ids: those that are withdrawn by their ids, and ids that are used again.
+
+use std::collections::BTreeMap;
+
+use super::{Item, Lost, NAME, id_of};
+use crate::checkers::Violation;
+use crate::history::{Event, History, Name, Outcome, Who};
+
+/// A queue and an id.
+type Id<'a> = (&'a str, &'a str);
+
+/// Items that were removed by their id.
+struct Withdrawal {
+    begun: usize,
+    /// An item whose put begins later is not among them.
+    ended: usize,
+    count: usize,
+    is_sure: bool,
+}
+
+/// All removals by id of a history.
+pub(super) struct Withdrawals<'a>(BTreeMap<Id<'a>, Vec<Withdrawal>>);
+
+impl<'a> Withdrawals<'a> {
+    pub(super) fn of(history: &'a History) -> Self {
+        let mut all: BTreeMap<Id<'_>, Vec<Withdrawal>> = BTreeMap::new();
+        let mut open: BTreeMap<(Who, Id<'_>), usize> = BTreeMap::new();
+        for (place, record) in history.records().iter().enumerate() {
+            match &record.event {
+                Event::Withdrawing { queue, id } => drop(open.insert((record.who, (queue, id)), place)),
+                Event::Withdrawn { queue, id, count, outcome } => {
+                    let begun = open.remove(&(record.who, (queue, id))).unwrap_or(place);
+                    if *outcome != Outcome::Failed {
+                        let (count, is_sure) = (*count as usize, *outcome == Outcome::Sure);
+                        let withdrawal = Withdrawal { begun, ended: place, count, is_sure };
+                        all.entry((queue, id)).or_default().push(withdrawal);
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Clients that were killed. All that they could remove they had listed before, so the end of the history is late enough.
+        for ((_, id), begun) in open {
+            let ended = history.records().len();
+            let withdrawal = Withdrawal { begun, ended, count: usize::MAX, is_sure: false };
+            all.entry(id).or_default().push(withdrawal);
+        }
+        for withdrawals in all.values_mut() {
+            withdrawals.sort_by_key(|withdrawal| withdrawal.ended);
+        }
+        Self(all)
+    }
+
+    /// Whether there was an item for everything that was surely withdrawn.
+    pub(super) fn check(&self, items: &BTreeMap<(&Name, &Name), Item>) -> Result<(), Violation> {
+        for (&(queue, id), withdrawals) in &self.0 {
+            let with_id = items.iter().filter(|((of, name), _)| &***of == queue && id_of(name) == id);
+            let may_be_withdrawn = with_id.filter(|(_, item)| item.is_open());
+            let begun: Vec<usize> = may_be_withdrawn.filter_map(|(_, item)| item.first_record()).collect();
+            let mut count = 0;
+            for withdrawal in withdrawals.iter().filter(|withdrawal| withdrawal.is_sure) {
+                count += withdrawal.count;
+                let there = begun.iter().filter(|begun| **begun < withdrawal.ended).count();
+                if count > there {
+                    let broken = format!("{count} of {id} of {queue} were withdrawn, and there were {there}");
+                    return Err(Violation::new(NAME, broken, vec![withdrawal.begun, withdrawal.ended]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The items that cannot have been withdrawn, of those that are missing. Both in the order of the latest put first.
+    pub(super) fn without<'b>(&self, lost: Vec<Lost<'b>>) -> Vec<Lost<'b>> {
+        let mut explained: BTreeMap<Id<'_>, usize> = BTreeMap::new();
+        let mut left = Vec::new();
+        for lost in lost {
+            let (queue, name) = lost.names;
+            let id = (&**queue, id_of(name));
+            let withdrawals = self.0.get(&id).map_or(&[][..], Vec::as_slice);
+            let after = withdrawals.iter().filter(|withdrawal| withdrawal.ended > lost.begun);
+            let most = after.fold(0_usize, |sum, withdrawal| sum.saturating_add(withdrawal.count));
+            let explained = explained.entry((&**queue, id_of(name))).or_default();
+            if *explained < most {
+                *explained += 1;
+            } else {
+                left.push(lost);
+            }
+        }
+        left
+    }
+}
+
+/// From when to when an item was surely there.
+struct Life<'a> {
+    item: &'a Name,
+    /// Where its put began, and where it was sure.
+    put: Option<(usize, usize)>,
+    from: usize,
+    to: usize,
+}
+
+/// That no item was put while there was another one with its id.
+pub(super) fn one_at_a_time(history: &History) -> Result<(), Violation> {
+    let mut ids: BTreeMap<Id<'_>, BTreeMap<&Name, Life<'_>>> = BTreeMap::new();
+    let mut finishing: BTreeMap<(Who, &Name, &Name), usize> = BTreeMap::new();
+    for (place, record) in history.records().iter().enumerate() {
+        let (Event::Putting { queue, item, .. }
+        | Event::Put { queue, item, .. }
+        | Event::Finishing { queue, item }
+        | Event::Done { queue, item, .. }) = &record.event
+        else {
+            continue;
+        };
+        let lives = ids.entry((queue, id_of(item))).or_default();
+        let life = lives.entry(item).or_insert(Life { item, put: None, from: place, to: place });
+        let key = (record.who, queue, item);
+        match &record.event {
+            Event::Put { outcome: Outcome::Sure, .. } => {
+                // It was created in between.
+                life.put = Some((life.from, place));
+                life.from = place;
+            }
+            Event::Finishing { .. } => drop(finishing.insert(key, place)),
+            Event::Done { outcome: Outcome::Sure, .. } => {
+                life.to = finishing.remove(&key).unwrap_or(life.to);
+            }
+            _ => {}
+        }
+    }
+    for ((queue, id), lives) in &ids {
+        for life in lives.values() {
+            let Some((begun, sure)) = life.put else { continue };
+            let is_other = |other: &&Life<'_>| other.item != life.item && other.put.is_some();
+            let mut others = lives.values().filter(is_other);
+            // It was there when the other was created, or as long as it was.
+            let other = others.find(|other| {
+                let all_the_time = other.from < begun && sure < other.to;
+                all_the_time || (other.from < life.to && life.from < other.to)
+            });
+            if let Some(other) = other {
+                let (first, second) = if other.from < life.from { (other, life) } else { (life, other) };
+                let both = format!("{} and {} of {queue}", first.item, second.item);
+                let records = vec![first.from, second.from, first.to];
+                return Err(Violation::new(
+                    NAME,
+                    format!("{both} were there at once: both are {id}"),
+                    records,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::Delivery;
+    use crate::checkers::delivery::tests::{
+        FAILED, Line, SURE, UNKNOWN, dead, done, finishing, put, putting, taken,
+    };
+    use crate::checkers::script::{fails, passes};
+    use crate::history::{Event, Outcome};
+
+    const CHECKER: Delivery = Delivery::exactly_once().in_order();
+
+    fn item(name: &str) -> [Line; 2] {
+        [putting(1, name), put(1, name, SURE)]
+    }
+
+    fn withdrawing(id: &str) -> Line {
+        (0, 2, Event::Withdrawing { queue: "q".into(), id: id.into() })
+    }
+
+    fn withdrawn(id: &str, count: u32, outcome: Outcome) -> [Line; 2] {
+        let done = Event::Withdrawn { queue: "q".into(), id: id.into(), count, outcome };
+        [withdrawing(id), (0, 2, done)]
+    }
+
+    #[test]
+    fn items_that_are_withdrawn_are_not_lost() {
+        let both = [item("a#1"), item("a#2")].concat();
+        let with = |last: &[Line]| [&both[..], last].concat();
+        passes(&CHECKER, with(&withdrawn("a", 2, SURE)));
+        passes(&CHECKER, with(&withdrawn("a", 2, UNKNOWN)));
+        passes(&CHECKER, with(&[withdrawing("a")]));
+        fails(&CHECKER, with(&withdrawn("a", 1, SURE)), "is lost", &[1]);
+        fails(&CHECKER, with(&withdrawn("b", 2, UNKNOWN)), "is lost", &[3]);
+        fails(&CHECKER, with(&withdrawn("a", 2, FAILED)), "is lost", &[3]);
+        // One was put later.
+        let late = [&item("a#1")[..], &withdrawn("a", 2, UNKNOWN), &item("a#2")].concat();
+        fails(&CHECKER, late, "a#2 of q is lost", &[5]);
+    }
+
+    #[test]
+    fn an_item_that_is_worked_off_was_not_withdrawn() {
+        let one = |last: Line| [&item("a")[..], &withdrawn("a", 1, SURE), &[last]].concat();
+        fails(&CHECKER, one(done(3, "a", SURE)), "1 of a of q were withdrawn, and there were 0", &[2, 3]);
+        fails(&CHECKER, one(dead(3, "a")), "there were 0", &[2, 3]);
+        passes(&CHECKER, one(done(3, "a", UNKNOWN)));
+        let other = [&one(putting(1, "a#2"))[..], &[put(1, "a#2", SURE), done(3, "a#2", SURE)]].concat();
+        passes(&CHECKER, other);
+        let too_late = [&withdrawn("a", 1, SURE)[..], &item("a")].concat();
+        fails(&CHECKER, too_late, "there were 0", &[0, 1]);
+        let failed = [&withdrawn("a", 1, SURE)[..], &[putting(1, "a"), put(1, "a", FAILED)]].concat();
+        fails(&CHECKER, failed, "there were 0", &[0, 1]);
+    }
+
+    #[test]
+    fn two_items_of_an_id_that_were_there_at_once_are_found() {
+        let checker = CHECKER.one_at_a_time();
+        let off = |name: &str| [taken(3, name), finishing(3, name), done(3, name, SURE)];
+        passes(&checker, [&item("a#1")[..], &off("a#1"), &item("a#2"), &off("a#2")].concat());
+        let at_once = [&item("a#1")[..], &item("a#2"), &off("a#1"), &off("a#2")].concat();
+        passes(&CHECKER, at_once.clone());
+        fails(&checker, at_once, "a#1 and a#2 of q were there at once: both are a", &[1, 3, 5]);
+        // The first may have been gone before the second was there.
+        let first = off("a#1");
+        let late = [&item("a#1")[..], &first[..2], &item("a#2"), &first[2..], &off("a#2")].concat();
+        passes(&checker, late);
+        let other_id = [&item("a#1")[..], &item("b#2"), &off("a#1"), &off("b#2")].concat();
+        passes(&checker, other_id);
+    }
+}

@@ -1,0 +1,561 @@
+//! The simulator itself: what faults do to processes, what it finds, that it repeats, and how it makes runs smaller.
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zk_curator::CreateMode;
+use zk_curator_sim::history::{Mode, Name, Who};
+use zk_curator_sim::{
+    Client, Event, Failure, Fault, FaultKind, Faults, History, Outcome, Sim, What, recipes,
+};
+use zk_curator_testing::Direction;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn fault(at: u64, lasts: u64, what: What) -> Fault {
+    Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(lasts), what }
+}
+
+fn one_client(faults: impl IntoIterator<Item = Fault>) -> Sim {
+    Sim::seed(1).clients(1).rounds(1).settings(false).faults(Faults::list(faults))
+}
+
+/// When somebody wrote this, in milliseconds.
+fn times_of(history: &History, text: &str) -> Vec<u128> {
+    let is = |event: &Event| matches!(event, Event::Note { text: noted } if noted == text);
+    history.records().iter().filter(|record| is(&record.event)).map(|record| record.at.as_millis()).collect()
+}
+
+fn violation(outcome: &Outcome) -> &str {
+    outcome.violation.as_ref().map_or("none", |violation| violation.checker)
+}
+
+/// Writes down every 100 ms that it runs.
+async fn tick(client: Client) -> Result<(), Failure> {
+    for _ in 0..20 {
+        client.note("tick");
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_same_seed_is_the_same_history_and_another_is_another() {
+    histories_repeat(0..2);
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn the_same_seed_is_the_same_history_for_more_seeds() {
+    histories_repeat(2..10);
+}
+
+fn histories_repeat(seeds: Range<u64>) {
+    for recipe in recipes::ALL {
+        let mut all = BTreeSet::new();
+        for seed in seeds.clone() {
+            let sim = || Sim::seed(seed).rounds(4).recipe(recipe);
+            let (one, other) = (sim().run(), sim().run());
+            assert_eq!(one.history.to_string(), other.history.to_string(), "{} {seed}", recipe.name());
+            assert_eq!(one.stats, other.stats, "{} {seed}", recipe.name());
+            all.insert(one.history.to_string());
+        }
+        assert_eq!(all.len() as u64, seeds.end - seeds.start, "{}", recipe.name());
+    }
+}
+
+#[test]
+fn two_processes_see_the_same_histories() {
+    are_the_same_in_two_processes(100..101);
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn two_processes_see_the_same_histories_of_many_seeds() {
+    are_the_same_in_two_processes(101..125);
+}
+
+fn are_the_same_in_two_processes(seeds: Range<usize>) {
+    let timeline = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-sim"));
+        let seeds = format!("{}..{}", seeds.start, seeds.end);
+        let output = command.args(["--seeds", &seeds, "--rounds", "4", "--timeline"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}");
+        // The summary tells how long it took.
+        text.lines().filter(|line| !line.contains("seeds/s")).collect::<Vec<_>>().join("\n")
+    };
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(timeline);
+        (timeline(), other.join().unwrap())
+    });
+    // All recipes but the one that goes wrong.
+    assert_eq!(one.matches("NO MORE FAULTS").count(), seeds.len() * (recipes::ALL.len() - 1));
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_run_within_a_runtime_is_the_same() {
+    let run = || Sim::seed(3).rounds(2).recipe(recipes::named("mutex").unwrap()).run().history;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(async { run() }), run());
+}
+
+#[test]
+fn a_stopped_process_does_nothing_and_then_goes_on() {
+    let outcome = one_client([fault(500, 1000, What::PauseClient { client: 0 })]).workload(tick).run();
+    assert_eq!(violation(&outcome), "none");
+    let ticks = times_of(&outcome.history, "tick");
+    assert_eq!(ticks.len(), 20);
+    assert!(!ticks.iter().any(|at| (501..1500).contains(at)), "{ticks:?}");
+    assert!(ticks.contains(&1500), "its timer was due long ago: {ticks:?}");
+}
+
+#[test]
+fn a_killed_process_is_cut_short_and_another_one_starts() {
+    for silently in [false, true] {
+        let fault = fault(500, 3000, What::KillClient { client: 0, silently });
+        let outcome = one_client([fault])
+            .workload(|client| async move {
+                let zk = client.connect().await?;
+                let created = zk.create(format!("/{}", client.who())).mode(CreateMode::Ephemeral).await;
+                client.note(format!("created {}", created?.path));
+                sleep(secs(1)).await;
+                client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
+                Ok(())
+            })
+            .run();
+        let history = outcome.history.to_string();
+        assert_eq!(violation(&outcome), "none", "{history}");
+        // Whether the servers have learnt of it or not: the session is over by then.
+        assert!(history.contains("created /c0\n") && history.contains("created /c0.1\n"), "{history}");
+        assert!(history.contains("sees the old one: false"), "{history}");
+        let killed = outcome.history.records().iter().find(|record| record.event == Event::Killed).unwrap();
+        assert_eq!((killed.at, killed.who), (Duration::from_millis(500), Who::client(0)));
+    }
+}
+
+/// Reports its session every 50 ms, for four seconds.
+async fn follow_session(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let began = Instant::now();
+    let mut states = zk.states();
+    while began.elapsed() < secs(4) {
+        tokio::select! {
+            biased;
+            status = states.next() => {
+                if let Some(status) = status {
+                    client.note(format!("{:?}", status.state));
+                }
+            }
+            () = sleep(Duration::from_millis(50)) => {}
+        }
+    }
+    Ok(())
+}
+
+fn states(faults: impl IntoIterator<Item = Fault>) -> Vec<String> {
+    let outcome = one_client(faults).workload(follow_session).run();
+    assert_eq!(violation(&outcome), "none", "{}", outcome.history);
+    let of = |event: &Event| match event {
+        Event::Note { text } if !text.starts_with("session") => Some(text.clone()),
+        _ => None,
+    };
+    outcome.history.records().iter().filter_map(|record| of(&record.event)).collect()
+}
+
+#[test]
+fn faults_of_network_and_servers_are_what_they_say() {
+    let whole = ["Suspended", "Reconnected { same_session: true }"].map(String::from);
+    let lost = ["Suspended", "Lost", "Reconnected { same_session: false }"].map(String::from);
+    let ends = |states: &[String], with: &[String]| states.ends_with(with);
+    for direction in [Direction::Both, Direction::ToServer, Direction::ToClient] {
+        let cut = |lasts| states([fault(500, lasts, What::CutClient { client: 0, direction })]);
+        assert!(ends(&cut(1000), &whole), "{direction:?}: {:?}", cut(1000));
+        assert!(ends(&cut(3000), &lost), "{direction:?}: {:?}", cut(3000));
+    }
+    let all = |what: fn(usize) -> What| (0..3).map(move |server| fault(500, 3000, what(server)));
+    assert!(ends(&states(all(|server| What::StopServer { server })), &lost));
+    assert!(ends(&states(all(|server| What::KillServer { server })), &lost));
+    assert!(ends(&states(all(|server| What::IsolateServer { server })), &lost));
+    assert!(ends(&states([fault(500, 0, What::Disconnect { client: 0 })]), &whole));
+    assert!(ends(&states([fault(500, 0, What::ChangeLeader)]), &whole));
+    let expired = states([fault(500, 0, What::Expire { client: 0 })]);
+    assert!(ends(&expired, &lost[1..]), "{expired:?}");
+    let jumped = states([fault(500, 0, What::Jump { by: secs(3) })]);
+    assert!(ends(&jumped, &lost[1..]), "{jumped:?}");
+}
+
+#[test]
+fn lost_requests_and_replies_differ_in_what_is_done() {
+    let run = |what: What| {
+        let create = |client: Client| async move {
+            let zk = client.connect().await?;
+            sleep(Duration::from_millis(500)).await;
+            let created = zk.create("/a").await;
+            client.note(if created.is_err_and(|error| error.may_have_applied()) {
+                "unknown"
+            } else {
+                "known"
+            });
+            client.faults_are_over().await;
+            client.note(if zk.exists("/a").await?.is_some() { "there" } else { "not there" });
+            Ok(())
+        };
+        one_client([fault(200, 2000, what)]).workload(create).leaves(["/a"]).run()
+    };
+    for (what, is_there) in [
+        (What::LoseRequests { client: 0, one_in: 1 }, "not there"),
+        (What::LoseReplies { client: 0, one_in: 1 }, "there"),
+    ] {
+        let outcome = run(what);
+        let noted = |text| times_of(&outcome.history, text).len();
+        assert_eq!((noted("unknown"), noted(is_there)), (1, 1), "{}", outcome.history);
+    }
+}
+
+#[test]
+fn what_must_never_be_is_a_violation_without_any_checker() {
+    let run = |workload: fn(Client) -> zk_curator_sim::Running| {
+        let outcome = one_client([]).workload(workload).run();
+        (
+            violation(&outcome).to_owned(),
+            outcome.violation.map(|violation| violation.broken).unwrap_or_default(),
+        )
+    };
+    assert_eq!(run(|_| Box::pin(async { Ok(()) })).0, "none");
+    let (kind, broken) = run(|_| Box::pin(async { panic!("what now") }));
+    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "what now"));
+    let (kind, broken) = run(|client| {
+        Box::pin(async move {
+            client.spawn(async { panic!("in a task") }).await;
+            Ok(())
+        })
+    });
+    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "in a task"));
+    let (kind, broken) = run(|_| Box::pin(async { Err("no more".into()) }));
+    assert_eq!((kind.as_str(), broken.as_str()), ("workload", "c0 cannot go on: no more"));
+    let (kind, broken) = run(|_| Box::pin(std::future::pending()));
+    assert_eq!(kind, "liveness");
+    assert!(broken.starts_with("c0 not finished"), "{broken}");
+    let (kind, _) = run(|_| {
+        Box::pin(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    assert_eq!(kind, "liveness", "time does not pass either");
+    let (kind, broken) = run(|client| {
+        Box::pin(async move {
+            drop(client.spawn(std::future::pending::<()>()));
+            Ok(())
+        })
+    });
+    assert_eq!((kind.as_str(), broken.contains("1 of c0")), ("tasks", true), "{broken}");
+    let (kind, broken) = run(|client| {
+        Box::pin(async move {
+            client.connect().await?.create("/forgotten").await?;
+            Ok(())
+        })
+    });
+    assert_eq!((kind.as_str(), broken.contains("/forgotten")), ("leftovers", true), "{broken}");
+}
+
+#[test]
+fn a_future_is_cancelled_where_the_seed_wants() {
+    let workload = |client: Client| async move {
+        for _ in 0..100 {
+            let slept = client.maybe_cancel(sleep(Duration::from_millis(10))).await;
+            client.note(if slept.is_some() { "slept" } else { "cancelled" });
+        }
+        Ok(())
+    };
+    let none = one_client([]).workload(workload).run();
+    assert_eq!((none.stats.cancelled, times_of(&none.history, "slept").len()), (0, 100));
+    let some = one_client([fault(0, 5000, What::Cancel { one_in: 2 })]).workload(workload).run();
+    assert_eq!(some.stats.cancelled, times_of(&some.history, "cancelled").len() as u64);
+    assert!((10..60).contains(&some.stats.cancelled), "{}", some.stats.cancelled);
+}
+
+#[test]
+fn every_kind_of_fault_happens_and_can_be_chosen() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..60 {
+        let outcome = Sim::seed(seed).clients(2).rounds(10).recipe(recipes::named("mutex").unwrap()).run();
+        seen.extend(outcome.stats.faults.into_keys());
+    }
+    assert_eq!(seen, FaultKind::ALL.iter().copied().collect());
+    let mut seen = BTreeSet::new();
+    for seed in 0..5 {
+        let only = Faults::of([FaultKind::Lag, FaultKind::Jump]);
+        let sim = Sim::seed(seed).clients(2).rounds(10).recipe(recipes::named("mutex").unwrap()).faults(only);
+        seen.extend(sim.run().stats.faults.into_keys());
+    }
+    assert_eq!(seen, BTreeSet::from([FaultKind::Lag, FaultKind::Jump]));
+    for kind in FaultKind::ALL {
+        assert_eq!(FaultKind::named(kind.name()), Some(*kind));
+    }
+}
+
+#[test]
+fn a_client_closes_in_the_middle_and_begins_anew() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        let path = format!("/{}", client.who());
+        let node = zk.create(path).mode(CreateMode::Ephemeral).owned().await?;
+        let ticking = client.spawn(tick(client.clone()));
+        sleep(secs(1)).await;
+        client.note(format!("closed before: {}", client.has_closed(0)));
+        client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
+        drop(ticking.await);
+        Ok(node.delete().await?)
+    };
+    for late in [false, true] {
+        let close = fault(500, 0, What::Close { client: 0, late });
+        let outcome = one_client([close]).workload(workload).run();
+        let history = outcome.history.to_string();
+        assert_eq!(violation(&outcome), "none", "{history}");
+        assert!(history.contains("c0.1   sees the old one: false"), "{history}");
+        assert!(history.contains("c0.1   closed before: true"), "{history}");
+        // What the first life has spawned ends with it.
+        let ticks = outcome.history.records().iter().filter(|record| record.who == Who::client(0));
+        assert!(ticks.clone().all(|record| record.at <= Duration::from_millis(600)), "{history}");
+        assert_eq!(times_of(&outcome.history, "tick").len(), 20 + 5, "{history}");
+    }
+}
+
+#[test]
+fn an_operator_deletes_what_it_may_and_it_is_written_down() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        zk.create("/kept").mode(CreateMode::Ephemeral).await?;
+        let node = zk.create("/lock").mode(CreateMode::Ephemeral).owned().await?;
+        node.ownership().lost().await;
+        client.note(format!("lost {}", node.ownership().fencing_token().get()));
+        client.note(format!("keeps the other one: {}", zk.exists("/kept").await?.is_some()));
+        Ok(())
+    };
+    let operate = fault(500, 0, What::Operate { place: 0 });
+    let outcome = one_client([operate]).workload(workload).operator(["/lock"]).run();
+    let history = outcome.history.to_string();
+    assert_eq!(violation(&outcome), "none", "{history}");
+    let removed = outcome.history.records().iter().find_map(|record| match &record.event {
+        Event::Removed { path, tokens } => Some((path.to_string(), tokens.clone())),
+        _ => None,
+    });
+    let (path, tokens) = removed.unwrap();
+    assert_eq!((path.as_str(), tokens.len()), ("/lock", 1));
+    assert_eq!(times_of(&outcome.history, &format!("lost {}", tokens[0])).len(), 1, "{history}");
+    assert_eq!(times_of(&outcome.history, "keeps the other one: true").len(), 1, "{history}");
+}
+
+/// The second client deletes the node of the first.
+async fn meddle(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    if client.number() == 0 {
+        zk.create("/theirs").mode(CreateMode::Ephemeral).await?;
+    }
+    sleep(secs(1)).await;
+    if client.number() == 1 {
+        zk.delete("/theirs").await?;
+    }
+    sleep(secs(1)).await;
+    Ok(())
+}
+
+#[test]
+fn who_deletes_what_another_has_created_is_found() {
+    for settings in [false, true] {
+        for seed in 0..10 {
+            let sim = Sim::seed(seed).clients(2).settings(settings).faults(Faults::none()).workload(meddle);
+            let outcome = sim.clone().run();
+            let Some(found) = outcome.violation else { panic!("{}", outcome.history) };
+            assert_eq!(found.checker, "ownership");
+            assert!(found.broken.starts_with("c1 has deleted /"), "{found}");
+            assert_eq!(violation(&sim.common(["/theirs"]).run()), "none");
+        }
+    }
+}
+
+/// What goes with the claim of another client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Settles {
+    Nothing,
+    TheItem,
+    /// The other one has written it.
+    WhatWasWritten,
+    /// The other one has got it.
+    WhatIsHeld,
+}
+
+/// The first client has a claim, which an operator deletes, and the second one makes one. The first deletes that.
+async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let claim = || zk.create("/claims/x").mode(CreateMode::Ephemeral).creating_parents_as_containers();
+    if client.number() == 0 {
+        zk.create("/items/x").creating_parents_as_containers().await?;
+        claim().await?;
+    }
+    sleep(secs(1)).await;
+    if client.number() == 1 {
+        let claim = claim().owned().await?;
+        if what == Settles::WhatWasWritten {
+            zk.set_data("/items/x", "").await?;
+        }
+        if what == Settles::WhatIsHeld {
+            let (resource, mode) = (Name::from("x"), Mode::Exclusive);
+            let (hold, token) = (client.unique(), claim.ownership().fencing_token().get());
+            client.record(Event::Acquired { resource, mode, hold, token });
+        }
+        drop(claim.leak());
+    }
+    sleep(secs(1)).await;
+    if client.number() == 0 {
+        let settled = zk.transaction().delete("/claims/x");
+        let settled = if what == Settles::Nothing { settled } else { settled.delete("/items/x") };
+        settled.commit().await?;
+    }
+    sleep(secs(1)).await;
+    Ok(())
+}
+
+#[test]
+fn claims_of_others_may_be_deleted_with_what_they_are_claims_to() {
+    let run = |what, settled: &[(&str, &str)]| {
+        let operate = fault(500, 0, What::Operate { place: 0 });
+        let sim = one_client([operate]).clients(2).operator(["/claims/x"]).leaves(["/items", "/items/x"]);
+        let sim = sim.settled(settled.iter().copied());
+        let outcome = sim.workload(move |client| settle(client, what)).run();
+        violation(&outcome).to_owned()
+    };
+    let declared = [("/claims/*", "/items")];
+    assert_eq!(run(Settles::TheItem, &declared), "none");
+    assert_eq!(run(Settles::TheItem, &[]), "ownership");
+    assert_eq!(run(Settles::TheItem, &[("/claims/*", "/others")]), "ownership");
+    assert_eq!(run(Settles::TheItem, &[("/claims/*", "..")]), "ownership");
+    assert_eq!(run(Settles::Nothing, &declared), "ownership");
+    assert_eq!(run(Settles::WhatWasWritten, &declared), "ownership");
+    assert_eq!(run(Settles::WhatIsHeld, &declared), "ownership");
+}
+
+#[test]
+fn some_seeds_have_a_crowd_unless_the_number_of_clients_is_given() {
+    async fn arrive(client: Client) -> Result<(), Failure> {
+        while client.next_round().is_some() {
+            client.note("a round");
+        }
+        Ok(())
+    }
+    let of = |seed| Sim::seed(seed).rounds(3).faults(Faults::none()).workload(arrive).crowd();
+    let rounds = |sim: Sim| times_of(&sim.run().history, "a round").len();
+    let crowd = (0..1000).find(|seed| rounds(of(*seed)) == 100).unwrap();
+    assert_eq!(rounds(of(crowd).clients(5)), 15);
+    assert_eq!(of(crowd).arguments(), format!("--seed {crowd} --clients 50 --rounds 2"));
+    assert_eq!((0..crowd).find(|seed| rounds(of(*seed)) != 15), None);
+}
+
+#[test]
+fn clients_of_different_settings_share_their_nodes() {
+    let workload = |client: Client| async move {
+        let zk = client.connect().await?;
+        let path = format!("/shared/{}", client.number());
+        zk.create(path).data("data").creating_parents_as_containers().idempotent().await?;
+        while zk.children("/shared").await?.len() < 5 {
+            sleep(Duration::from_millis(50)).await;
+        }
+        for name in zk.children("/shared").await? {
+            assert_eq!(zk.get_data(format!("/shared/{name}")).await?, "data");
+        }
+        Ok(())
+    };
+    let mut all = BTreeSet::new();
+    for seed in 0..60 {
+        let sim = Sim::seed(seed).faults(Faults::none()).workload(workload).leaves(["/shared", "/shared/*"]);
+        let outcome = sim.run();
+        assert_eq!(violation(&outcome), "none", "{seed}: {:?}\n{}", outcome.settings, outcome.history);
+        all.extend(outcome.settings.iter().map(|(_, setting)| {
+            let text = format!("{setting:?}");
+            text.split([' ', '(']).next().map(str::to_owned)
+        }));
+    }
+    assert_eq!(all.len(), 10, "{all:?}");
+}
+
+/// The fourth client fails in its third round, whatever happens around it.
+async fn fail_at_last(client: Client) -> Result<(), Failure> {
+    let mut rounds = 0;
+    while client.next_round().is_some() {
+        rounds += 1;
+        sleep(Duration::from_millis(10)).await;
+        if client.number() == 3 && rounds == 3 {
+            return Err("the third round".into());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_has_nothing_to_do_with_a_violation_is_left_out() {
+    let kinds = [FaultKind::Disconnect, FaultKind::ChangeLeader, FaultKind::Lag];
+    let of = |seed| Sim::seed(seed).clients(5).rounds(20).faults(Faults::of(kinds)).workload(fail_at_last);
+    let seed = (0..20).find(|seed| of(*seed).run().settings.len() > 1).unwrap();
+    let sim = of(seed);
+    let shrunk = sim.shrink().unwrap();
+    assert_eq!(shrunk.outcome.faults.len(), 0);
+    let arguments = "--keep-faults none --keep-settings none --clients 5 --keep-clients 3 --rounds 3";
+    assert_eq!(shrunk.sim.arguments(), format!("--seed {seed} {arguments}"));
+}
+
+#[test]
+fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it() {
+    let sim = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, found) = sim(&["--recipe", "mutex_unfenced", "--rounds", "8", "--seeds", "0..500"]);
+    assert_eq!(code, Some(1), "{found}");
+    let of = |text: &str, what: &str| {
+        text.lines().find_map(|line| line.strip_prefix(what).map(str::to_owned)).unwrap_or_default()
+    };
+    let again = of(&found, "again: cargo run --release -p zk-curator-sim --bin zk-sim -- ");
+    let mut args: Vec<_> = again.split_whitespace().collect();
+    assert!(args.contains(&"--keep-faults"), "{again}");
+    args.push("--no-shrink");
+    let (code, repeated) = sim(&args);
+    let part = |text: &str| {
+        let from = text.find("history:").unwrap();
+        text[from..text.find("again:").unwrap()].to_owned()
+    };
+    assert_eq!((code, part(&repeated)), (Some(1), part(&found)));
+    // A holder that is stopped for longer than its session, and the next one, are all that it takes.
+    let faults = found.lines().filter(|line| line.starts_with("  [")).count();
+    assert!(faults <= 2, "{found}");
+    assert!(of(&found, "violation: ").contains("accepted a use with token"), "{found}");
+}
+
+#[test]
+fn wrong_options_are_told() {
+    let sim = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (args, what) in [
+        (&["--recipe", "no-such"][..], "there is no recipe \"no-such\""),
+        (&["--settings", "some"], "\"some\" is neither"),
+        (&["--faults", "lag,rain"], "there is no fault \"rain\""),
+        (&["--seeds", "5"], "\"5\" is no range"),
+        (&["--clients", "0"], "0 is not between 1 and 1000"),
+        (&["--jobs", "0"], "\"0\""),
+        (&["--rounds"], "--rounds"),
+        (&["--what"], "--what"),
+    ] {
+        let (code, error) = sim(args);
+        assert_eq!(code, Some(2), "{args:?}");
+        assert!(error.contains(what), "{args:?}: {error}");
+    }
+}

@@ -1,0 +1,6 @@
+//! The simulator: its engine, and a slice of what it simulates.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod engine;
+mod recipes;
+mod reliability;

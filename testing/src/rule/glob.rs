@@ -1,0 +1,87 @@
+//! Path patterns.
+
+/// Returns whether `path` matches: `*` matches any characters except slashes, `?` matches one, and
+/// a component `**` matches any number of components, including none.
+#[must_use]
+pub fn matches(pattern: &str, path: &str) -> bool {
+    let pattern: Vec<_> = pattern.split('/').collect();
+    let path: Vec<_> = path.split('/').collect();
+    components(&pattern, &path)
+}
+
+fn components(pattern: &[&str], path: &[&str]) -> bool {
+    match (pattern, path) {
+        ([], []) => true,
+        (["**", rest @ ..], _) => (0..=path.len()).any(|skipped| components(rest, &path[skipped..])),
+        ([first, rest @ ..], [component, others @ ..]) => {
+            characters(first.as_bytes(), component.as_bytes()) && components(rest, others)
+        }
+        _ => false,
+    }
+}
+
+/// Goes back to the last star only: what stands before it has matched already.
+fn characters(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut star = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            // One character may be several bytes: those after the first go with it.
+            Some(b'?') => {
+                p += 1;
+                t += 1;
+                while text.get(t).is_some_and(|byte| byte & 0xc0 == 0x80) {
+                    t += 1;
+                }
+            }
+            Some(byte) if *byte == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((at, from)) = star else { return false };
+                star = Some((at, from + 1));
+                (p, t) = (at + 1, from + 1);
+            }
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_paths() {
+        for (pattern, path, expected) in [
+            ("/a", "/a", true),
+            ("/a", "/a/b", false),
+            ("/a", "/ab", false),
+            ("/*", "/a", true),
+            ("/*", "/a/b", false),
+            ("/*/lock-*", "/locks/lock-0000000001", true),
+            ("/*/lock-*", "/locks/_c_1-lock-0000000001", false),
+            ("/*/*lock-*1", "/locks/_c_1-lock-0000000001", true),
+            ("/a*b*c", "/abxbxc", true),
+            ("/a*b*c", "/abxbx", false),
+            ("/?", "/ä", true),
+            ("/?", "/ab", false),
+            ("/**", "/", true),
+            ("/**", "/a/b/c", true),
+            ("/a/**", "/a", true),
+            ("/a/**", "/a/b/c", true),
+            ("/a/**", "/ab", false),
+            ("/**/c", "/c", true),
+            ("/**/c", "/a/b/c", true),
+            ("/a/**/c/*", "/a/x/y/c/d", true),
+            ("/a/**/c/*", "/a/x/y/c", false),
+        ] {
+            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! [`TestServer`]: the handle to an embedded server, what builds it, and what it shows.
+
+mod builder;
+mod handle;
+mod probe;
+
+pub use builder::TestServerBuilder;
+pub use handle::TestServer;
+pub use probe::{Probe, ProbeSession, ProbeWatch};

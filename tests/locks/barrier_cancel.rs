@@ -1,0 +1,115 @@
+//! Futures of the double barrier, dropped at every point: nothing stays behind, and nobody is blocked.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use tokio::time::timeout;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::cancel::each_step;
+use zk_curator_tests::{assert_clean_after_close, connected, poll_then_drop, simulated};
+
+const BARRIER: &str = "/barriers/sort";
+fn barrier(zk: &CuratorFramework) -> DistributedDoubleBarrier {
+    DistributedDoubleBarrier::new(zk, BARRIER, 2)
+}
+
+async fn round(zk: &CuratorFramework) -> Result<(), Error> {
+    barrier(zk).enter().await?.leave().await
+}
+
+/// Two members, one of which runs `mortal` until it is dropped, at every step until it completes. Then another one comes
+/// in its place, unless the round has begun with it; after that nothing is left.
+async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework) -> F) {
+    let steps = each_step(async |step| {
+        let server = TestServer::in_memory().await;
+        let [first, second, third] =
+            [connected(&server).await, connected(&server).await, connected(&server).await];
+        let other = async {
+            if late {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            round(&first).await.unwrap();
+        };
+        let dies = async {
+            let done = poll_then_drop(mortal(second.clone()), step).await.is_some();
+            second.close().await.unwrap();
+            done
+        };
+        let (done, replaced) = timeout(Duration::from_secs(3600), async {
+            let other = std::pin::pin!(other);
+            let mut both = Box::pin(join(other, dies));
+            // Whoever is left alone before the round has begun waits for another one.
+            match timeout(Duration::from_secs(60), &mut both).await {
+                Ok(((), done)) => (done, false),
+                Err(_) => {
+                    let (((), done), ended) = join(&mut both, round(&third)).await;
+                    ended.unwrap();
+                    (done, true)
+                }
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("step {step}: somebody waits for ever\n{}", server.probe()));
+        for zk in [first, third] {
+            zk.close().await.unwrap();
+        }
+        assert_clean_after_close(&server);
+        done && !replaced
+    })
+    .await;
+    assert!(steps > 8, "only {steps} steps");
+}
+
+#[test]
+fn an_enter_leaves_nothing_and_blocks_nobody() {
+    simulated(async {
+        for late in [false, true] {
+            at_every_step(
+                late,
+                |zk| async move { barrier(&zk).enter().await.unwrap().leave().await.unwrap() },
+            )
+            .await;
+        }
+    });
+}
+
+#[test]
+fn a_leave_leaves_nothing_and_blocks_nobody() {
+    simulated(async {
+        for late in [false, true] {
+            at_every_step(late, |zk| async move {
+                let round = barrier(&zk).enter().await.unwrap();
+                // The other one leaves at once.
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                round.leave().await.unwrap();
+            })
+            .await;
+        }
+    });
+}
+
+/// The node `ready` is no member's, and stays when all of them are gone: the next round takes it away.
+#[test]
+fn a_barrier_of_one_leaves_no_member() {
+    simulated(async {
+        let steps = each_step(async |step| {
+            let server = TestServer::in_memory().await;
+            let (zk, next) = (connected(&server).await, connected(&server).await);
+            let alone = |zk: &CuratorFramework| DistributedDoubleBarrier::new(zk, BARRIER, 1);
+            let mortal = alone(&zk);
+            let all = async move { mortal.enter().await.unwrap().leave().await.unwrap() };
+            let done = poll_then_drop(all, step).await.is_some();
+            zk.close().await.unwrap();
+            let left = server.probe();
+            assert!(left.children(BARRIER).iter().all(|name| *name == "ready"), "step {step}\n{left}");
+            alone(&next).enter().await.unwrap().leave().await.unwrap();
+            next.close().await.unwrap();
+            assert_clean_after_close(&server);
+            done
+        })
+        .await;
+        assert!(steps > 8, "only {steps} steps");
+    });
+}

@@ -1,0 +1,432 @@
+//! Buckets of queues with a layout of our own: their size, their order, and what is left of them, in spite of lost answers,
+//! producers and consumers that race, and queues of earlier versions.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::queue::jobs::{JobState, Jobs};
+use zk_curator_recipes::queue::{
+    DistributedPriorityQueue, DistributedQueue, Enqueue, Error, ErrorMode, FifoQueue, LockingConsumer,
+    LockingQueue, QueueSharder,
+};
+use zk_curator_testing::{RuleRequest, TestServer, Verdict};
+use zk_curator_tests::{connected, in_memory, items, simulated, until};
+
+const QUEUE: &str = "/queue";
+const ITEMS: &str = "/queue/items";
+const SIZE: u32 = 8;
+
+fn queue(zk: &CuratorFramework) -> LockingQueue {
+    LockingQueue::new(zk, QUEUE).unwrap().bucket_size(SIZE).unwrap()
+}
+
+async fn drain(consumer: &mut LockingConsumer) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some(item) = consumer.try_next().await.unwrap() {
+        all.push(String::from_utf8(item.data().to_vec()).unwrap());
+        item.ack().await.unwrap();
+    }
+    all
+}
+
+fn numbers(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{number:04}")).collect()
+}
+
+/// The number of children of the largest bucket.
+fn largest(server: &TestServer, parent: &str) -> usize {
+    let probe = server.probe();
+    let of = |bucket: &&str| probe.children(&format!("{parent}/{bucket}")).len();
+    probe.children(parent).iter().map(of).max().unwrap_or(0)
+}
+
+#[test]
+fn no_bucket_is_larger_than_it_is_meant_to_be_and_empty_ones_go() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        let all = numbers(100);
+        for item in &all {
+            queue.put(item.clone()).await.unwrap();
+        }
+        queue.put_all((0..3 * SIZE).map(|_| "more".into())).await.unwrap();
+        queue.put("last").await.unwrap();
+        assert_eq!(largest(&server, ITEMS), 3 * SIZE as usize);
+        assert_eq!(server.probe().children(ITEMS).len(), 100usize.div_ceil(SIZE as usize) + 2);
+        assert_eq!(queue.count().await.unwrap(), 101 + 3 * SIZE as usize);
+        let taken = drain(&mut queue.consumer()).await;
+        assert_eq!(taken[..100], all);
+        assert_eq!(taken.last().unwrap(), "last");
+        assert_eq!(server.probe().children(ITEMS).len(), 1, "{}", server.probe());
+        assert_eq!(queue.count().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn producers_that_fill_a_bucket_together_open_one() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let mut clients = Vec::new();
+        for _ in 0..10 {
+            clients.push(connected(&server).await);
+        }
+        let put = clients.iter().enumerate().map(|(client, zk)| async move {
+            let queue = queue(zk);
+            for number in 0..40 {
+                queue.put(format!("{client}-{number:02}")).await.unwrap();
+            }
+        });
+        join_all(put).await;
+        // Besides those that are under way when it is full.
+        assert!(largest(&server, ITEMS) <= SIZE as usize + 10, "{}", server.probe());
+        let taken = drain(&mut queue(&clients[0]).consumer()).await;
+        assert_eq!(taken.len(), 400);
+        for client in 0..10 {
+            let own: Vec<_> = taken.iter().filter(|item| item.starts_with(&format!("{client}-"))).collect();
+            assert!(own.len() == 40 && own.is_sorted(), "{own:?}");
+        }
+    });
+}
+
+/// The transaction that closes a bucket and opens the next, which writes what no other does.
+fn opens(request: &RuleRequest<'_>) -> bool {
+    request.is(OpCode::Multi) && request.matches(ITEMS)
+}
+
+#[test]
+fn a_lost_answer_to_the_opening_of_a_bucket_loses_and_reorders_nothing() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            let server = TestServer::in_memory().await;
+            let zk = connected(&server).await;
+            let _lost =
+                server.rule(move |request| if opens(request) { verdict } else { Verdict::Pass }).times(3);
+            let queue = queue(&zk);
+            for item in numbers(50) {
+                queue.put(item).await.unwrap();
+            }
+            let probe = server.probe();
+            let open = probe.children(ITEMS).into_iter();
+            let open = open.filter(|name| probe.stat(&format!("{ITEMS}/{name}")).unwrap().version == 0);
+            assert_eq!(open.count(), 1, "{probe}");
+            assert_eq!(drain(&mut queue.consumer()).await, numbers(50));
+        }
+    });
+}
+
+/// It has an old bucket in mind when others have filled it, and consumers have emptied and deleted it.
+#[test]
+fn a_producer_with_an_old_view_puts_at_the_end() {
+    simulated(async {
+        for drained in [false, true] {
+            for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+                let (server, zk) = in_memory().await;
+                let fifo = |zk| {
+                    let queue = FifoQueue::new(zk, QUEUE).unwrap().enqueue(enqueue);
+                    queue.bucket_size(SIZE).unwrap()
+                };
+                let (slow, other) = (fifo(&zk), connected(&server).await);
+                slow.put("first").await.unwrap();
+                let fast = fifo(&other);
+                for item in numbers(30) {
+                    fast.put(item).await.unwrap();
+                }
+                let mut all = vec!["first".to_owned()];
+                all.extend(numbers(30));
+                let mut taken = Vec::new();
+                let mut take = async |queue: &FifoQueue| {
+                    while let Some(item) = queue.poll().await.unwrap() {
+                        taken.push(String::from_utf8(item.to_vec()).unwrap());
+                    }
+                };
+                if drained {
+                    take(&fast).await;
+                    assert_eq!(
+                        server.probe().children(ITEMS).iter().filter(|name| name.starts_with("b-")).count(),
+                        1
+                    );
+                }
+                slow.put("last").await.unwrap();
+                all.push("last".to_owned());
+                take(&fast).await;
+                assert_eq!(taken, all, "{enqueue:?}, drained {drained}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_item_that_comes_back_to_an_old_bucket_comes_first() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        queue.put_all(numbers(40).into_iter().map(Into::into)).await.unwrap();
+        for number in 40..60 {
+            queue.put(format!("{number:04}")).await.unwrap();
+        }
+        let mut holder = queue.consumer();
+        let first = holder.next().await.unwrap();
+        let mut consumer = queue.consumer();
+        for number in 1..50 {
+            let item = consumer.next().await.unwrap();
+            assert_eq!(item.data(), &format!("{number:04}"));
+            if number == 7 {
+                item.requeue().await.unwrap();
+            } else {
+                item.ack().await.unwrap();
+            }
+        }
+        drop((first, consumer));
+        until(&server, |probe| !probe.paths().iter().any(|path| path.ends_with("/claim"))).await;
+        let mut rest = vec!["0000".to_owned()];
+        rest.extend((50..60).map(|number| format!("{number:04}")));
+        rest.push("0007".to_owned());
+        assert_eq!(drain(&mut queue.consumer()).await, rest);
+    });
+}
+
+#[test]
+fn a_job_comes_back_to_its_old_place_though_its_bucket_is_gone() {
+    simulated(async {
+        for dies in [false, true] {
+            let (server, zk) = in_memory().await;
+            let jobs = Jobs::new(&zk, "/jobs").unwrap().bucket_size(2).unwrap();
+            for id in ["a", "b", "c", "d", "e"] {
+                jobs.submit_as(id, "").await.unwrap();
+            }
+            let other = connected(&server).await;
+            let mut victim = Jobs::new(&other, "/jobs").unwrap().worker("victim");
+            let (a, b) = (victim.next().await.unwrap(), victim.next().await.unwrap());
+            let mut worker = jobs.worker("worker");
+            let c = worker.next().await.unwrap();
+            assert_eq!((a.id(), b.id(), c.id()), ("a", "b", "c"));
+            until(&server, |probe| probe.children("/jobs/pending").len() == 2).await;
+            if dies {
+                drop((a, b, victim));
+            } else {
+                // In the order that shows whether the bucket is found again.
+                b.fail("bad luck").await.unwrap();
+                a.fail("bad luck").await.unwrap();
+            }
+            until(&server, |probe| items(probe, "/jobs/pending").len() == 4).await;
+            assert!(!jobs.cancel("c").await.unwrap() && jobs.cancel("e").await.unwrap());
+            let listed = jobs.inspect().await.unwrap();
+            assert_eq!(listed.iter().filter(|job| job.state == JobState::Pending).count(), 3);
+            drop(worker);
+            let mut worker = jobs.worker("heir");
+            for id in ["a", "b", "d"] {
+                let job = timeout(Duration::from_secs(5), worker.next()).await.unwrap().unwrap();
+                assert_eq!(job.id(), id, "dies {dies}");
+                job.complete().await.unwrap();
+            }
+            c.complete().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn priorities_have_buckets_of_their_own_and_too_many_are_deleted() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk).prioritized();
+        let mut consumer = queue.consumer();
+        for round in 0..2 {
+            for number in 0..200 {
+                queue.put_with_priority(format!("{:04}", 199 - number), 100 - number).await.unwrap();
+            }
+            assert!(server.probe().children(ITEMS).len() >= 200);
+            assert_eq!(drain(&mut consumer).await, numbers(200), "{round}");
+            assert!(server.probe().children(ITEMS).len() <= 64, "{}", server.probe().children(ITEMS).len());
+        }
+        // A better one is noticed while there are others.
+        for item in ["0002", "0003", "0004"] {
+            queue.put(item).await.unwrap();
+        }
+        assert_eq!(consumer.next().await.unwrap().data(), "0002");
+        queue.put_with_priority("0001", -1).await.unwrap();
+        let mut next = async || {
+            let item = consumer.next().await.unwrap();
+            let data = item.data().clone();
+            item.ack().await.map(|()| data).unwrap()
+        };
+        // It may have claimed one more by then.
+        assert!([next().await, next().await].contains(&"0001".into()));
+    });
+}
+
+/// Puts items where versions without buckets have put them.
+async fn old_layout(zk: &CuratorFramework, names: &[&'static str]) {
+    for name in names {
+        let create = zk.create(format!("{ITEMS}/item-100000000|{name}|0|")).data(*name);
+        create.mode(CreateMode::PersistentSequential).creating_parents().await.unwrap();
+    }
+}
+
+#[test]
+fn a_queue_of_an_earlier_version_keeps_its_layout_until_it_is_upgraded() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        old_layout(&zk, &["0", "1"]).await;
+        let other = connected(&server).await;
+        let (old, new) = (queue(&other), queue(&zk).upgrade_layout());
+        old.put("2").await.unwrap();
+        let flat = |server: &TestServer| {
+            server.probe().children(ITEMS).iter().filter(|name| name.starts_with("item-")).count()
+        };
+        assert_eq!((flat(&server), server.probe().children(ITEMS).len()), (3, 3));
+        assert_eq!(old.count().await.unwrap(), 3);
+        // What comes back remains readable for earlier versions.
+        old.consumer().next().await.unwrap().requeue().await.unwrap();
+        assert_eq!(flat(&server), 3);
+        new.put("3").await.unwrap();
+        // It hears of the upgrade.
+        old.put("4").await.unwrap();
+        assert_eq!((flat(&server), server.probe().children(ITEMS).len()), (3, 4));
+        // An earlier version knows nothing of it: what it puts is not lost.
+        old_layout(&zk, &["5"]).await;
+        assert_eq!(old.count().await.unwrap(), 6);
+        assert_eq!(drain(&mut old.consumer()).await, ["1", "2", "0", "5", "3", "4"]);
+    });
+}
+
+#[test]
+fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        let mut consumer = queue.consumer();
+        for what in 0..3 {
+            for item in numbers(20) {
+                queue.put(item).await.unwrap();
+            }
+            assert_eq!(consumer.next().await.unwrap().data(), "0000");
+            let buckets = server.probe().children(ITEMS).into_iter().map(str::to_owned).collect::<Vec<_>>();
+            let doomed = match what {
+                0 => format!("{ITEMS}/{}", buckets[0]),
+                1 => format!("{ITEMS}/{}", buckets.last().unwrap()),
+                _ => ITEMS.to_owned(),
+            };
+            let all = items(&server.probe(), ITEMS).len();
+            let gone = items(&server.probe(), &doomed).len();
+            assert!(gone > 0);
+            zk.delete(doomed).deleting_children().await.unwrap();
+            queue.put("new").await.unwrap();
+            let taken = drain(&mut consumer).await;
+            assert_eq!(taken.last().unwrap(), "new", "{what}");
+            assert_eq!(taken.len(), all - gone + 1, "{what}: {taken:?}");
+        }
+    });
+}
+
+#[test]
+fn dead_letters_are_in_buckets_too() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        for item in numbers(30) {
+            queue.put(item).await.unwrap();
+        }
+        let mut consumer = queue.consumer();
+        for _ in 0..30 {
+            consumer.next().await.unwrap().reject("no").await.unwrap();
+        }
+        assert_eq!(largest(&server, "/queue/dead/items"), SIZE as usize);
+        assert_eq!(drain(&mut queue.dead_letters().unwrap().consumer()).await, numbers(30));
+    });
+}
+
+/// Consumers may be allowed to delete items and not their buckets.
+#[test]
+fn a_bucket_that_cannot_be_deleted_is_reported_once_and_in_nobodys_way() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let queue = queue(&zk);
+        let _refused = server.rule(|request| {
+            let is_bucket = request.is(OpCode::Delete) && request.matches("/queue/items/*");
+            if is_bucket { Verdict::Refuse(zk_curator_proto::ErrorCode::NoAuth) } else { Verdict::Pass }
+        });
+        let mut errors = zk.background_errors();
+        for item in numbers(10) {
+            queue.put(item).await.unwrap();
+        }
+        let mut consumer = queue.consumer();
+        assert_eq!(drain(&mut consumer).await, numbers(10));
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        for item in numbers(10) {
+            queue.put(item.clone()).await.unwrap();
+            assert_eq!(drain(&mut consumer).await, [item]);
+        }
+        // The second bucket has been filled and emptied since.
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        assert!(timeout(Duration::from_secs(60), errors.next()).await.is_err());
+    });
+}
+
+#[test]
+fn settings_that_cannot_be_zero_refuse_it() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let zero = |refused: Result<(), Error>, name: &str| {
+            assert!(matches!(refused, Err(Error::Zero { setting }) if setting == name), "{name}");
+        };
+        let locking = || LockingQueue::new(&zk, QUEUE).unwrap();
+        let jobs = || Jobs::new(&zk, QUEUE).unwrap();
+        zero(locking().max_deliveries(0).map(drop), "max_deliveries");
+        zero(locking().bucket_size(0).map(drop), "bucket_size");
+        zero(jobs().max_attempts(0).map(drop), "max_attempts");
+        zero(jobs().bucket_size(0).map(drop), "bucket_size");
+        zero(FifoQueue::new(&zk, QUEUE).unwrap().bucket_size(0).map(drop), "bucket_size");
+        let plain = || DistributedQueue::new(&zk, QUEUE).unwrap();
+        zero(plain().max_items(0).map(drop), "max_items");
+        zero(plain().consumer("/locks").unwrap().dead_letters("/dead", 0).map(drop), "dead_letters");
+        assert_eq!(locking().max_deliveries(0).unwrap_err().to_string(), "max_deliveries cannot be 0");
+    });
+}
+
+/// Settings that are made without an error are refused by the first operation, before anything is sent.
+#[test]
+fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let zero = |refused: Option<Error>, name: &str| {
+            assert!(
+                matches!(refused, Some(Error::Zero { setting }) if setting == name),
+                "{name}: {refused:?}"
+            );
+        };
+        let locking = || LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+        let jobs = || Jobs::new(&zk, QUEUE).unwrap().worker("w");
+        let plain = || DistributedQueue::new(&zk, QUEUE).unwrap();
+        let consumer = || plain().consumer("/locks").unwrap();
+        let priority = || DistributedPriorityQueue::new(&zk, QUEUE).unwrap().min_items_before_refresh(0);
+
+        zero(locking().prefetch(0).next().await.err(), "prefetch");
+        zero(locking().prefetch(0).try_next().await.err(), "prefetch");
+        zero(jobs().prefetch(0).next().await.err(), "prefetch");
+        zero(jobs().prefetch(0).try_next().await.err(), "prefetch");
+        zero(consumer().prefetch(0).next().await.err(), "prefetch");
+        zero(plain().taker().read_ahead(0).next().await.err(), "read_ahead");
+        zero(plain().taker().read_ahead(0).delete_window(2).try_next().await.err(), "read_ahead");
+        zero(plain().taker().delete_window(0).next().await.err(), "delete_window");
+        zero(priority().taker().next().await.err(), "min_items_before_refresh");
+        zero(priority().consumer("/locks").unwrap().next().await.err(), "min_items_before_refresh");
+
+        let fails = async |_: bytes::Bytes| Err::<(), _>("no");
+        zero(locking().run(0, async |_| Err::<(), _>("no")).await.err(), "limit");
+        zero(locking().prefetch(0).run(1, async |_| Err::<(), _>("no")).await.err(), "prefetch");
+        zero(jobs().run(0, async |_| Err::<Option<bytes::Bytes>, _>("no")).await.err(), "limit");
+        zero(consumer().run(0, ErrorMode::Requeue, fails).await.err(), "limit");
+        zero(plain().taker().run(0, async |_| ()).await.err(), "limit");
+
+        let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
+        let sharder = || QueueSharder::builder(&zk, "/queues", "/leader", allocate);
+        zero(sharder().new_queue_threshold(0).start().await.err(), "new_queue_threshold");
+        zero(sharder().max_queues(0).start().await.err(), "max_queues");
+        zero(sharder().check_every(Duration::ZERO).start().await.err(), "check_every");
+        // That of the session.
+        assert_eq!(server.probe().zxid(), 1, "{}", server.probe());
+    });
+}

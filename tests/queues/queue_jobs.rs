@@ -1,0 +1,530 @@
+//! [`jobs`](zk_curator_recipes::queue::jobs): who executes what, what becomes of the jobs of the dead, and that those who wake
+//! too late are refused; in spite of lost requests, lost answers and lost sessions.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::time::timeout;
+use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::queue::Error;
+use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{
+    assert_clean_after_close, connected, expire, in_memory, is_kept, items, once, session_id, simulated,
+    until,
+};
+
+const JOBS: &str = "/jobs";
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+fn jobs(zk: &CuratorFramework) -> Jobs {
+    Jobs::new(zk, JOBS).unwrap()
+}
+
+/// The job and the how manieth attempt it is.
+fn seen(job: &Job) -> (&str, &[u8], u32) {
+    (job.id(), job.data(), job.attempt())
+}
+
+async fn states(jobs: &Jobs) -> Vec<(String, u32, &'static str)> {
+    let name = |state: &JobState| match state {
+        JobState::Pending => "pending",
+        JobState::Executing { is_alive: true, .. } => "executing",
+        JobState::Executing { .. } => "orphaned",
+        JobState::Done { .. } => "done",
+        JobState::Failed { .. } => "failed",
+        _ => "?",
+    };
+    jobs.inspect().await.unwrap().into_iter().map(|job| (job.id, job.attempts, name(&job.state))).collect()
+}
+
+async fn nothing_stays(server: &TestServer, zk: &CuratorFramework) {
+    zk.delete(JOBS).deleting_children().quietly().await.unwrap();
+    zk.close().await.unwrap();
+    assert_clean_after_close(server);
+}
+
+#[test]
+fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for id in ["a", "b"] {
+            jobs.submit_as(id, format!("job {id}")).await.unwrap();
+        }
+        jobs.flush().await.unwrap();
+        assert_eq!(states(&jobs).await, [("a".into(), 0, "pending"), ("b".into(), 0, "pending")]);
+
+        let mut worker = jobs.worker("w1");
+        let a = worker.next().await.unwrap();
+        assert_eq!(seen(&a), ("a", &b"job a"[..], 1));
+        assert_eq!(states(&jobs).await, [("a".into(), 1, "executing"), ("b".into(), 0, "pending")]);
+        let info = jobs.inspect().await.unwrap().remove(0);
+        let JobState::Executing { worker: by, session, since, .. } = info.state else { panic!("{info:?}") };
+        let now = server.probe().stat("/jobs/all/a").unwrap().ctime;
+        let since = since.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        assert_eq!((&by[..], session), ("w1", session_id(&zk).get()));
+        assert!(since >= u128::try_from(now).unwrap());
+
+        a.complete_with("result").await.unwrap();
+        worker.next().await.unwrap().complete().await.unwrap();
+        assert_eq!(states(&jobs).await, [("a".into(), 0, "done")]);
+        assert_eq!(
+            (jobs.result("a").await.unwrap().unwrap(), jobs.result("b").await.unwrap()),
+            ("result".into(), None)
+        );
+        // The id is taken as long as anything is known of the job.
+        assert!(matches!(jobs.submit_as("a", "").await, Err(Error::Exists { id }) if id == "a"));
+        assert!(jobs.forget("a").await.unwrap() && !jobs.forget("a").await.unwrap());
+        assert!(server.probe().children("/jobs/all").is_empty());
+        jobs.submit_as("a", "again").await.unwrap();
+        assert_eq!(seen(&worker.next().await.unwrap()), ("a", &b"again"[..], 1));
+        drop(worker);
+        nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn the_jobs_are_a_stream() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for id in ["a", "b"] {
+            jobs.submit_as(id, "").await.unwrap();
+        }
+        let mut stream = Box::pin(jobs.worker("w1").into_stream());
+        for id in ["a", "b"] {
+            let job = stream.next().await.unwrap().unwrap();
+            assert_eq!(seen(&job), (id, &b""[..], 1));
+            job.complete().await.unwrap();
+        }
+        assert!(timeout(A_MOMENT, stream.next()).await.is_err());
+        drop(stream);
+        nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn the_job_of_a_worker_that_dies_is_executed_by_another_at_its_old_place() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for id in ["a", "b", "c"] {
+            jobs.submit_as(id, "").await.unwrap();
+        }
+        let doomed = connected(&server).await;
+        let mut victim = self::jobs(&doomed).worker("victim");
+        let a = victim.next().await.unwrap();
+        assert_eq!(seen(&a), ("a", &b""[..], 1));
+        let token = a.fencing_token();
+        expire(&server, &doomed).await;
+        a.lost().await;
+        // A candidate for the cleaner, and no worker yet.
+        let cleaner = tokio::spawn({
+            let jobs = jobs.clone();
+            async move { jobs.clean().await }
+        });
+        until(&server, |probe| items(probe, "/jobs/pending").len() == 3).await;
+        assert_eq!(states(&jobs).await[0], ("a".into(), 1, "pending"));
+        let mut worker = jobs.worker("heir");
+        let again = worker.next().await.unwrap();
+        assert_eq!(seen(&again), ("a", &b""[..], 2));
+        assert!(again.fencing_token() > token);
+        assert!(matches!(a.complete().await, Err(Error::Lost)));
+        again.complete().await.unwrap();
+        cleaner.abort();
+    });
+}
+
+/// It wakes when its job is pending again, or executed by somebody else, or done; the session it had is long over, or its
+/// lease was taken away while the session lives.
+#[test]
+fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
+    simulated(async {
+        for (stage, expired) in (0..3).flat_map(|stage| [(stage, false), (stage, true)]) {
+            let (server, zk) = in_memory().await;
+            let jobs = jobs(&zk);
+            jobs.submit_as("a", "").await.unwrap();
+            let sleeper = connected(&server).await;
+            // It has no cleaner that could tell it, and does not look at its lease.
+            let job = self::jobs(&sleeper).worker("sleeper").next().await.unwrap();
+            if expired {
+                expire(&server, &sleeper).await;
+            } else {
+                let lease = server.probe().children("/jobs/leases")[0].to_owned();
+                zk.delete(format!("/jobs/leases/{lease}")).await.unwrap();
+            }
+            let mut worker = jobs.worker("worker");
+            let mut second = None;
+            let cleaner = jobs.clone();
+            let cleaner = tokio::spawn(async move { cleaner.clean().await });
+            match stage {
+                0 => {}
+                1 => second = Some(worker.next().await.unwrap()),
+                _ => worker.next().await.unwrap().complete_with("by the other").await.unwrap(),
+            }
+            until(&server, |probe| probe.children("/jobs/executing").len() == usize::from(stage == 1)).await;
+            cleaner.abort();
+            let before = states(&jobs).await;
+            let refused = if expired { job.complete_with("late").await } else { job.fail("late").await };
+            assert!(matches!(refused, Err(Error::Lost)), "{stage} {expired}: {refused:?}");
+            assert_eq!(states(&jobs).await, before);
+            if let Some(second) = second {
+                second.complete_with("by the other").await.unwrap();
+            }
+            if stage > 0 {
+                assert_eq!(jobs.result("a").await.unwrap().unwrap(), "by the other");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_failed() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk).max_attempts(3).unwrap();
+        jobs.submit_as("a", "").await.unwrap();
+        let mut worker = jobs.worker("w");
+        drop(worker.next().await.unwrap());
+        let second = worker.next().await.unwrap();
+        assert_eq!(second.attempt(), 2);
+        second.fail("no luck").await.unwrap();
+        let third = worker.next().await.unwrap();
+        assert_eq!(third.attempt(), 3);
+        third.fail("no luck either").await.unwrap();
+        assert_eq!(states(&jobs).await, [("a".into(), 3, "failed")]);
+        let failed = jobs.inspect().await.unwrap().remove(0).state;
+        assert!(matches!(&failed, JobState::Failed { why, .. } if why == "no luck either"), "{failed:?}");
+        assert!(worker.try_next().await.unwrap().is_none());
+
+        assert!(jobs.retry("a").await.unwrap() && !jobs.retry("a").await.unwrap());
+        let first = worker.next().await.unwrap();
+        assert_eq!(first.attempt(), 1);
+        first.reject("never").await.unwrap();
+        assert_eq!(states(&jobs).await, [("a".into(), 1, "failed")]);
+
+        // The limit holds for workers that die, too.
+        let limited = self::jobs(&zk).max_attempts(1).unwrap();
+        assert!(jobs.forget("a").await.unwrap());
+        jobs.submit_as("b", "").await.unwrap();
+        drop(worker);
+        let mut worker = limited.worker("w2");
+        drop(worker.next().await.unwrap());
+        until(&server, |probe| is_kept(probe, "/jobs/failed", "b")).await;
+        let failed = limited.inspect().await.unwrap().remove(0).state;
+        assert!(
+            matches!(&failed, JobState::Failed { why, .. } if why == "the worker w2 has gone"),
+            "{failed:?}"
+        );
+        drop(worker);
+        nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn a_pending_job_is_withdrawn_and_no_other() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        for id in ["a", "b"] {
+            jobs.submit_as(id, "").await.unwrap();
+        }
+        let mut worker = jobs.worker("w");
+        let a = worker.next().await.unwrap();
+        assert!(!jobs.cancel("a").await.unwrap());
+        assert!(jobs.cancel("b").await.unwrap() && !jobs.cancel("b").await.unwrap());
+        a.complete().await.unwrap();
+        assert!(timeout(A_MOMENT, worker.next()).await.is_err());
+        assert!(server.probe().children("/jobs/all").is_empty());
+        for id in ["", "a/b", "a|b", ".", "a\u{1}"] {
+            assert!(matches!(jobs.submit_as(id, "").await, Err(Error::InvalidId { .. })), "{id:?}");
+        }
+    });
+}
+
+#[test]
+fn jobs_are_worked_off_so_many_at_a_time() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk).max_attempts(2).unwrap();
+        for id in ["a", "b", "bad", "c"] {
+            jobs.submit_as(id, id).await.unwrap();
+        }
+        let body = |task: Task| async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            match &task.data[..] {
+                b"bad" => Err(format!("attempt {}", task.attempt)),
+                b"c" => Ok(None),
+                _ => Ok(Some(Bytes::from(format!("done with {}", task.id)))),
+            }
+        };
+        let work = tokio::spawn(jobs.worker("w").run(2, body));
+        until(&server, |probe| {
+            items(probe, "/jobs/done").len() == 2
+                && !probe.exists("/jobs/all/c")
+                && is_kept(probe, "/jobs/failed", "bad")
+        })
+        .await;
+        work.abort();
+        let expected = [("a", 0, "done"), ("b", 0, "done"), ("bad", 2, "failed")];
+        assert_eq!(
+            states(&jobs).await,
+            expected.map(|(id, attempts, state)| (id.to_owned(), attempts, state))
+        );
+        assert_eq!(jobs.result("a").await.unwrap().unwrap(), "done with a");
+    });
+}
+
+/// The cleaner is slow to hear of it, or hears of leases before attempts: what it does proves that there is no lease.
+#[test]
+fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("a", "").await.unwrap();
+        let mut worker = jobs.worker("w");
+        let a = worker.next().await.unwrap();
+        // Other leases come and go, so that it looks.
+        for _ in 0..5 {
+            zk.create("/jobs/leases/other").await.unwrap();
+            tokio::time::sleep(A_MOMENT).await;
+            zk.delete("/jobs/leases/other").await.unwrap();
+            tokio::time::sleep(A_MOMENT).await;
+        }
+        // And what is no attempt stays.
+        zk.create("/jobs/executing/other").data("nonsense").await.unwrap();
+        zk.create("/jobs/leases/other").await.unwrap();
+        zk.delete("/jobs/leases/other").await.unwrap();
+        tokio::time::sleep(A_MOMENT).await;
+        assert_eq!(states(&jobs).await, [("a".into(), 1, "executing")]);
+        assert!(server.probe().exists("/jobs/executing/other"));
+        a.complete().await.unwrap();
+    });
+}
+
+/// An operator deletes it all, and it is made anew with a job of the same id.
+#[test]
+fn who_had_a_job_that_was_deleted_cannot_complete_one_of_the_same_id() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        jobs(&zk).submit_as("a", "old").await.unwrap();
+        let old = jobs(&zk).worker("old").next().await.unwrap();
+        let operator = connected(&server).await;
+        operator.delete(JOBS).deleting_children().await.unwrap();
+        let jobs = jobs(&operator);
+        jobs.submit_as("a", "new").await.unwrap();
+        let new = jobs.worker("new").next().await.unwrap();
+        assert_eq!(seen(&new), ("a", &b"new"[..], 1));
+        assert!(matches!(old.complete().await, Err(Error::Lost)));
+        new.complete_with("done").await.unwrap();
+        assert_eq!(jobs.result("a").await.unwrap().unwrap(), "done");
+    });
+}
+
+/// The request is lost, and before the worker looks, an operator deletes the lease: that it is gone proves nothing.
+#[test]
+fn a_completion_that_was_lost_is_not_proven_by_a_deleted_lease() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        jobs(&zk).submit_as("a", "a").await.unwrap();
+        let job = jobs(&zk).worker("first").next().await.unwrap();
+        let lease = job.ownership().path().to_owned();
+        let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
+        let (completed, ()) = tokio::join!(job.complete(), async {
+            lost.fired().await;
+            other.delete(&lease).await.unwrap();
+        });
+        assert!(matches!(completed, Err(Error::Lost)), "{completed:?}");
+        let again = jobs(&zk).worker("second").next().await.unwrap();
+        assert_eq!(seen(&again), ("a", &b"a"[..], 2));
+        again.complete().await.unwrap();
+    });
+}
+
+/// Every request of a submission, a claim and each way to settle, lost on the way there or on the way back.
+#[test]
+fn whatever_is_lost_every_job_is_done_and_none_is_doubled() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            for nth in 0..14 {
+                let (server, zk) = in_memory().await;
+                let jobs = jobs(&zk).max_attempts(9).unwrap();
+                jobs.submit_as("zero", "").await.unwrap();
+                let mut worker = jobs.worker("w");
+                worker.next().await.unwrap().complete_with("").await.unwrap();
+                let lost = server.rule(move |request| match request.opcode() {
+                    OpCode::Create2
+                    | OpCode::Multi
+                    | OpCode::GetData
+                    | OpCode::GetChildren2
+                    | OpCode::Delete
+                        if request.paths().all(|path| !path.contains("cleaner")) =>
+                    {
+                        verdict
+                    }
+                    _ => Verdict::Pass,
+                });
+                let lost = lost.after(nth).times(1);
+                for id in ["a", "b", "c"] {
+                    jobs.submit_as(id, id).await.unwrap();
+                }
+                let a = worker.next().await.unwrap();
+                assert_eq!(seen(&a), ("a", &b"a"[..], 1), "{verdict:?} {nth}");
+                a.complete_with("done").await.unwrap();
+                worker.next().await.unwrap().fail("once").await.unwrap();
+                worker.next().await.unwrap().complete_with("done").await.unwrap();
+                server.restart().await.unwrap();
+                worker.next().await.unwrap().complete_with("done").await.unwrap();
+                assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
+                let expected = ["a", "b", "c", "zero"].map(|id| (id.to_owned(), 0, "done"));
+                assert_eq!(states(&jobs).await, expected, "{verdict:?} {nth}");
+                jobs.flush().await.unwrap();
+                drop(worker);
+                nothing_stays(&server, &zk).await;
+            }
+        }
+    });
+}
+
+/// A worker that dies with its jobs.
+async fn orphans(server: &TestServer, ids: &[&str]) {
+    doom(server, ids, async || {}).await;
+}
+
+/// The same, with something that happens before the death.
+async fn doom(server: &TestServer, ids: &[&str], before: impl AsyncFn()) {
+    let doomed = connected(server).await;
+    for id in ids {
+        jobs(&doomed).submit_as(id, "").await.unwrap();
+    }
+    let mut victim = jobs(&doomed).worker("victim").prefetch(ids.len());
+    let held = victim.next().await.unwrap();
+    until(server, |probe| probe.children("/jobs/leases").len() == ids.len()).await;
+    before().await;
+    // Its leases end with its session, and its attempts stay.
+    doomed.close().await.unwrap();
+    drop((victim, held));
+}
+
+/// The attempt at the job with this id.
+fn attempt_at(server: &TestServer, id: &str) -> String {
+    let probe = server.probe();
+    let attempts = probe.children("/jobs/executing");
+    let mut attempts = attempts.iter().map(|name| format!("/jobs/executing/{name}"));
+    let names = |path: &String| {
+        let data = probe.data(path).unwrap();
+        String::from_utf8_lossy(&data).contains(&format!("|{id}|"))
+    };
+    attempts.find(names).unwrap()
+}
+
+#[test]
+fn an_attempt_that_cannot_be_ended_stops_no_cleaning() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        orphans(&server, &["a", "b", "c"]).await;
+        let stuck = attempt_at(&server, "a");
+        let refused = server.rule(move |request| {
+            if request.paths().any(|path| path == stuck) && request.is(OpCode::Multi) {
+                Verdict::Refuse(ErrorCode::NoAuth)
+            } else {
+                Verdict::Pass
+            }
+        });
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir").prefetch(2);
+        let mut ids = [worker.next().await.unwrap(), worker.next().await.unwrap()];
+        ids.sort_by(|one, other| one.id().cmp(other.id()));
+        assert_eq!(ids.iter().map(Job::id).collect::<Vec<_>>(), ["b", "c"]);
+        let error = timeout(A_MOMENT, errors.next()).await.unwrap().unwrap();
+        assert_eq!(error.code(), Some(ErrorCode::NoAuth), "{error}");
+        // Told once, and tried again.
+        assert!(timeout(A_MOMENT * 300, errors.next()).await.is_err());
+        assert!((4..8).contains(&refused.hits()), "{}", refused.hits());
+        drop(refused);
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+    });
+}
+
+#[test]
+fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        orphans(&server, &["a"]).await;
+        let refused = server.rule(|request| {
+            if request.paths().any(|path| path == "/jobs/executing") && request.is(OpCode::GetChildren2) {
+                Verdict::Refuse(ErrorCode::NoAuth)
+            } else {
+                Verdict::Pass
+            }
+        });
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(timeout(A_MOMENT, worker.next()).await.is_err());
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        drop(refused);
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+        drop(worker);
+        // It ends with its worker.
+        until(&server, |probe| probe.children("/jobs/cleaner").is_empty()).await;
+    });
+}
+
+#[test]
+fn a_directory_that_is_deleted_stops_no_cleaning() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(worker.try_next().await.unwrap().is_none());
+        doom(&server, &["a"], async || zk.delete("/jobs/pending").deleting_children().await.unwrap()).await;
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+    });
+}
+
+#[test]
+fn a_worker_without_a_name_executes_jobs() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("a", "").await.unwrap();
+        let a = timeout(A_MOMENT, jobs.worker("").next()).await.unwrap().unwrap();
+        let state = jobs.inspect().await.unwrap().remove(0).state;
+        assert!(matches!(state, JobState::Executing { worker, .. } if worker.is_empty()));
+        a.complete().await.unwrap();
+        for id in ["", "/", "a/b", "a|b", ".", "..", "\u{0}"] {
+            let invalid = |error| matches!(error, Some(Error::InvalidId { id: told }) if told == id);
+            assert!(invalid(jobs.submit_as(id, "").await.err()), "{id:?}");
+            assert!(invalid(jobs.cancel(id).await.err()) && invalid(jobs.forget(id).await.err()));
+            assert!(invalid(jobs.retry(id).await.err()) && invalid(jobs.result(id).await.err()));
+        }
+        nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("bad", "").await.unwrap();
+        jobs.submit_as("good", "").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let body = async |task: Task| {
+            if task.id == "bad" && task.attempt <= 1000 { Err("no luck") } else { Ok(Some(Bytes::new())) }
+        };
+        let work = tokio::spawn(jobs.worker("w").run(1, move |task| Box::pin(body(task))));
+        until(&server, |probe| is_kept(probe, "/jobs/done", "good")).await;
+        assert!(begun.elapsed() < A_MOMENT / 10, "{:?}", begun.elapsed());
+        server.until(|probe| is_kept(probe, "/jobs/failed", "bad")).await;
+        work.abort();
+        // 0.1 s, 0.2 s, ... 25.6 s, and ten times 30 s; at least half of it.
+        assert!(begun.elapsed() > A_MOMENT * 175, "{:?}", begun.elapsed());
+        let bad = jobs.inspect().await.unwrap().remove(0);
+        assert_eq!(bad.attempts, 20);
+        assert!(matches!(bad.state, JobState::Failed { why, .. } if why == "no luck"));
+    });
+}
