@@ -8,7 +8,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::connector::{Connector, TcpConnector};
 use crate::credentials::CredentialsProvider;
 use crate::sasl::SaslMechanism;
-use crate::session::{Desk, Machine, StateHub, run_driver};
+use crate::session::{Machine, RequestQueue, StateHub, run_driver};
 use crate::spawn::Spawn;
 use crate::{ConnectString, ConnectStringError, SessionCredentials, ZooKeeper};
 
@@ -284,12 +284,13 @@ impl ZooKeeperBuilder {
             None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
         };
         let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
-        let desk = Arc::new(Desk::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
+        let queue =
+            Arc::new(RequestQueue::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
         let now = tokio::time::Instant::now() + states.suspended();
-        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&desk), now);
+        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
         let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
-        let driver = run_driver(machine, connector, credentials, Arc::clone(&desk), Arc::clone(&states));
+        let driver = run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
         spawner.spawn(Box::pin(driver));
-        Ok(ZooKeeper::new(desk, states, self))
+        Ok(ZooKeeper::new(queue, states, self))
     }
 }

@@ -15,7 +15,9 @@ use zk_curator_proto::{Encoder, OpCode, Request, Response};
 use crate::answer::{self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_answer};
 use crate::config::ZooKeeperBuilder;
 use crate::path::{validate, validate_sequential};
-use crate::session::{Command, Desk, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan};
+use crate::session::{
+    Command, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan,
+};
 use crate::watch::{OneshotWatch, Sink};
 use crate::{
     Children, ConnectString, ConnectStringError, Created, Data, Error, HostPort, Op, OpResult,
@@ -40,7 +42,7 @@ pub struct ZooKeeper {
 
 /// What the handles share, and gives the session up with the last of them.
 struct Shared {
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
     /// What it was made with.
     settings: ZooKeeperBuilder,
@@ -48,7 +50,7 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.desk.forsake();
+        self.queue.forsake();
     }
 }
 
@@ -58,8 +60,8 @@ impl ZooKeeper {
         ZooKeeperBuilder::new(connect_string.into())
     }
 
-    pub(crate) fn new(desk: Arc<Desk>, states: Arc<StateHub>, settings: ZooKeeperBuilder) -> Self {
-        Self { shared: Arc::new(Shared { desk, states, settings }), deadline: None }
+    pub(crate) fn new(queue: Arc<RequestQueue>, states: Arc<StateHub>, settings: ZooKeeperBuilder) -> Self {
+        Self { shared: Arc::new(Shared { queue, states, settings }), deadline: None }
     }
 
     /// The state now.
@@ -150,11 +152,11 @@ impl ZooKeeper {
     /// When the connect string is not valid, or has another chroot.
     pub fn update_server_list(&self, connect_string: &str) -> Result<(), ConnectStringError> {
         let target: ConnectString = connect_string.parse()?;
-        if *target.chroot != *self.desk().chroot {
+        if *target.chroot != *self.queue().chroot {
             return Err(ConnectStringError::OtherChroot);
         }
         // A failure means that the client has ended: then there is nothing to move.
-        drop(self.desk().send(Command::ReplaceHosts { hosts: target.hosts }));
+        drop(self.queue().send(Command::ReplaceHosts { hosts: target.hosts }));
         Ok(())
     }
 
@@ -329,7 +331,7 @@ impl ZooKeeper {
         let ops = ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>()?;
         let mut body = Encoder::new();
         Request::Multi(ops).encode_body(&mut body);
-        self.desk().admit(body.len())
+        self.queue().admit(body.len())
     }
 
     /// Adds an identity to this connection and, in the order of the calls, to every later one.
@@ -340,13 +342,13 @@ impl ZooKeeper {
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Pending<()> {
         // Both headers, the type and the lengths of both fields count too.
         let length = scheme.len() + auth.len() + 20;
-        let limit = self.desk().max_frame;
+        let limit = self.queue().max_frame;
         if length > limit {
             return Pending::failed(Error::TooLarge { length, limit });
         }
         let auth = Some(Bytes::copy_from_slice(auth));
         let packet = Box::new(AuthPacket { scheme: scheme.to_owned(), auth });
-        let ticket = self.desk().ask(|reply| Command::AddAuth { packet, reply });
+        let ticket = self.queue().ask(|reply| Command::AddAuth { packet, reply });
         self.pending(ticket.ok_or(None), nothing)
     }
 
@@ -361,7 +363,7 @@ impl ZooKeeper {
     /// Once polled, the session is closed in the background all the same.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
-        if self.desk().send(Command::Close { done }).is_err() {
+        if self.queue().send(Command::Close { done }).is_err() {
             return Ok(());
         }
         receiver.await.unwrap_or(Ok(()))
@@ -386,8 +388,8 @@ impl ZooKeeper {
         other.close().await
     }
 
-    pub(crate) fn desk(&self) -> &Arc<Desk> {
-        &self.shared.desk
+    pub(crate) fn queue(&self) -> &Arc<RequestQueue> {
+        &self.shared.queue
     }
 
     /// Sends a request that begins with the path on the server; `rest` writes what follows it.
@@ -426,7 +428,7 @@ impl ZooKeeper {
     /// The client detaches in the background all the same.
     pub async fn detach(&self) -> Result<SessionCredentials, Error> {
         let (done, receiver) = oneshot::channel();
-        if self.desk().send(Command::Detach { done }).is_err() {
+        if self.queue().send(Command::Detach { done }).is_err() {
             return Err(self.ended());
         }
         // Whatever became of it, the state tells: it is published before.
@@ -446,7 +448,7 @@ impl ZooKeeper {
         decode: Decode<T>,
     ) -> PendingWatched<T> {
         match self.absolute(path) {
-            Ok(path) => self.watched_below(&self.desk().chroot, path.into(), opcode, plan, decode),
+            Ok(path) => self.watched_below(&self.queue().chroot, path.into(), opcode, plan, decode),
             Err(error) => PendingWatched::failed(error),
         }
     }
@@ -462,7 +464,7 @@ impl ZooKeeper {
     ) -> PendingWatched<T> {
         let (sender, receiver) = oneshot::channel();
         let chroot = u32::try_from(chroot.len()).unwrap_or_default();
-        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.desk()));
+        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.queue()));
         let effect = WatchEffect::Arm(plan, Arc::clone(&path), Sink::Once(sender));
         let answer = self.enqueue(opcode, Some(effect), decode, |body| {
             body.string(&path);
@@ -479,7 +481,7 @@ impl ZooKeeper {
         fill: impl FnOnce(&mut Encoder),
     ) -> Pending<T> {
         let watch = watch.map(Box::new);
-        self.pending(self.desk().submit(opcode, watch, self.deadline.is_some(), fill), decode)
+        self.pending(self.queue().submit(opcode, watch, self.deadline.is_some(), fill), decode)
     }
 
     fn pending<T>(&self, ticket: Result<Ticket, Option<Error>>, decode: Decode<T>) -> Pending<T> {
@@ -506,7 +508,7 @@ impl ZooKeeper {
 
     /// What the path on the server is made of.
     fn parts<'a>(&'a self, path: &'a str) -> (&'a str, &'a str) {
-        match (&*self.desk().chroot, path) {
+        match (&*self.queue().chroot, path) {
             ("", path) => ("", path),
             (chroot, "/") => (chroot, ""),
             both => both,
@@ -523,7 +525,7 @@ impl ZooKeeper {
                 }
                 let path = match path.as_str() {
                     // A child of the chroot, not a node beside it whose name begins like that of the chroot.
-                    "/" if mode.is_sequential() => format!("{}/", self.desk().chroot),
+                    "/" if mode.is_sequential() => format!("{}/", self.queue().chroot),
                     path => self.below_chroot(path),
                 };
                 let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());

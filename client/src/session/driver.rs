@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::machine::{Effect, Machine};
-use super::{Batch, Desk, SessionState, StateHub};
+use super::{Batch, RequestQueue, SessionState, StateHub};
 use crate::connector::{Connector, Transport};
 use crate::{Credentials, CredentialsProvider, HostPort};
 
@@ -32,19 +32,19 @@ pub(crate) fn run_driver(
     machine: Machine,
     connector: Arc<dyn Connector>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
 ) -> impl Future<Output = ()> + Send {
     // Here already: a runtime that is shut down drops tasks that it has never polled.
-    let ended = EndedOnDrop { states, desk: Arc::clone(&desk) };
-    drive(machine, connector, credentials, desk, ended)
+    let ended = EndedOnDrop { states, queue: Arc::clone(&queue) };
+    drive(machine, connector, credentials, queue, ended)
 }
 
 async fn drive(
     mut machine: Machine,
     connector: Arc<dyn Connector>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     ended: EndedOnDrop,
 ) {
     // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
@@ -80,7 +80,7 @@ async fn drive(
                     input = Buffer::default();
                 }
                 Effect::Done => {
-                    desk.close(&mut batch);
+                    queue.close(&mut batch);
                     machine.on_batch(&mut batch, Instant::now() + suspended);
                     machine.deliver();
                     return;
@@ -103,7 +103,7 @@ async fn drive(
         let wake = tokio::select! {
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
-            () = poll_fn(|cx| desk.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
+            () = poll_fn(|cx| queue.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
             (host, writable) = poll_fn(|cx| poll_look(&mut look, cx)) => Wake::Looked(host, writable),
             answer = poll_fn(|cx| poll_ask(&mut ask, cx)) => Wake::Asked(answer),
             () = &mut alarm, if timer.is_some() => Wake::Timer,
@@ -131,7 +131,7 @@ async fn drive(
         }
         // Whatever woke the loop, so that none of the three can starve another.
         if !has_batch {
-            desk.take(&mut batch);
+            queue.take(&mut batch);
         }
         machine.on_batch(&mut batch, now);
         if batch.forsaken && handles_left {
@@ -148,7 +148,7 @@ async fn drive(
 /// ends without one: its runtime was shut down, or a connector panicked.
 struct EndedOnDrop {
     states: Arc<StateHub>,
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
 }
 
 impl Drop for EndedOnDrop {
@@ -157,7 +157,7 @@ impl Drop for EndedOnDrop {
             tracing::warn!("the task of a session ended early: it panicked, or its runtime was shut down");
             self.states.publish(SessionState::Closed);
         }
-        self.desk.end();
+        self.queue.end();
     }
 }
 

@@ -2,15 +2,15 @@
 
 mod auth;
 mod command;
-mod desk;
 mod driver;
 mod hosts;
 mod machine;
+mod request_queue;
 mod state;
 
 pub(crate) use command::{Command, Submission, WatchEffect, WatchPlan};
-pub(crate) use desk::{Answers, Batch, Desk, Reply, Ticket};
 pub(crate) use driver::run_driver;
 pub(crate) use machine::Machine;
+pub(crate) use request_queue::{Answers, Batch, Reply, RequestQueue, Ticket};
 pub(crate) use state::StateHub;
 pub use state::{ExpiredBy, SessionState, SessionStates, StatePublisher};

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::EventType;
 
-use crate::session::{Command, Desk};
+use crate::session::{Command, RequestQueue};
 pub use persistent::{PersistentEvent, PersistentWatch};
 pub(crate) use registry::{Registry, Sink, WatchKind};
 
@@ -93,7 +93,7 @@ pub struct OneshotWatch {
     chroot: u32,
     receiver: oneshot::Receiver<Outcome>,
     /// Where to say that nobody waits any more; `None` once it has fired.
-    forget: Option<Arc<Desk>>,
+    forget: Option<Arc<RequestQueue>>,
 }
 
 impl OneshotWatch {
@@ -107,7 +107,7 @@ impl OneshotWatch {
         path: Arc<str>,
         chroot: u32,
         receiver: oneshot::Receiver<Outcome>,
-        forget: Arc<Desk>,
+        forget: Arc<RequestQueue>,
     ) -> Self {
         Self { path, chroot, receiver, forget: Some(forget) }
     }
@@ -146,12 +146,12 @@ impl Future for OneshotWatch {
 
 impl Drop for OneshotWatch {
     fn drop(&mut self) {
-        let Some(desk) = self.forget.take() else {
+        let Some(queue) = self.forget.take() else {
             return;
         };
         self.receiver.close();
         // A failure means that the client has ended, and its book with it.
-        drop(desk.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
+        drop(queue.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 
@@ -194,8 +194,8 @@ mod tests {
             [("/app/a", 4, "/a"), ("/app", 4, "/"), ("/app/app", 4, "/app"), ("/a", 0, "/a")]
         {
             let (sender, receiver) = oneshot::channel();
-            let desk = Arc::new(Desk::new("", 0, 0, 0));
-            let mut watch = OneshotWatch::new(server.into(), chroot, receiver, desk);
+            let queue = Arc::new(RequestQueue::new("", 0, 0, 0));
+            let mut watch = OneshotWatch::new(server.into(), chroot, receiver, queue);
             let fired = Fired { event_type: EventType::NodeDeleted, zxid: Some(7) };
             sender.send(Box::new(Ok(fired))).unwrap();
             let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));

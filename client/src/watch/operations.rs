@@ -21,7 +21,7 @@ impl ZooKeeper {
             Err(error) => return PendingWatched::failed(error),
         };
         let (sender, receiver) = mpsc::unbounded_channel();
-        let watch = PersistentWatch::new(Arc::clone(&path), receiver, Arc::clone(self.desk()));
+        let watch = PersistentWatch::new(Arc::clone(&path), receiver, Arc::clone(self.queue()));
         let kind = match mode {
             AddWatchMode::PersistentRecursive => WatchKind::Recursive,
             _ => WatchKind::Persistent,

@@ -7,7 +7,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::{WatchEnded, WatchedEvent};
-use crate::session::{Command, Desk};
+use crate::session::{Command, RequestQueue};
 
 /// What a [`PersistentWatch`] reports.
 #[non_exhaustive]
@@ -33,14 +33,14 @@ pub enum PersistentEvent {
 pub struct PersistentWatch {
     path: Arc<str>,
     receiver: mpsc::UnboundedReceiver<PersistentEvent>,
-    forget: Arc<Desk>,
+    forget: Arc<RequestQueue>,
 }
 
 impl PersistentWatch {
     pub(crate) const fn new(
         path: Arc<str>,
         receiver: mpsc::UnboundedReceiver<PersistentEvent>,
-        forget: Arc<Desk>,
+        forget: Arc<RequestQueue>,
     ) -> Self {
         Self { path, receiver, forget }
     }

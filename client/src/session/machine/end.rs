@@ -59,7 +59,7 @@ impl Machine {
     fn has_nothing_to_tell(&self) -> bool {
         self.session.is_none()
             && !matches!(self.phase, Phase::Handshaking { .. })
-            && self.queued.values().all(|queued| self.desk.is_left(&queued.submission.reply))
+            && self.queued.values().all(|queued| self.queue.is_left(&queued.submission.reply))
     }
 
     pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {

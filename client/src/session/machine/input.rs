@@ -327,7 +327,7 @@ impl Machine {
             (None, Body::Read(input)) => Response::decode_body(opcode, input).map_err(Error::Malformed),
             (None, Body::Skipped { length }) => {
                 let path =
-                    request.reads.as_deref().map_or("", |path| visible(&self.desk.chroot, path)).to_owned();
+                    request.reads.as_deref().map_or("", |path| visible(&self.queue.chroot, path)).to_owned();
                 warn!(?opcode, path, length, limit = self.max_answer, "answer over the limit");
                 Err(Error::AnswerTooLarge { path, length, limit: self.max_answer })
             }
@@ -348,7 +348,7 @@ impl Machine {
     pub(super) fn on_event(&mut self, zxid: i64, input: &mut Decoder) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
-        let visible = visible(&self.desk.chroot, &event.path);
+        let visible = visible(&self.queue.chroot, &event.path);
         // Whoever hears of the event finds the answers that came before it.
         self.deliver();
         // Servers before 3.9 say -1.

@@ -20,7 +20,7 @@ use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, fra
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
-use super::{Answers, Batch, Command, Desk, Reply, SessionState, StateHub, Submission, WatchEffect};
+use super::{Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect};
 use crate::config::ZooKeeperBuilder;
 use crate::connector::ConnectionFailure;
 use crate::watch::Registry;
@@ -80,7 +80,7 @@ pub(super) enum Effect {
 #[derive(Debug)]
 pub(crate) struct Machine {
     states: Arc<StateHub>,
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     disconnected: DisconnectedPolicy,
     requested_timeout: Duration,
     /// After which part of the session timeout without a connection the session is given up.
@@ -239,7 +239,7 @@ impl Machine {
         config: &ZooKeeperBuilder,
         target: &ConnectString,
         states: Arc<StateHub>,
-        desk: Arc<Desk>,
+        queue: Arc<RequestQueue>,
         now: Instant,
     ) -> Self {
         let last_zxid =
@@ -247,7 +247,7 @@ impl Machine {
         states.has_seen(last_zxid);
         Self {
             states,
-            desk,
+            queue,
             disconnected: config.disconnected,
             requested_timeout: config.session_timeout,
             expiration_percent: config.expiration_percent,
@@ -336,7 +336,7 @@ impl Machine {
 
     /// Brings the answers to those who wait for them: many at once, but before anything is told that came later.
     pub(super) fn deliver(&mut self) {
-        self.desk.deliver(&mut self.answers);
+        self.queue.deliver(&mut self.answers);
     }
 
     /// Time has passed.
@@ -525,7 +525,7 @@ impl Machine {
     pub(super) fn on_batch(&mut self, batch: &mut Batch, now: Instant) {
         for number in batch.withdrawn.drain(..) {
             if let Some(queued) = self.queued.remove(&number) {
-                self.desk.discard(queued.submission.reply);
+                self.queue.discard(queued.submission.reply);
             }
         }
         self.detach_if_done();
@@ -591,7 +591,7 @@ impl Machine {
             (_, DisconnectedPolicy::Wait(patience)) => {
                 let (deadline, number) = (after(now, patience), self.last_queued + 1);
                 let Submission { opcode, reply, watch } = submission;
-                if let Some(reply) = self.desk.queue(reply, number) {
+                if let Some(reply) = self.queue.mark_queued(reply, number) {
                     let submission = Submission { opcode, reply, watch };
                     self.queued.insert(number, Queued { deadline, submission, body: body.into() });
                     self.last_queued = number;
@@ -641,7 +641,7 @@ impl Machine {
     /// A caller that no longer waits does not want it sent, and it never was.
     fn send_if_awaited(&mut self, submission: Submission, body: &[u8], now: Instant) {
         let Submission { opcode, reply, watch } = submission;
-        if let Some(reply) = self.desk.begin(reply) {
+        if let Some(reply) = self.queue.mark_sent(reply) {
             self.send(Submission { opcode, reply, watch }, body, now);
         }
     }

@@ -292,7 +292,7 @@ proptest! {
         prop_assert!(answers.into_iter().all(|mut answer| !is_open(&mut answer)));
         prop_assert!(watches.into_iter().all(|mut watch| !is_open(&mut watch)));
         prop_assert!(closes.into_iter().all(|mut closed| !is_open(&mut closed)));
-        prop_assert_eq!(rig.desk.waiting(), (0, 0));
+        prop_assert_eq!(rig.queue.waiting(), (0, 0));
         prop_assert_eq!(rig.machine.next_timer(), None);
         let states = rig.states();
         prop_assert!(states.iter().rev().skip(1).all(|state| state.end().is_none()), "{:?}", states);

@@ -34,7 +34,7 @@ use super::{Effect, Machine};
 use crate::config::ZooKeeperBuilder;
 use crate::session::WatchEffect;
 use crate::session::{
-    Batch, Command, Desk, ExpiredBy, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
+    Batch, Command, ExpiredBy, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
 };
 use crate::watch::{Fired, Outcome, Sink, WatchEnded};
 use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper};
@@ -52,7 +52,7 @@ struct Rig {
     machine: Machine,
     states: SessionStates,
     now: Instant,
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     /// The host of the last attempt to connect.
     host: HostPort,
 }
@@ -78,10 +78,10 @@ impl Rig {
         let hub = Arc::new(StateHub::new(Arc::new(crate::NeverSuspended)));
         let states = hub.subscribe();
         let now = Instant::now();
-        let desk = Arc::new(Desk::new(&target.chroot, usize::MAX, 100_000, usize::MAX));
-        let machine = Machine::new(&configure(builder), &target, hub, Arc::clone(&desk), now);
+        let queue = Arc::new(RequestQueue::new(&target.chroot, usize::MAX, 100_000, usize::MAX));
+        let machine = Machine::new(&configure(builder), &target, hub, Arc::clone(&queue), now);
         let host = target.hosts[0].clone();
-        let mut rig = Self { machine, states, now, desk, host };
+        let mut rig = Self { machine, states, now, queue, host };
         assert_eq!(rig.states(), [SessionState::Connecting]);
         rig
     }
@@ -241,20 +241,20 @@ impl Rig {
     fn submit(&mut self, request: Request, watch: Option<WatchEffect>) -> Answer {
         let watch = watch.map(Box::new);
         let fill = |body: &mut Encoder| request.encode_body(body);
-        let ticket = self.desk.submit(request.opcode(), watch, false, fill).expect("a place");
+        let ticket = self.queue.submit(request.opcode(), watch, false, fill).expect("a place");
         self.take();
         Answer(ticket)
     }
 
     fn command(&mut self, command: Command) {
-        self.desk.send(command).unwrap();
+        self.queue.send(command).unwrap();
         self.take();
     }
 
     /// The machine takes what was handed in.
     fn take(&mut self) {
         let mut batch = Batch::default();
-        assert!(self.desk.take(&mut batch));
+        assert!(self.queue.take(&mut batch));
         self.machine.on_batch(&mut batch, self.now);
         self.machine.deliver();
     }
@@ -288,7 +288,7 @@ impl Rig {
 
     fn add_auth(&mut self, scheme: &str) -> Answer {
         let packet = Box::new(packet(scheme));
-        let ticket = self.desk.ask(|reply| Command::AddAuth { packet, reply }).unwrap();
+        let ticket = self.queue.ask(|reply| Command::AddAuth { packet, reply }).unwrap();
         self.take();
         Answer(ticket)
     }

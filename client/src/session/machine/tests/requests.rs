@@ -49,10 +49,10 @@ fn a_queued_request_that_is_given_up_leaves_the_queue() {
     rig.cut();
     let (first, mut given_up, last) = (rig.delete("/a"), rig.delete("/b"), rig.delete("/c"));
     let dropped = rig.delete("/d");
-    assert_eq!((rig.machine.queued.len(), rig.desk.waiting().0), (4, 4));
+    assert_eq!((rig.machine.queued.len(), rig.queue.waiting().0), (4, 4));
     assert!(given_up.0.withdraw());
     drop(dropped);
-    assert_eq!(rig.desk.waiting().0, 2);
+    assert_eq!(rig.queue.waiting().0, 2);
     rig.take();
     assert_eq!(rig.machine.queued.len(), 2);
     rig.connect();
@@ -61,7 +61,7 @@ fn a_queued_request_that_is_given_up_leaves_the_queue() {
     rig.reply_ok(1);
     rig.reply_ok(2);
     assert!(now(first).is_ok() && now(last).is_ok());
-    assert_eq!(rig.desk.waiting(), (0, 0));
+    assert_eq!(rig.queue.waiting(), (0, 0));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn queued_requests_fail_at_their_own_deadlines() {
     assert!(is_open(&mut second));
     rig.pass(Duration::from_secs(1));
     assert_eq!(now(second), Err(Error::NotConnected));
-    assert_eq!(rig.desk.waiting(), (0, 0));
+    assert_eq!(rig.queue.waiting(), (0, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where handles hand in requests, and find the answers.
+//! The queue of requests and replies between the handles of a session and its driver.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,11 @@ const KEPT_PLACES: usize = 4096;
 
 type Answer = Result<Response, Error>;
 
-/// What handles and driver share: requests go in, in the order of the calls, and answers come out.
+/// Requests on their way to the driver, in call order, and the replies to them.
 ///
-/// One lock guards both, so that a request costs its caller one turn of it for the call and one for the answer, and
-/// the driver one for all that it takes and one for all that it answers at once. No foreign code runs under the lock:
-/// wakers are called after it.
-pub(crate) struct Desk {
+/// One lock guards both: a request takes it once for the call and once for the reply, and the driver once for each batch
+/// of requests and each batch of replies. Wakers are called after the lock is released.
+pub(crate) struct RequestQueue {
     pub(crate) chroot: Box<str>,
     pub(crate) max_frame: usize,
     max_requests: usize,
@@ -100,7 +99,7 @@ impl Answers {
     }
 }
 
-impl Desk {
+impl RequestQueue {
     pub(crate) fn new(chroot: &str, max_frame: usize, max_requests: usize, max_bytes: usize) -> Self {
         let inner = Inner {
             batch: Batch::default(),
@@ -174,7 +173,7 @@ impl Desk {
         Ok(())
     }
 
-    /// [`Desk::send`] of something that is answered, whenever, and that cannot be taken back.
+    /// [`RequestQueue::send`] of something that is answered, whenever, and that cannot be taken back.
     pub(crate) fn ask(self: &Arc<Self>, command: impl FnOnce(Reply) -> Command) -> Option<Ticket> {
         let mut inner = self.lock();
         if inner.closed {
@@ -189,7 +188,7 @@ impl Desk {
     fn place(self: &Arc<Self>, inner: &mut Inner, cost: Option<usize>, stage: Stage) -> (Reply, Ticket) {
         let key = inner.places.insert(Place::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
-        (Reply(key), Ticket { desk: Arc::clone(self), key: Some(key) })
+        (Reply(key), Ticket { queue: Arc::clone(self), key: Some(key) })
     }
 
     /// The last handle is gone.
@@ -207,7 +206,7 @@ impl Desk {
         self.lock().take(batch)
     }
 
-    /// [`Desk::take`], for a driver that otherwise sleeps, and that knows already that it is forsaken if it is.
+    /// [`RequestQueue::take`], for a driver that otherwise sleeps, and that knows already that it is forsaken if it is.
     pub(crate) fn poll_take(&self, batch: &mut Batch, known: bool, cx: &Context<'_>) -> Poll<()> {
         batch.reset();
         let mut inner = self.lock();
@@ -242,13 +241,13 @@ impl Desk {
         wake_all(&mut wakers);
     }
 
-    /// Marks a request as sent, unless nobody waits for the answer: then there is nothing left to answer.
-    pub(crate) fn begin(&self, reply: Reply) -> Option<Reply> {
+    /// Marks a request as sent. `None` if its ticket was dropped.
+    pub(crate) fn mark_sent(&self, reply: Reply) -> Option<Reply> {
         self.advance(reply, Stage::Sent)
     }
 
-    /// The same for one that has to wait for a connection, under a number.
-    pub(crate) fn queue(&self, reply: Reply, number: u64) -> Option<Reply> {
+    /// Marks a request as waiting for a connection, under a number. `None` if its ticket was dropped.
+    pub(crate) fn mark_queued(&self, reply: Reply, number: u64) -> Option<Reply> {
         self.advance(reply, Stage::Queued(number))
     }
 
@@ -313,9 +312,9 @@ impl Desk {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for RequestQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("chroot", &self.chroot).finish_non_exhaustive()
+        f.debug_struct("RequestQueue").field("chroot", &self.chroot).finish_non_exhaustive()
     }
 }
 
@@ -412,14 +411,14 @@ impl Batch {
 
 /// The right to an answer. It keeps the session open; dropping it gives the answer up.
 pub(crate) struct Ticket {
-    desk: Arc<Desk>,
+    queue: Arc<RequestQueue>,
     /// `None` once it is redeemed.
     key: Option<usize>,
 }
 
 impl Ticket {
     pub(crate) fn chroot(&self) -> &str {
-        &self.desk.chroot
+        &self.queue.chroot
     }
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Answer> {
@@ -427,7 +426,7 @@ impl Ticket {
             // Asked again after the answer: what became of the request was told, and is no longer known.
             return Poll::Ready(Err(Error::Closed { sent: true }));
         };
-        let mut inner = self.desk.lock();
+        let mut inner = self.queue.lock();
         let ended = inner.ended;
         if let Some(Place::Awaited { waker, .. }) = inner.places.get_mut(key)
             && !ended
@@ -447,7 +446,7 @@ impl Ticket {
         let Some(key) = self.key.take() else {
             return Err(false);
         };
-        let inner = self.desk.lock();
+        let inner = self.queue.lock();
         match leave(inner, key) {
             Ok(stage) => Err(stage == Stage::Sent),
             Err(inner) => Ok(redeem(inner, key)),
@@ -457,7 +456,7 @@ impl Ticket {
     /// Gives the request up if it is certain that it was not sent, and thus never will be.
     pub(crate) fn withdraw(&mut self) -> bool {
         let Some(key) = self.key else { return false };
-        let inner = self.desk.lock();
+        let inner = self.queue.lock();
         let Some(Place::Awaited { stage: Stage::Queued(_) | Stage::Handed { hurried: true }, .. }) =
             inner.places.get(key)
         else {
@@ -553,13 +552,13 @@ mod tests {
     }
 
     /// Room for two requests of a hundred bytes together.
-    fn desk() -> Arc<Desk> {
-        Arc::new(Desk::new("", 80, 2, 100))
+    fn queue() -> Arc<RequestQueue> {
+        Arc::new(RequestQueue::new("", 80, 2, 100))
     }
 
     /// Hands in a request of so many bytes, header included.
-    fn submit(desk: &Arc<Desk>, length: usize, hurried: bool) -> Result<Ticket, Option<Error>> {
-        desk.submit(OpCode::Sync, None, hurried, |body| (8..length).for_each(|_| body.bool(true)))
+    fn submit(queue: &Arc<RequestQueue>, length: usize, hurried: bool) -> Result<Ticket, Option<Error>> {
+        queue.submit(OpCode::Sync, None, hurried, |body| (8..length).for_each(|_| body.bool(true)))
     }
 
     fn requests(batch: &mut Batch) -> Vec<(Reply, usize)> {
@@ -574,155 +573,156 @@ mod tests {
         ticket.poll(&Context::from_waker(Waker::noop()))
     }
 
-    fn answer(desk: &Desk, reply: Reply) {
+    fn answer(queue: &RequestQueue, reply: Reply) {
         let mut answers = Answers::default();
         answers.push(reply, Ok(Response::Empty));
-        desk.deliver(&mut answers);
+        queue.deliver(&mut answers);
     }
 
     #[test]
     fn too_much_is_refused_and_leaves_nothing() {
-        let (desk, mut batch) = (desk(), Batch::default());
-        assert_eq!(submit(&desk, 81, false).err(), Some(Some(Error::TooLarge { length: 81, limit: 80 })));
-        let _first = submit(&desk, 60, false).ok().unwrap();
+        let (queue, mut batch) = (queue(), Batch::default());
+        assert_eq!(submit(&queue, 81, false).err(), Some(Some(Error::TooLarge { length: 81, limit: 80 })));
+        let _first = submit(&queue, 60, false).ok().unwrap();
         let full = |requests, bytes| Some(Some(Error::QueueFull { requests, bytes }));
-        assert_eq!(submit(&desk, 60, false).err(), full(1, 60));
-        let second = submit(&desk, 40, false).ok().unwrap();
-        assert_eq!(submit(&desk, 8, false).err(), full(2, 100));
+        assert_eq!(submit(&queue, 60, false).err(), full(1, 60));
+        let second = submit(&queue, 40, false).ok().unwrap();
+        assert_eq!(submit(&queue, 8, false).err(), full(2, 100));
         // Nobody waits for it, but the server has yet to answer it.
         drop(second);
-        assert_eq!(desk.waiting(), (2, 100));
-        assert!(desk.take(&mut batch));
+        assert_eq!(queue.waiting(), (2, 100));
+        assert!(queue.take(&mut batch));
         let mut taken = requests(&mut batch);
         assert_eq!(taken.iter().map(|(_, body)| *body).collect::<Vec<_>>(), [52, 32]);
-        answer(&desk, taken.remove(1).0);
-        assert_eq!(desk.waiting(), (1, 60));
+        answer(&queue, taken.remove(1).0);
+        assert_eq!(queue.waiting(), (1, 60));
         // An answer that is not picked up is no request that waits.
-        answer(&desk, taken.remove(0).0);
-        assert_eq!(desk.waiting(), (0, 0));
+        answer(&queue, taken.remove(0).0);
+        assert_eq!(queue.waiting(), (0, 0));
     }
 
     #[test]
     fn answers_find_those_who_wait_and_wake_them_once() {
-        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
         let waker = Waker::from(Arc::clone(&bell));
-        let mut tickets = [8, 9].map(|length| submit(&desk, length, false).ok().unwrap());
-        desk.take(&mut batch);
+        let mut tickets = [8, 9].map(|length| submit(&queue, length, false).ok().unwrap());
+        queue.take(&mut batch);
         for ticket in &mut tickets {
             assert!(ticket.poll(&Context::from_waker(&waker)).is_pending());
             assert!(ticket.poll(&Context::from_waker(&waker)).is_pending());
         }
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
-        answer(&desk, replies.next().unwrap());
+        answer(&queue, replies.next().unwrap());
         assert_eq!(bell.rings(), 1);
         assert_eq!(poll(&mut tickets[0]), Poll::Ready(Ok(Response::Empty)));
         assert!(poll(&mut tickets[1]).is_pending());
-        assert_eq!(desk.lock().places.len(), 1);
+        assert_eq!(queue.lock().places.len(), 1);
     }
 
     #[test]
     fn the_driver_is_woken_when_it_sleeps_and_only_then() {
-        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
+        let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
         let waker = Waker::from(Arc::clone(&bell));
         let context = Context::from_waker(&waker);
-        let first = submit(&desk, 8, false).ok().unwrap();
-        assert!(desk.poll_take(&mut batch, false, &context).is_ready());
-        assert!(desk.poll_take(&mut batch, false, &context).is_pending());
-        let second = submit(&desk, 8, false).ok().unwrap();
+        let first = submit(&queue, 8, false).ok().unwrap();
+        assert!(queue.poll_take(&mut batch, false, &context).is_ready());
+        assert!(queue.poll_take(&mut batch, false, &context).is_pending());
+        let second = submit(&queue, 8, false).ok().unwrap();
         assert_eq!(bell.rings(), 1);
-        assert!(submit(&desk, 8, false).is_err());
+        assert!(submit(&queue, 8, false).is_err());
         assert_eq!(bell.rings(), 0);
-        assert!(desk.take(&mut batch));
+        assert!(queue.take(&mut batch));
         // The last handle goes, then the last that waits.
-        assert!(desk.poll_take(&mut batch, false, &context).is_pending());
-        desk.forsake();
+        assert!(queue.poll_take(&mut batch, false, &context).is_pending());
+        queue.forsake();
         drop(first);
         assert_eq!((bell.rings(), batch.forsaken), (0, false));
         drop(second);
         assert_eq!(bell.rings(), 1);
-        assert!(desk.poll_take(&mut batch, false, &context).is_ready());
+        assert!(queue.poll_take(&mut batch, false, &context).is_ready());
         assert!(batch.forsaken);
-        assert!(desk.poll_take(&mut batch, true, &context).is_pending());
+        assert!(queue.poll_take(&mut batch, true, &context).is_pending());
     }
 
     #[test]
     fn who_gives_up_knows_whether_it_was_sent() {
-        let (desk, mut batch) = (desk(), Batch::default());
-        let mut tickets = [8, 9].map(|length| submit(&desk, length, true).ok().unwrap());
-        desk.take(&mut batch);
+        let (queue, mut batch) = (queue(), Batch::default());
+        let mut tickets = [8, 9].map(|length| submit(&queue, length, true).ok().unwrap());
+        queue.take(&mut batch);
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
         assert_eq!(tickets[0].give_up(), Err(false));
         let left = replies.next().unwrap();
-        assert!(desk.is_left(&left));
-        assert!(desk.begin(left).is_none());
-        let sent = desk.begin(replies.next().unwrap()).unwrap();
+        assert!(queue.is_left(&left));
+        assert!(queue.mark_sent(left).is_none());
+        let sent = queue.mark_sent(replies.next().unwrap()).unwrap();
         assert_eq!(tickets[1].give_up(), Err(true));
-        assert_eq!(desk.waiting(), (1, 9));
-        answer(&desk, sent);
-        assert_eq!(desk.waiting(), (0, 0));
-        assert!(desk.lock().places.is_empty());
+        assert_eq!(queue.waiting(), (1, 9));
+        answer(&queue, sent);
+        assert_eq!(queue.waiting(), (0, 0));
+        assert!(queue.lock().places.is_empty());
 
         // It was there already.
-        let mut ticket = submit(&desk, 8, true).ok().unwrap();
-        desk.take(&mut batch);
-        answer(&desk, requests(&mut batch).remove(0).0);
+        let mut ticket = submit(&queue, 8, true).ok().unwrap();
+        queue.take(&mut batch);
+        answer(&queue, requests(&mut batch).remove(0).0);
         assert_eq!(ticket.give_up(), Ok(Ok(Response::Empty)));
     }
 
     #[test]
     fn a_queued_request_that_is_given_up_costs_nothing() {
-        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
-        let mut tickets = [50, 50].map(|length| submit(&desk, length, false).ok().unwrap());
-        desk.take(&mut batch);
+        let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+        let mut tickets = [50, 50].map(|length| submit(&queue, length, false).ok().unwrap());
+        queue.take(&mut batch);
         let mut replies = requests(&mut batch).into_iter().zip(7..);
-        let mut queue = || replies.next().and_then(|((reply, _), number)| desk.queue(reply, number)).unwrap();
-        let queued = [queue(), queue()];
+        let mut enqueue =
+            || replies.next().and_then(|((reply, _), number)| queue.mark_queued(reply, number)).unwrap();
+        let queued = [enqueue(), enqueue()];
         let waker = Waker::from(Arc::clone(&bell));
-        assert!(desk.poll_take(&mut batch, false, &Context::from_waker(&waker)).is_pending());
+        assert!(queue.poll_take(&mut batch, false, &Context::from_waker(&waker)).is_pending());
         assert!(tickets[0].withdraw());
-        assert_eq!((desk.waiting(), bell.rings()), ((1, 50), 1));
+        assert_eq!((queue.waiting(), bell.rings()), ((1, 50), 1));
         assert_eq!(tickets[1].give_up(), Err(false));
-        assert_eq!(desk.waiting(), (0, 0));
-        assert!(desk.take(&mut batch));
+        assert_eq!(queue.waiting(), (0, 0));
+        assert!(queue.take(&mut batch));
         assert_eq!(batch.withdrawn, [7, 8]);
-        queued.into_iter().for_each(|reply| desk.discard(reply));
-        assert!(desk.lock().places.is_empty());
-        assert!(!desk.take(&mut batch));
+        queued.into_iter().for_each(|reply| queue.discard(reply));
+        assert!(queue.lock().places.is_empty());
+        assert!(!queue.take(&mut batch));
     }
 
     #[test]
     fn only_what_is_certainly_unsent_is_withdrawn() {
-        let (desk, mut batch) = (desk(), Batch::default());
-        let mut tickets = [false, true].map(|hurried| submit(&desk, 8, hurried).ok().unwrap());
-        desk.take(&mut batch);
+        let (queue, mut batch) = (queue(), Batch::default());
+        let mut tickets = [false, true].map(|hurried| submit(&queue, 8, hurried).ok().unwrap());
+        queue.take(&mut batch);
         let [plain, hurried] = &mut tickets;
         // The driver sends a plain one without saying so.
         assert!(!plain.withdraw());
         assert!(hurried.withdraw());
         assert!(!hurried.withdraw());
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
-        let sent = desk.begin(replies.next().unwrap()).unwrap();
+        let sent = queue.mark_sent(replies.next().unwrap()).unwrap();
         assert!(!plain.withdraw());
-        answer(&desk, sent);
+        answer(&queue, sent);
         assert!(!plain.withdraw());
         assert_eq!(poll(plain), Poll::Ready(Ok(Response::Empty)));
-        assert!(desk.begin(replies.next().unwrap()).is_none());
-        assert!(desk.lock().places.is_empty());
-        assert_eq!(desk.waiting(), (0, 0));
+        assert!(queue.mark_sent(replies.next().unwrap()).is_none());
+        assert!(queue.lock().places.is_empty());
+        assert_eq!(queue.waiting(), (0, 0));
     }
 
     #[test]
     fn the_end_reaches_everybody() {
-        let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
-        let mut ticket = submit(&desk, 8, false).ok().unwrap();
+        let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+        let mut ticket = submit(&queue, 8, false).ok().unwrap();
         assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(&bell)))).is_pending());
-        let mut late = submit(&desk, 8, false).ok().unwrap();
-        desk.close(&mut batch);
-        assert_eq!(submit(&desk, 8, false).err(), Some(None));
-        assert!(desk.ask(|_| Command::ForgetWatch { path: "/".into() }).is_none());
-        assert!(desk.send(Command::ForgetWatch { path: "/".into() }).is_err());
-        answer(&desk, requests(&mut batch).remove(1).0);
-        desk.end();
+        let mut late = submit(&queue, 8, false).ok().unwrap();
+        queue.close(&mut batch);
+        assert_eq!(submit(&queue, 8, false).err(), Some(None));
+        assert!(queue.ask(|_| Command::ForgetWatch { path: "/".into() }).is_none());
+        assert!(queue.send(Command::ForgetWatch { path: "/".into() }).is_err());
+        answer(&queue, requests(&mut batch).remove(1).0);
+        queue.end();
         assert_eq!(bell.rings(), 1);
         assert_eq!(poll(&mut ticket), Poll::Ready(Err(Error::Closed { sent: true })));
         assert_eq!(poll(&mut late), Poll::Ready(Ok(Response::Empty)));
@@ -739,9 +739,9 @@ mod tests {
     #[test]
     fn a_waker_that_panics_keeps_nobody_else_asleep() {
         for ends in [false, true] {
-            let (desk, mut batch, bell) = (desk(), Batch::default(), Arc::new(Bell::default()));
-            let mut tickets = [8, 9].map(|length| submit(&desk, length, false).ok().unwrap());
-            desk.take(&mut batch);
+            let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+            let mut tickets = [8, 9].map(|length| submit(&queue, length, false).ok().unwrap());
+            queue.take(&mut batch);
             let wakers = [Waker::from(Arc::new(Bomb)), Waker::from(Arc::clone(&bell))];
             for (ticket, waker) in tickets.iter_mut().zip(&wakers) {
                 assert!(ticket.poll(&Context::from_waker(waker)).is_pending());
@@ -750,7 +750,7 @@ mod tests {
             for (reply, _) in requests(&mut batch) {
                 answers.push(reply, Ok(Response::Empty));
             }
-            let wake = || if ends { desk.end() } else { desk.deliver(&mut answers) };
+            let wake = || if ends { queue.end() } else { queue.deliver(&mut answers) };
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake)).is_err());
             assert_eq!(bell.rings(), 1);
             let expected = if ends { Err(Error::Closed { sent: true }) } else { Ok(Response::Empty) };
@@ -762,58 +762,58 @@ mod tests {
 
     #[test]
     fn the_place_of_a_ticket_that_was_dropped_is_not_used_before_its_answer() {
-        let (desk, mut batch) = (desk(), Batch::default());
-        let first = submit(&desk, 8, false).ok().unwrap();
-        desk.take(&mut batch);
+        let (queue, mut batch) = (queue(), Batch::default());
+        let first = submit(&queue, 8, false).ok().unwrap();
+        queue.take(&mut batch);
         let (left, _) = requests(&mut batch).remove(0);
         drop(first);
-        let mut second = submit(&desk, 8, false).ok().unwrap();
-        answer(&desk, left);
+        let mut second = submit(&queue, 8, false).ok().unwrap();
+        answer(&queue, left);
         assert!(poll(&mut second).is_pending());
         // Now it is free, and its next user gets what is his.
-        let mut third = submit(&desk, 8, false).ok().unwrap();
-        desk.take(&mut batch);
+        let mut third = submit(&queue, 8, false).ok().unwrap();
+        queue.take(&mut batch);
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
         let (second_reply, third_reply) = (replies.next().unwrap(), replies.next().unwrap());
-        answer(&desk, third_reply);
+        answer(&queue, third_reply);
         assert!(poll(&mut second).is_pending());
         assert_eq!(poll(&mut third), Poll::Ready(Ok(Response::Empty)));
-        answer(&desk, second_reply);
+        answer(&queue, second_reply);
         assert_eq!(poll(&mut second), Poll::Ready(Ok(Response::Empty)));
-        assert!(desk.lock().places.is_empty());
+        assert!(queue.lock().places.is_empty());
         // Who asks again is not told that it never left.
         assert_eq!(poll(&mut second), Poll::Ready(Err(Error::Closed { sent: true })));
     }
 
     #[test]
     fn whoever_polled_last_is_woken() {
-        let (desk, mut batch) = (desk(), Batch::default());
+        let (queue, mut batch) = (queue(), Batch::default());
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
-        let mut ticket = submit(&desk, 8, false).ok().unwrap();
+        let mut ticket = submit(&queue, 8, false).ok().unwrap();
         for bell in &bells {
             assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(bell)))).is_pending());
         }
-        desk.take(&mut batch);
-        answer(&desk, requests(&mut batch).remove(0).0);
+        queue.take(&mut batch);
+        answer(&queue, requests(&mut batch).remove(0).0);
         assert_eq!(bells.map(|bell| bell.rings()), [0, 1]);
     }
 
     #[test]
     fn memory_that_was_needed_once_is_let_go() {
-        let desk = Arc::new(Desk::new("", usize::MAX, usize::MAX, usize::MAX));
+        let queue = Arc::new(RequestQueue::new("", usize::MAX, usize::MAX, usize::MAX));
         let mut batch = Batch::default();
-        let tickets: Vec<_> = (0..2 * KEPT_PLACES).map(|_| submit(&desk, 8, false).ok().unwrap()).collect();
-        let large = submit(&desk, 2 * KEPT_BODIES, false).ok().unwrap();
-        desk.take(&mut batch);
+        let tickets: Vec<_> = (0..2 * KEPT_PLACES).map(|_| submit(&queue, 8, false).ok().unwrap()).collect();
+        let large = submit(&queue, 2 * KEPT_BODIES, false).ok().unwrap();
+        queue.take(&mut batch);
         let mut answers = Answers::default();
         for (reply, _) in requests(&mut batch) {
             answers.push(reply, Ok(Response::Empty));
         }
-        desk.deliver(&mut answers);
+        queue.deliver(&mut answers);
         drop((tickets, large));
-        desk.take(&mut batch);
+        queue.take(&mut batch);
         assert!(batch.bodies.capacity() < KEPT_BODIES);
         assert_eq!((batch.commands.capacity(), answers.ready.capacity()), (0, 0));
-        assert_eq!(desk.lock().places.capacity(), 0);
+        assert_eq!(queue.lock().places.capacity(), 0);
     }
 }
