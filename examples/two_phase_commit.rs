@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::two_phase::{
-    Coordinator, Inspection, Outcome, Participant, SiteState, Vote, inspect,
+    Coordinator, Outcome, Participant, SiteState, TransactionInspection, Vote, inspect,
 };
 
 const SITES: [&str; 3] = ["orders", "stock", "billing"];
@@ -50,7 +50,7 @@ async fn hesitate(servers: &str, root: &str) -> Result<()> {
     std::future::pending().await
 }
 
-fn all_vote_to_commit(order: &Inspection) -> bool {
+fn all_vote_to_commit(order: &TransactionInspection) -> bool {
     order.sites.iter().all(|(_, state)| *state == SiteState::Voted(Vote::Commit))
 }
 

@@ -339,7 +339,7 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// Names the framework, in every event that it [tells](crate::observe) and in its [`Inspection`](crate::observe::Inspection):
+    /// Names the framework, in every event that it [tells](crate::observe) and in its [`FrameworkInspection`](crate::observe::FrameworkInspection):
     /// for processes that have several. Default: none.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());

@@ -48,7 +48,7 @@
 //!
 //! # Who holds what
 //!
-//! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`Inspection`]: for the engineer
+//! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`FrameworkInspection`]: for the engineer
 //! on call, an admin page, or the failure of a test.
 
 use std::fmt;
@@ -70,7 +70,7 @@ use crate::state::ConnectionStatus;
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Inspection {
+pub struct FrameworkInspection {
     /// The [name](crate::CuratorFrameworkBuilder::name) of the framework, if it has one.
     pub name: Option<String>,
     /// The state of the connection, and the session.
@@ -91,10 +91,10 @@ pub struct Inspection {
 impl CuratorFramework {
     /// Answers who holds what: session, owned nodes, watches, cleanup that is owed. Asks no server.
     #[must_use]
-    pub fn inspect(&self) -> Inspection {
+    pub fn inspect(&self) -> FrameworkInspection {
         let core = self.core();
         let (owned, watches, owed) = core.held.lists();
-        Inspection {
+        FrameworkInspection {
             name: self.name().map(str::to_owned),
             status: self.status(),
             connect_string: core.connect_string(),
@@ -106,7 +106,7 @@ impl CuratorFramework {
     }
 }
 
-impl fmt::Display for Inspection {
+impl fmt::Display for FrameworkInspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.name {
             write!(f, "{name}: ")?;

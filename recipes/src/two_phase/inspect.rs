@@ -18,7 +18,7 @@ use crate::removal::{self, Which};
 /// How a transaction stands.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspection {
+pub struct TransactionInspection {
     /// Its path.
     pub path: String,
     /// Who watches what.
@@ -45,7 +45,7 @@ pub enum SiteState {
     Done,
 }
 
-impl Inspection {
+impl TransactionInspection {
     /// Whether all sites have acknowledged the decision.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -53,7 +53,7 @@ impl Inspection {
     }
 }
 
-impl fmt::Display for Inspection {
+impl fmt::Display for TransactionInspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.outcome {
             None => "preparing",
@@ -81,13 +81,16 @@ impl fmt::Display for Inspection {
 ///
 /// # Cancel safety
 /// Nothing is changed.
-pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<Option<Inspection>, Error> {
+pub async fn inspect(
+    zk: &CuratorFramework,
+    path: impl Into<String>,
+) -> Result<Option<TransactionInspection>, Error> {
     let path = ZPath::for_operation("inspect", path)?;
     Ok(look(zk, &path).await?.map(|(_, inspection)| inspection))
 }
 
 /// A transaction, and how it stands.
-async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Inspection)>, Error> {
+async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, TransactionInspection)>, Error> {
     let zk = &zk.uncompressed();
     let read = |path: String| async move {
         match zk.get_data(path).await {
@@ -116,7 +119,7 @@ async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Ins
     };
     let commits = |(_, state): &(String, SiteState)| *state == SiteState::Voted(Vote::Commit);
     let votes_decide = record.form == Form::Symmetric && sites.iter().all(commits);
-    let inspection = Inspection {
+    let inspection = TransactionInspection {
         path: path.as_str().to_owned(),
         form: record.form,
         deadline: record.deadline,

@@ -123,7 +123,7 @@ mod record;
 mod settle;
 
 pub use coordinator::{Begin, Coordinator};
-pub use inspect::{Inspection, SiteState, inspect, sweep};
+pub use inspect::{SiteState, TransactionInspection, inspect, sweep};
 pub use participant::Participant;
 
 /// The data of the node of a site that has acknowledged the decision.
