@@ -161,7 +161,7 @@ impl<K> Guard<K> {
 #[derive(Debug, thiserror::Error)]
 #[error("the lock is held as before: {why}")]
 #[non_exhaustive]
-pub struct Unchanged<G: fmt::Debug> {
+pub struct ConversionError<G: fmt::Debug> {
     /// The guard as it was.
     pub guard: G,
     /// Why: [`Error::Busy`] when others stand in the way.

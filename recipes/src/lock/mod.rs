@@ -29,7 +29,7 @@ mod revocable;
 mod revocation;
 mod semaphore;
 
-pub use guard::{Any, Guard, Unchanged};
+pub use guard::{Any, ConversionError, Guard};
 use guard::{after_work, while_held, with_guard};
 pub use handover::{HandoverGuard, HandoverMutex};
 pub use interface::InterProcessLock;

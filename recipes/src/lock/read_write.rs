@@ -2,7 +2,7 @@ use bytes::Bytes;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
-use super::{Error, Guard, QueueLock, Unchanged, tag};
+use super::{ConversionError, Error, Guard, QueueLock, tag};
 use crate::contender::child;
 use crate::order::{Blocker, Rule};
 
@@ -176,7 +176,7 @@ impl WriteGuard {
     /// that of the new node. One flight.
     ///
     /// # Errors
-    /// [`Unchanged`], with the guard, and
+    /// [`ConversionError`], with the guard, and
     /// * [`Error::Lost`] when the lock was not held any more,
     /// * [`Error::SequenceExhausted`] when the parent has given nearly 2^31 numbers: a reader that overtakes the
     ///   writers behind it by its number would not be safe there,
@@ -184,11 +184,11 @@ impl WriteGuard {
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock.
-    pub async fn downgrade(self) -> Result<ReadGuard, Unchanged<Self>> {
+    pub async fn downgrade(self) -> Result<ReadGuard, ConversionError<Self>> {
         match self.read_node().await {
             // Dropping the guard deletes the write node.
             Ok(node) => Ok(Guard::new(&self.zk, node, Read(self.kind.0.clone()))),
-            Err(why) => Err(Unchanged { guard: self, why }),
+            Err(why) => Err(ConversionError { guard: self, why }),
         }
     }
 
@@ -221,18 +221,18 @@ impl ReadGuard {
     /// The new guard has a new, higher fencing token. One flight.
     ///
     /// # Errors
-    /// [`Unchanged`], with the guard, and
+    /// [`ConversionError`], with the guard, and
     /// * [`Error::Busy`] when others hold the lock or wait for it,
     /// * [`Error::Lost`] when the lock was not held any more,
     /// * [`Error::Framework`] as a create.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock.
-    pub async fn try_upgrade(self) -> Result<WriteGuard, Unchanged<Self>> {
+    pub async fn try_upgrade(self) -> Result<WriteGuard, ConversionError<Self>> {
         match self.write_node().await {
             // Dropping the guard deletes the read node.
             Ok(node) => Ok(Guard::new(&self.zk, node, Write(self.kind.0.clone()))),
-            Err(why) => Err(Unchanged { guard: self, why }),
+            Err(why) => Err(ConversionError { guard: self, why }),
         }
     }
 
