@@ -36,7 +36,7 @@ impl GetAclBuilder {
 
     /// **Awaiting returns** `(Vec<Acl>, Stat)`.
     pub fn with_stat(self) -> GetAclBuilder<output::WithStat> {
-        GetAclBuilder { target: self.target.into() }
+        GetAclBuilder { target: self.target.with_output() }
     }
 }
 

@@ -29,13 +29,13 @@ impl ChildrenBuilder {
 
     /// **Awaiting returns** `(Vec<String>, Stat)`, the stat of the parent.
     pub fn with_stat(self) -> ChildrenBuilder<output::WithStat> {
-        ChildrenBuilder { target: self.target.into() }
+        ChildrenBuilder { target: self.target.with_output() }
     }
 
     /// **Awaiting returns** a [`Watched`] `(Vec<String>, Stat)`: the watch fires when a child is created or
     /// deleted, or the node is deleted.
     pub fn watched(self) -> ChildrenBuilder<output::Watched> {
-        ChildrenBuilder { target: self.target.into() }
+        ChildrenBuilder { target: self.target.with_output() }
     }
 }
 

@@ -111,7 +111,7 @@ type Beside<'a, T> = dyn Fn(&dyn RawClient, &str) -> RawFuture<T> + Send + Sync 
 
 impl<R> CreateBuilder<R> {
     fn returning<S>(self) -> CreateBuilder<S> {
-        CreateBuilder { target: self.target.into(), options: self.options, parents: self.parents }
+        CreateBuilder { target: self.target.with_output(), options: self.options, parents: self.parents }
     }
 
     /// The data. Default: the framework's [default data](crate::CuratorFrameworkBuilder::default_data), which are

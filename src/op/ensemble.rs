@@ -37,7 +37,7 @@ impl ConfigBuilder {
 
     /// **Awaiting returns** a [`Watched`] [`EnsembleConfig`]: the watch fires when the configuration changes.
     pub fn watched(self) -> ConfigBuilder<output::Watched> {
-        ConfigBuilder { target: self.target.into() }
+        ConfigBuilder { target: self.target.with_output() }
     }
 }
 

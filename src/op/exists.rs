@@ -34,7 +34,7 @@ impl ExistsBuilder {
     /// **Awaiting returns** a [`Watched`] `Option<Stat>`: the watch fires when the node is created or deleted,
     /// or its data change.
     pub fn watched(self) -> ExistsBuilder<output::Watched> {
-        ExistsBuilder { target: self.target.into(), parents: self.parents }
+        ExistsBuilder { target: self.target.with_output(), parents: self.parents }
     }
 }
 

@@ -43,7 +43,7 @@ impl GetDataBuilder {
 
 impl<R> GetDataBuilder<R> {
     fn returning<S>(self) -> GetDataBuilder<S> {
-        GetDataBuilder { target: self.target.into(), decompressed: self.decompressed }
+        GetDataBuilder { target: self.target.with_output(), decompressed: self.decompressed }
     }
 
     async fn read(&self) -> Result<(Bytes, Stat)> {

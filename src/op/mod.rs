@@ -213,8 +213,8 @@ impl<R> Target<R> {
         Self { zk, operation, path, call, freshness: Freshness::AsIs, output: PhantomData }
     }
 
-    /// The same for another output.
-    pub(crate) fn into<S>(self) -> Target<S> {
+    /// Changes the type of the output.
+    pub(crate) fn with_output<S>(self) -> Target<S> {
         Target {
             zk: self.zk,
             operation: self.operation,
