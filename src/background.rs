@@ -20,8 +20,8 @@ impl CuratorFramework {
 
     /// Tells those who follow [`background_errors`](Self::background_errors) of an error: for recipes that work in the
     /// background, where no caller waits for them.
-    pub fn report(&self, error: Error) {
-        self.core().report(error);
+    pub fn report_background_error(&self, error: Error) {
+        self.core().report_background_error(error);
     }
 
     /// Starts a task where the background tasks of the framework run: on its
@@ -68,6 +68,6 @@ impl Drop for Unfinished {
         } else {
             return;
         };
-        core.report(Error::new(ErrorKind::Closed, "spawn", "").with_source(why));
+        core.report_background_error(Error::new(ErrorKind::Closed, "spawn", "").with_source(why));
     }
 }

@@ -202,7 +202,7 @@ async fn settle_chroot(core: Arc<Core>, chroot: String) {
         settled = chroot::settle(&core, &chroot, acl) => settled,
     };
     if let Err(error) = &settled {
-        core.report(error.clone());
+        core.report_background_error(error.clone());
     }
     core.chroot.set(Some(settled));
 }

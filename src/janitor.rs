@@ -79,7 +79,7 @@ async fn perform(core: &Core, chore: Chore) -> bool {
                 }
                 (Err(error), None) if error.may_have_applied() && !bound => {
                     // Nobody can tell whose node it would be.
-                    core.report(Error::raw("create", path, error));
+                    core.report_background_error(Error::raw("create", path, error));
                     false
                 }
                 (Err(_), _) => true,
@@ -194,7 +194,7 @@ impl<'a> Patience<'a> {
         ) || matches!(error, RawError::QueueFull { .. });
         if !passing {
             // No repetition mends it (CURATOR-42).
-            self.core.report(Error::raw("cleanup", self.path, error.clone()));
+            self.core.report_background_error(Error::raw("cleanup", self.path, error.clone()));
             return false;
         }
         tokio::time::sleep(self.pause).await;

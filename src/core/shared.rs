@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Tells those who follow it of an error that no caller waits for.
-    pub(crate) fn report(&self, error: Error) {
+    pub(crate) fn report_background_error(&self, error: Error) {
         tell!(warn, self, self.status(), %error, "in the background");
         // A failure means that nobody follows.
         drop(self.errors.send(error));
@@ -255,7 +255,7 @@ impl Core {
         if servers != session.servers
             && let Err(error) = session.raw.update_server_list(&servers)
         {
-            self.report(Error::raw("set_connect_string", "", error));
+            self.report_background_error(Error::raw("set_connect_string", "", error));
         }
     }
 
@@ -269,13 +269,13 @@ impl Core {
         if let Some(why) =
             over.end().filter(|_| resumed && !begun && matches!(over, SessionState::Expired(_)))
         {
-            self.report(Error::raw("resume", "", why));
+            self.report_background_error(Error::raw("resume", "", why));
         }
     }
 
     pub(crate) fn report_lost_history(&self, zxid: i64) {
         let why = format!("no server has transaction {zxid:#x}, which an earlier session has seen");
-        self.report(Error::new(ErrorKind::HistoryLost, "session", "").with_source(why));
+        self.report_background_error(Error::new(ErrorKind::HistoryLost, "session", "").with_source(why));
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -351,7 +351,7 @@ impl Core {
         // The framework is closed, and the session with it.
         if !chore.is_bound() {
             let left = LeftBehind::new([chore.path()].iter(), 0);
-            self.report(Error::of_left_behind(left));
+            self.report_background_error(Error::of_left_behind(left));
         }
         drop(ticket);
     }

@@ -24,7 +24,7 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
                     Err(why) => Err(Error::new(ErrorKind::Malformed, OP, "").with_source(why)),
                 };
                 if let Err(error) = followed {
-                    core.report(error);
+                    core.report_background_error(error);
                 }
                 match watch.await {
                     // Changed; or somebody has removed the watch.
@@ -38,7 +38,7 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
         };
         if !error.is_retryable() {
             // No permission, or a raw client that cannot.
-            core.report(error);
+            core.report_background_error(error);
             pending::<()>().await;
         }
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -59,7 +59,7 @@ async fn run(mut end: End) {
         metrics::session_lost();
         pause = !matches!(over, SessionState::Expired(_));
         if let (true, Some(why)) = (pause, over.end()) {
-            core.report(Error::raw("session", "", why));
+            core.report_background_error(Error::raw("session", "", why));
         }
         tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
@@ -176,7 +176,7 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
         match core.open_session(epoch).await {
             Ok(session) => return session,
             Err(error) => {
-                core.report(Error::raw("session", "", error));
+                core.report_background_error(Error::raw("session", "", error));
                 pause = true;
             }
         }
@@ -199,7 +199,7 @@ impl End {
         let result = match self.result.take() {
             None => {
                 let early = Error::new(ErrorKind::Closed, "close", "").with_source(ENDED_EARLY);
-                core.report(early.clone());
+                core.report_background_error(early.clone());
                 Err(early)
             }
             Some(Ok(())) => Ok(()),
@@ -211,7 +211,7 @@ impl End {
         }
         left.session = result.err().map(Box::new);
         let error = Error::of_left_behind(left);
-        core.report(error.clone());
+        core.report_background_error(error.clone());
         Err(error)
     }
 }

@@ -347,7 +347,7 @@ impl Race {
                     return;
                 }
                 Err(Error::Framework(error)) => {
-                    self.queue.zk.report(error.clone());
+                    self.queue.zk.report_background_error(error.clone());
                     self.enter(LatchState::Failed(error));
                     tokio::select! {
                         biased;

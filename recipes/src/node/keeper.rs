@@ -115,7 +115,7 @@ impl Keeper {
                         || error.is_session_lost()
                         || error.kind() == ErrorKind::ReadOnly;
                     if !passes {
-                        self.zk.report(error.clone());
+                        self.zk.report_background_error(error.clone());
                         self.known.modify(|known| known.error = Some(error));
                     }
                     sleep(PAUSE).await;

@@ -207,7 +207,7 @@ impl Toucher {
                     // The parent of the child may not be there yet.
                     if !reported && !error.is_transient() && error.kind() != ErrorKind::NoNode {
                         reported = true;
-                        self.zk.report(error);
+                        self.zk.report_background_error(error);
                     }
                     // Soon enough to try again before it is too late; the node may not be there yet.
                     self.pause / 8

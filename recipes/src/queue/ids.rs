@@ -178,7 +178,7 @@ impl Ids {
             Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
                 debug!(path = %self.path, %error, "did not collect ids");
             }
-            Err(error) => zk.report(error),
+            Err(error) => zk.report_background_error(error),
         }
     }
 

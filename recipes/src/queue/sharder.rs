@@ -343,7 +343,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
                         _ if reported => {}
                         Error::Framework(error) => {
                             reported = true;
-                            self.zk.report(error);
+                            self.zk.report_background_error(error);
                         }
                         // From the allocation of a queue.
                         error => {

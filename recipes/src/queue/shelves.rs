@@ -166,7 +166,7 @@ impl Shelf {
                     State::Unknown
                 }
                 _ => {
-                    site.zk.report(error);
+                    site.zk.report_background_error(error);
                     State::Stuck
                 }
             },

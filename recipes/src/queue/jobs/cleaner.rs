@@ -39,7 +39,7 @@ pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>) {
     loop {
         match run(places, max_attempts).await {
             Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
-                places.zk.report(error);
+                places.zk.report_background_error(error);
             }
             // No other error comes out of it.
             Ok(()) | Err(_) => return,
@@ -122,7 +122,7 @@ async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> 
             // Nothing of it says that others cannot be ended.
             Err(error) => {
                 if aside.stuck.insert(attempt, Instant::now() + STUCK).is_none() {
-                    places.zk.report(error);
+                    places.zk.report_background_error(error);
                 }
             }
         }
