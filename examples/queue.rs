@@ -56,7 +56,7 @@ async fn stage() -> Result<()> {
     let stage = Stage::new("queue").await;
     let zk = stage.client().await?;
     let (path, ids) = (format!("{}/queue", stage.root), format!("{}/ids", stage.root));
-    let queue = DistributedQueue::new(&zk, &path)?.ids(ids)?;
+    let queue = DistributedQueue::new(&zk, &path)?.idempotent_puts(ids)?;
     let began = Instant::now();
     let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 

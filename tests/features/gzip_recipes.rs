@@ -17,7 +17,7 @@ use zk_curator_recipes::lock::{
 };
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    CorruptItem, DistributedQueue, Enqueue, Error, FifoQueue, LockingQueue, SimpleDistributedQueue,
+    CorruptItem, DistributedQueue, Error, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Participant, Vote};
 use zk_curator_testing::{TestServer, Verdict};
@@ -253,9 +253,9 @@ fn queues_keep_their_own_data_apart_from_items() {
         let bounded = DistributedQueue::new(other, "/bounded").unwrap().max_items(2).unwrap();
         bounded.put("item").await.unwrap();
         assert_eq!(server.probe().data("/bounded").unwrap(), before);
-        assert_eq!(bounded.taker().next().await.unwrap().items, ["item"]);
+        assert_eq!(bounded.auto_ack_consumer().next().await.unwrap().items, ["item"]);
 
-        let fifo = FifoQueue::new(one, "/fifo").unwrap().enqueue(Enqueue::TwoPhase);
+        let fifo = FifoQueue::new(one, "/fifo").unwrap().put_mode(PutMode::TwoPhase);
         let mut put = Box::pin(fifo.put("item"));
         let hold = server.rule(|request| match request.opcode() {
             OpCode::Multi => Verdict::Delay(A_MOMENT * 5),
@@ -322,9 +322,9 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         );
         same.put("plain").await.unwrap();
         queue.put("item").await.unwrap();
-        let mut taker = queue.taker();
-        assert!(matches!(taker.next().await, Err(Error::Corrupt { .. })));
-        assert_eq!(taker.next().await.unwrap().items, [Bytes::from("item")]);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert!(matches!(auto_ack.next().await, Err(Error::Corrupt { .. })));
+        assert_eq!(auto_ack.next().await.unwrap().items, [Bytes::from("item")]);
 
         let jobs = Jobs::new(&zk, "/jobs").unwrap();
         Jobs::new(&plain, "/jobs").unwrap().submit_as("a", "plain").await.unwrap();

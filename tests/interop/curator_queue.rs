@@ -103,9 +103,9 @@ async fn drain<K>(queue: &CuratorQueue<K>, locks: Option<&str>) -> Vec<String> {
             delivery.ack().await.unwrap();
         }
     } else {
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         while taken.len() < COUNT {
-            taken.extend(taker.next().await.unwrap().items);
+            taken.extend(auto_ack.next().await.unwrap().items);
         }
     }
     taken.iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect()

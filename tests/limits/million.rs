@@ -111,9 +111,9 @@ fn a_fifo_queue_of_a_million_items() {
         queue.flush().await.unwrap();
         let full = ALLOCATOR.allocated();
         let other = client(&server).await;
-        let taker = FifoQueue::new(&other, "/queue").unwrap();
-        taken(empty, full, MEMORY, async |_| vec![number(&taker.take().await.unwrap())]).await;
-        assert!(taker.poll().await.unwrap().is_none());
+        let auto_ack = FifoQueue::new(&other, "/queue").unwrap();
+        taken(empty, full, MEMORY, async |_| vec![number(&auto_ack.take().await.unwrap())]).await;
+        assert!(auto_ack.poll().await.unwrap().is_none());
     });
 }
 

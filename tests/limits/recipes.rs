@@ -53,8 +53,8 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
             queue.put_all(items).await.unwrap();
         }
         let before = ALLOCATOR.allocated();
-        let mut taker = queue.taker();
-        assert_eq!(taker.next().await.unwrap().items, ["0"]);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert_eq!(auto_ack.next().await.unwrap().items, ["0"]);
         let mut consumer = queue.consumer("/queue-locks").unwrap();
         let _delivery = consumer.next().await.unwrap();
         // Both keep the names of 10,000.

@@ -8,23 +8,23 @@ use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error,
-    ErrorMode, FifoQueue, LockingQueue, SimpleDistributedQueue, Taker,
+    AutoAckConsumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
+    Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, simulated, until};
 
 pub(crate) const QUEUE: &str = "/queue";
 pub(crate) const LOCKS: &str = "/queue-locks";
 
-pub(crate) async fn text(taker: &mut Taker) -> String {
-    let item = taker.next().await.unwrap();
+pub(crate) async fn text(auto_ack: &mut AutoAckConsumer) -> String {
+    let item = auto_ack.next().await.unwrap();
     String::from_utf8(item.items.concat()).unwrap()
 }
 
-async fn texts(taker: &mut Taker, count: usize) -> Vec<String> {
+async fn texts(auto_ack: &mut AutoAckConsumer, count: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..count {
-        texts.push(text(taker).await);
+        texts.push(text(auto_ack).await);
     }
     texts
 }
@@ -56,11 +56,11 @@ fn items_have_the_names_and_the_bytes_of_curator() {
         assert_eq!(data(expected[1])[..], b"\0\x01\0\x01\x01\0\0\0\x01a\x01\0\0\0\x02bc\x02"[..]);
         assert!(!server.probe().is_container(QUEUE));
         assert_eq!(queue.count().await.unwrap(), 4);
-        let mut taker = queue.taker();
-        assert_eq!(text(&mut taker).await, "hello");
-        assert_eq!(taker.next().await.unwrap().items, ["a", "bc"]);
-        assert_eq!(texts(&mut taker, 2).await, ["x", "y"]);
-        assert_eq!(taker.try_next().await.unwrap(), None);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert_eq!(text(&mut auto_ack).await, "hello");
+        assert_eq!(auto_ack.next().await.unwrap().items, ["a", "bc"]);
+        assert_eq!(texts(&mut auto_ack, 2).await, ["x", "y"]);
+        assert_eq!(auto_ack.try_next().await.unwrap(), None);
         let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
         simple.offer("raw").await.unwrap();
         assert_eq!(server.probe().data("/simple/qn-0000000000").unwrap(), "raw");
@@ -76,7 +76,7 @@ fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
         let item = || Bytes::from(vec![0; 1 << 20]);
         let halves = || (0..2).map(|_| Bytes::from(vec![0; 1 << 19]));
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
-        let with_ids = queue.clone().ids("/ids").unwrap();
+        let with_ids = queue.clone().idempotent_puts("/ids").unwrap();
         for queue in
             [&queue, &with_ids, &queue.clone().max_items(3).unwrap(), &with_ids.clone().max_items(3).unwrap()]
         {
@@ -92,17 +92,17 @@ fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
         let delays = DistributedDelayQueue::new(&zk, QUEUE).unwrap();
         let named = DistributedIdQueue::new(&zk, QUEUE).unwrap();
         too_large(priorities.put(item(), 1).await);
-        too_large(priorities.ids("/ids").unwrap().put_multi(halves(), 1).await);
+        too_large(priorities.idempotent_puts("/ids").unwrap().put_multi(halves(), 1).await);
         too_large(delays.put(item(), SystemTime::UNIX_EPOCH).await);
-        too_large(delays.ids("/ids").unwrap().put(item(), SystemTime::UNIX_EPOCH).await);
+        too_large(delays.idempotent_puts("/ids").unwrap().put(item(), SystemTime::UNIX_EPOCH).await);
         too_large(named.put(item(), "a").await);
-        too_large(named.ids("/ids").unwrap().try_put(item(), "a").await);
+        too_large(named.idempotent_puts("/ids").unwrap().try_put(item(), "a").await);
         let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
         too_large(simple.offer(item()).await);
-        too_large(simple.ids("/ids").unwrap().offer(item()).await);
+        too_large(simple.idempotent_puts("/ids").unwrap().offer(item()).await);
         let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
-            too_large(fifo.clone().enqueue(enqueue).put(item()).await);
+        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
+            too_large(fifo.clone().put_mode(enqueue).put(item()).await);
         }
         let locking = LockingQueue::new(&zk, "/locking").unwrap();
         too_large(locking.put(item()).await);
@@ -121,12 +121,12 @@ fn too_large<T>(put: Result<T, Error>) {
 #[test]
 fn the_largest_item_is_put_and_one_byte_more_is_refused_unsent() {
     simulated(async {
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             let (server, zk) = in_memory().await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
             // Each with a producer that has not made itself known yet.
             let put = async |size: usize| {
-                let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+                let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
                 queue.put(vec![0; size]).await
             };
             let (mut fits, mut does_not) = ((1 << 20) - 1024, 1 << 20);
@@ -159,12 +159,12 @@ fn the_lowest_priority_comes_first_also_when_it_comes_late() {
         for (item, priority) in [("low", 200), ("a", 5), ("b", 5), ("high", -7), ("min", i32::MIN)] {
             queue.put(item, priority).await.unwrap();
         }
-        let mut taker = queue.taker();
-        assert_eq!(texts(&mut taker, 2).await, ["min", "high"]);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert_eq!(texts(&mut auto_ack, 2).await, ["min", "high"]);
         // The consumer drops its list.
         tokio::time::sleep(Duration::from_secs(1)).await;
         queue.put("late", -100).await.unwrap();
-        assert_eq!(texts(&mut taker, 4).await, ["late", "a", "b", "low"]);
+        assert_eq!(texts(&mut auto_ack, 4).await, ["late", "a", "b", "low"]);
     });
 }
 
@@ -177,7 +177,7 @@ fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
             queue.put("x", priority).await.unwrap();
         }
         let listings = || server.probe().requests(zk_curator_proto::OpCode::GetChildren2);
-        let (mut one, mut two) = (queue.taker(), queue.taker());
+        let (mut one, mut two) = (queue.auto_ack_consumer(), queue.auto_ack_consumer());
         // Both remove, so each sees changes that are none.
         for _ in 0..20 {
             one.next().await.unwrap();
@@ -189,7 +189,7 @@ fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
         assert_eq!(text(&mut one).await, "new");
         assert_eq!(listings(), 3);
         // Or, by choice, after some items only.
-        let mut lazy = queue.clone().min_items_before_refresh(3).taker();
+        let mut lazy = queue.clone().min_items_before_refresh(3).auto_ack_consumer();
         lazy.next().await.unwrap();
         queue.put("newer", -2).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -207,18 +207,18 @@ fn items_are_due_at_their_time() {
         for (item, delay) in [("third", 3000), ("first", 1000), ("second", 2000)] {
             queue.put(item, now() + Duration::from_millis(delay)).await.unwrap();
         }
-        let mut taker = queue.taker();
-        assert_eq!(taker.try_next().await.unwrap(), None);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert_eq!(auto_ack.try_next().await.unwrap(), None);
         // One that comes while another is waited for, and is due earlier.
         let early = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
             queue.put("early", now()).await.unwrap();
             assert!(began.elapsed() < Duration::from_millis(600));
         };
-        let (item, ()) = tokio::join!(text(&mut taker), early);
+        let (item, ()) = tokio::join!(text(&mut auto_ack), early);
         assert_eq!(item, "early");
         for (seconds, item) in [(1, "first"), (2, "second"), (3, "third")] {
-            assert_eq!(text(&mut taker).await, item);
+            assert_eq!(text(&mut auto_ack).await, item);
             assert_eq!(began.elapsed().as_secs(), seconds);
         }
     });
@@ -284,7 +284,7 @@ fn those_who_wait_are_woken_by_a_put() {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
-        let (mut taker, mut consumer) = (queue.taker(), queue.consumer(LOCKS).unwrap());
+        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
         let producer = DistributedQueue::new(&other, QUEUE).unwrap();
         for round in 0..3 {
             let put = async {
@@ -292,7 +292,7 @@ fn those_who_wait_are_woken_by_a_put() {
                 producer.put(format!("{round}")).await.unwrap();
             };
             if round % 2 == 0 {
-                assert_eq!(tokio::join!(text(&mut taker), put).0, format!("{round}"));
+                assert_eq!(tokio::join!(text(&mut auto_ack), put).0, format!("{round}"));
             } else {
                 let delivery = tokio::join!(consumer.next(), put).0.unwrap();
                 assert_eq!(delivery.items(), [format!("{round}")]);
@@ -332,13 +332,13 @@ fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place()
 }
 
 #[test]
-fn the_items_of_takers_and_consumers_are_streams() {
+fn items_are_streams() {
     simulated(async {
         let (_server, zk) = in_memory().await;
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
         queue.put_all(["one", "two", "three", "four"].map(Bytes::from)).await.unwrap();
         let taken: Vec<_> =
-            queue.taker().into_stream().take(2).map(|item| item.unwrap().items).collect().await;
+            queue.auto_ack_consumer().into_stream().take(2).map(|item| item.unwrap().items).collect().await;
         assert_eq!(taken, [["one"], ["two"]]);
         let mut items = Box::pin(queue.consumer(LOCKS).unwrap().into_stream());
         for expected in ["three", "four"] {
@@ -419,13 +419,13 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
         zk.create("/queue/notes").data("").await.unwrap();
         queue.put("good").await.unwrap();
         for claims in [false, true] {
-            let (mut taker, mut consumer) = (queue.taker(), queue.consumer(LOCKS).unwrap());
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
             let (mut corrupt, mut foreign, mut good) = (Vec::new(), Vec::new(), 0);
             while good < 1 {
                 let error = if claims {
                     consumer.next().await.map(drop).err()
                 } else {
-                    taker.next().await.map(drop).err()
+                    auto_ack.next().await.map(drop).err()
                 };
                 match error {
                     Some(Error::Corrupt { path, .. }) => corrupt.push(path),
@@ -438,7 +438,7 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
                 (corrupt, foreign),
                 (vec!["/queue/queue-0000000000".to_owned()], vec!["/queue/notes".to_owned()])
             );
-            assert_eq!(taker.try_next().await.map_err(|_| ()), if claims { Err(()) } else { Ok(None) });
+            assert_eq!(auto_ack.try_next().await.map_err(|_| ()), if claims { Err(()) } else { Ok(None) });
             queue.put("good").await.unwrap();
         }
         assert!(server.probe().exists("/queue/queue-0000000000") && server.probe().exists("/queue/notes"));
@@ -446,11 +446,11 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
     });
 }
 
-/// What a taker reports, until there is nothing more; of items only `good` is there.
-async fn reported(taker: &mut Taker) -> Vec<(&'static str, String)> {
+/// What a consumer reports, until there is nothing more; of items only `good` is there.
+async fn reported(auto_ack: &mut AutoAckConsumer) -> Vec<(&'static str, String)> {
     let (mut reports, mut good) = (Vec::new(), 0);
     loop {
-        match taker.try_next().await {
+        match auto_ack.try_next().await {
             Ok(Some(item)) => {
                 assert_eq!(item.items, ["good"]);
                 good += 1;
@@ -477,11 +477,15 @@ fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
         times.put("good", SystemTime::UNIX_EPOCH + Duration::from_secs(1)).await.unwrap();
         ids.put("good", "b").await.unwrap();
         let queues = [
-            ("/priorities/queue-1000000010000000007", priorities.taker(), priorities.consumer(LOCKS)),
-            ("/times/queue-|00000001|0000000007", times.taker(), times.consumer(LOCKS)),
-            ("/ids/queue-|a|0000000007", ids.taker(), ids.consumer(LOCKS)),
+            (
+                "/priorities/queue-1000000010000000007",
+                priorities.auto_ack_consumer(),
+                priorities.consumer(LOCKS),
+            ),
+            ("/times/queue-|00000001|0000000007", times.auto_ack_consumer(), times.consumer(LOCKS)),
+            ("/ids/queue-|a|0000000007", ids.auto_ack_consumer(), ids.consumer(LOCKS)),
         ];
-        for (corrupt, mut taker, consumer) in queues {
+        for (corrupt, mut auto_ack, consumer) in queues {
             let foreign = format!("/{}/notes", corrupt.split('/').nth(1).unwrap());
             zk.create(corrupt).data("10.0.0.1").await.unwrap();
             zk.create(&foreign).data("").await.unwrap();
@@ -499,7 +503,7 @@ fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
             assert_eq!(reports, expected);
             assert!(timeout(Duration::from_secs(60), consumer.next()).await.is_err(), "{corrupt}");
             drop((consumer, delivery));
-            assert_eq!(reported(&mut taker).await, expected);
+            assert_eq!(reported(&mut auto_ack).await, expected);
             assert!(server.probe().exists(corrupt) && server.probe().exists(&foreign));
         }
     });
@@ -541,9 +545,9 @@ fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
         priorities.put_multi(["c", "d"].map(Bytes::from), -5).await.unwrap();
         priorities.put("e", 0).await.unwrap();
         assert_eq!(priorities.count().await.unwrap(), 3);
-        let mut taker = priorities.taker();
+        let mut auto_ack = priorities.auto_ack_consumer();
         for expected in [&["c", "d"][..], &["e"], &["a", "b"]] {
-            assert_eq!(taker.next().await.unwrap().items, expected);
+            assert_eq!(auto_ack.next().await.unwrap().items, expected);
         }
         let (began, now) = (Instant::now(), clock());
         let times = DistributedDelayQueue::new(&zk, "/times").unwrap().clock(now.clone());
@@ -569,15 +573,15 @@ fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2).unwrap();
         assert!(queue.try_put("one").await.unwrap() && queue.try_put("two").await.unwrap());
         assert!(!queue.try_put("three").await.unwrap());
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         let take = async {
             until(&server, |probe| !probe.watches().is_empty()).await;
-            text(&mut taker).await
+            text(&mut auto_ack).await
         };
         let (put, taken) = tokio::join!(queue.put("three"), take);
         put.unwrap();
         assert_eq!(taken, "one");
-        assert_eq!(texts(&mut taker, 2).await, ["two", "three"]);
+        assert_eq!(texts(&mut auto_ack, 2).await, ["two", "three"]);
         assert!(matches!(
             queue.put_all(["a", "b", "c"].map(Bytes::from)).await,
             Err(Error::OverLimit { asked: 3, limit: 2 })
@@ -671,7 +675,7 @@ fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
 fn a_flush_waits_for_all_puts() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().ids("/ids").unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().idempotent_puts("/ids").unwrap();
         for number in 0..10 {
             let queue = queue.clone();
             tokio::spawn(async move { queue.put(number.to_string()).await.unwrap() });

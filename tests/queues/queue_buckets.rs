@@ -9,8 +9,8 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    DistributedPriorityQueue, DistributedQueue, Enqueue, Error, ErrorMode, FifoQueue, LockingConsumer,
-    LockingQueue, QueueSharder,
+    DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue, LockingConsumer, LockingQueue,
+    PutMode, QueueSharder,
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{connected, in_memory, items, simulated, until};
@@ -122,10 +122,10 @@ fn a_lost_answer_to_the_opening_of_a_bucket_loses_and_reorders_nothing() {
 fn a_producer_with_an_old_view_puts_at_the_end() {
     simulated(async {
         for drained in [false, true] {
-            for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+            for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
                 let (server, zk) = in_memory().await;
                 let fifo = |zk| {
-                    let queue = FifoQueue::new(zk, QUEUE).unwrap().enqueue(enqueue);
+                    let queue = FifoQueue::new(zk, QUEUE).unwrap().put_mode(enqueue);
                     queue.bucket_size(SIZE).unwrap()
                 };
                 let (slow, other) = (fifo(&zk), connected(&server).await);
@@ -408,10 +408,10 @@ fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
         zero(jobs().prefetch(0).next().await.err(), "prefetch");
         zero(jobs().prefetch(0).try_next().await.err(), "prefetch");
         zero(consumer().prefetch(0).next().await.err(), "prefetch");
-        zero(plain().taker().read_ahead(0).next().await.err(), "read_ahead");
-        zero(plain().taker().read_ahead(0).delete_window(2).try_next().await.err(), "read_ahead");
-        zero(plain().taker().delete_window(0).next().await.err(), "delete_window");
-        zero(priority().taker().next().await.err(), "min_items_before_refresh");
+        zero(plain().auto_ack_consumer().prefetch(0).next().await.err(), "prefetch");
+        zero(plain().auto_ack_consumer().prefetch(0).ack_batch(2).try_next().await.err(), "prefetch");
+        zero(plain().auto_ack_consumer().ack_batch(0).next().await.err(), "ack_batch");
+        zero(priority().auto_ack_consumer().next().await.err(), "min_items_before_refresh");
         zero(priority().consumer("/locks").unwrap().next().await.err(), "min_items_before_refresh");
 
         let fails = async |_: bytes::Bytes| Err::<(), _>("no");
@@ -419,7 +419,7 @@ fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
         zero(locking().prefetch(0).run(1, async |_| Err::<(), _>("no")).await.err(), "prefetch");
         zero(jobs().run(0, async |_| Err::<Option<bytes::Bytes>, _>("no")).await.err(), "limit");
         zero(consumer().run(0, ErrorMode::Requeue, fails).await.err(), "limit");
-        zero(plain().taker().run(0, async |_| ()).await.err(), "limit");
+        zero(plain().auto_ack_consumer().run(0, async |_| ()).await.err(), "limit");
 
         let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
         let sharder = || QueueSharder::builder(&zk, "/queues", "/leader", allocate);

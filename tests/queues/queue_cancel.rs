@@ -6,8 +6,8 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    Consumer, Delivery, DistributedPriorityQueue, DistributedQueue, Enqueue, FifoQueue, LockingQueue,
-    SimpleDistributedQueue, Taker,
+    AutoAckConsumer, Consumer, Delivery, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
+    PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
 use zk_curator_tests::cancel::{self, each_step};
@@ -28,9 +28,9 @@ async fn filled(zk: &CuratorFramework) -> DistributedQueue {
     queue
 }
 
-async fn rest(taker: &mut Taker) -> Vec<String> {
+async fn rest(auto_ack: &mut AutoAckConsumer) -> Vec<String> {
     let mut rest = Vec::new();
-    while let Some(item) = taker.try_next().await.unwrap() {
+    while let Some(item) = auto_ack.try_next().await.unwrap() {
         rest.push(String::from_utf8(item.items.concat()).unwrap());
     }
     rest
@@ -57,16 +57,16 @@ fn a_dropped_next_of_a_window_of_deletes_loses_nothing() {
                 queue.put(more).await.unwrap();
             }
             // Transactions of two.
-            let mut taker = queue.taker().delete_window(4);
+            let mut auto_ack = queue.auto_ack_consumer().ack_batch(4);
             let mut items: Vec<String> = Vec::new();
             for _ in 0..3 {
-                let done = poll_then_drop(taker.next(), step).await;
+                let done = poll_then_drop(auto_ack.next(), step).await;
                 items.extend(done.map(|item| String::from_utf8(item.unwrap().items.concat()).unwrap()));
             }
             let all_done = items.len() == 3;
-            items.extend(rest(&mut taker).await);
+            items.extend(rest(&mut auto_ack).await);
             assert_eq!(items, ["one", "two", "three", "four", "five", "six", "seven"], "step {step}");
-            drop(taker);
+            drop(auto_ack);
             nothing_stays(&server, [zk]).await;
             all_done
         })
@@ -76,27 +76,27 @@ fn a_dropped_next_of_a_window_of_deletes_loses_nothing() {
 }
 
 #[test]
-fn a_taker_that_is_dropped_at_any_point_has_taken_one_more_at_most_and_a_dropped_next_loses_nothing() {
+fn dropped_auto_ack_consumer_loses_one_item_and_next_none() {
     simulated(async {
         let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let queue = filled(&zk).await;
-            let mut taker = queue.taker();
-            let done = poll_then_drop(taker.next(), step).await;
+            let mut auto_ack = queue.auto_ack_consumer();
+            let done = poll_then_drop(auto_ack.next(), step).await;
             let done = done.map(|item| item.unwrap().items.concat());
             let mut items: Vec<_> =
                 done.iter().map(|item| String::from_utf8(item.clone()).unwrap()).collect();
-            items.extend(rest(&mut taker).await);
+            items.extend(rest(&mut auto_ack).await);
             assert_eq!(items, ["one", "two", "three"], "step {step}");
-            drop(taker);
+            drop(auto_ack);
 
-            // The same, and the taker is dropped as well.
+            // The same, and the consumer is dropped as well.
             queue.put("four").await.unwrap();
             queue.put("five").await.unwrap();
-            let mut taker = queue.taker();
-            let taken = poll_then_drop(taker.next(), step).await.is_some();
-            drop(taker);
-            let rest = rest(&mut queue.taker()).await;
+            let mut auto_ack = queue.auto_ack_consumer();
+            let taken = poll_then_drop(auto_ack.next(), step).await.is_some();
+            drop(auto_ack);
+            let rest = rest(&mut queue.auto_ack_consumer()).await;
             assert!(rest == ["five"] || !taken && rest == ["four", "five"], "step {step}: {rest:?}");
             nothing_stays(&server, [zk]).await;
             done.is_some() && taken
@@ -143,7 +143,7 @@ fn claims_go_back_to_their_place() {
             async |server, zk| {
                 assert!(server.probe().children(LOCKS).is_empty(), "{}", server.probe());
                 assert_eq!(
-                    rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().taker()).await,
+                    rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await,
                     ["one", "two", "three"]
                 );
             },
@@ -163,7 +163,8 @@ fn an_item_is_acknowledged_or_goes_back() {
                 },
                 async |server, zk| {
                     assert!(server.probe().children(LOCKS).is_empty(), "{}", server.probe());
-                    let rest = rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().taker()).await;
+                    let rest =
+                        rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await;
                     let settled: &[&str] =
                         if put_back { &["two", "three", "one"] } else { &["two", "three"] };
                     assert!(rest == settled || rest == ["one", "two", "three"], "{rest:?}");
@@ -221,22 +222,22 @@ fn a_consumer_that_waits_leaves_nothing() {
         // What waits is not woken any more.
         for step in 0..60 {
             let (server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().line("/line").unwrap();
-            let (mut taker, mut consumer) = (queue.taker(), queue.consumer(LOCKS).unwrap());
-            let is_done = timeout(A_MOMENT, poll_then_drop(taker.next(), step)).await;
+            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().fair_waiting("/line").unwrap();
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
+            let is_done = timeout(A_MOMENT, poll_then_drop(auto_ack.next(), step)).await;
             assert!(is_done.is_err() || is_done.is_ok_and(|taken| taken.is_none()));
             let is_done = timeout(A_MOMENT, poll_then_drop(consumer.next(), step)).await;
             assert!(is_done.is_err() || is_done.is_ok_and(|taken| taken.is_none()));
             // Who does not wait any more is in nobody's way.
-            let mut other = queue.taker();
+            let mut other = queue.auto_ack_consumer();
             let put = async {
                 zk_curator_tests::until(&server, |probe| !probe.children("/line").is_empty()).await;
                 queue.put("zero").await.unwrap();
             };
             assert_eq!(tokio::join!(other.next(), put).0.unwrap().items, ["zero"]);
             queue.put("one").await.unwrap();
-            assert_eq!(taker.next().await.unwrap().items, ["one"]);
-            drop((taker, consumer));
+            assert_eq!(auto_ack.next().await.unwrap().items, ["one"]);
+            drop((auto_ack, consumer));
             nothing_stays(&server, [zk]).await;
         }
     });
@@ -251,14 +252,15 @@ fn puts_happen_once_or_not_at_all() {
                     let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
                     match kind {
                         0 => queue.put("four").await,
-                        1 => queue.ids("/ids").unwrap().put("four").await,
+                        1 => queue.idempotent_puts("/ids").unwrap().put("four").await,
                         2 => queue.max_items(10).unwrap().put("four").await,
-                        _ => queue.ids("/ids").unwrap().max_items(10).unwrap().put("four").await,
+                        _ => queue.idempotent_puts("/ids").unwrap().max_items(10).unwrap().put("four").await,
                     }
                     .unwrap();
                 },
                 async |_, zk| {
-                    let rest = rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().taker()).await;
+                    let rest =
+                        rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await;
                     let all = ["one", "two", "three", "four"];
                     assert!(rest == all || rest == all[..3], "{rest:?}");
                 },
@@ -271,10 +273,10 @@ fn puts_happen_once_or_not_at_all() {
 #[test]
 fn in_both_forms_an_exactly_once_put_is_there_once_or_not_at_all() {
     simulated(async {
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             each_step(async |step| {
                 let (server, zk) = in_memory().await;
-                let queue = FifoQueue::new(&zk, "/fifo").unwrap().enqueue(enqueue);
+                let queue = FifoQueue::new(&zk, "/fifo").unwrap().put_mode(enqueue);
                 let done = poll_then_drop(queue.put("one"), step).await.is_some();
                 queue.put("two").await.unwrap();
                 queue.flush().await.unwrap();
@@ -292,7 +294,7 @@ fn in_both_forms_an_exactly_once_put_is_there_once_or_not_at_all() {
                 drop(queue);
                 // They stay, and nothing in them.
                 zk.delete("/fifo/items").deleting_children().await.unwrap();
-                if enqueue == Enqueue::Transaction {
+                if enqueue == PutMode::Transaction {
                     zk.delete("/fifo/ids").deleting_children().await.unwrap();
                 }
                 zk.close().await.unwrap();

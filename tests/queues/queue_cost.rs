@@ -12,7 +12,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    DistributedPriorityQueue, DistributedQueue, Enqueue, FifoQueue, LockingQueue, SimpleDistributedQueue,
+    DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{builder, connected, in_memory, simulated, until};
@@ -89,9 +89,9 @@ fn a_taken_item_costs_two_requests_and_one_flight() {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
-        let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker();
+        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer();
         for number in 0..ITEMS {
-            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+            assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
         assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Delete)), (100, 100));
         assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 201));
@@ -107,9 +107,9 @@ fn a_window_of_deletes_makes_many_items_one_flight() {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
-        let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker().delete_window(20);
+        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer().ack_batch(20);
         for number in 0..ITEMS {
-            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+            assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
         // Deletes in transactions of ten.
         assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Multi)), (100, 10));
@@ -208,9 +208,9 @@ fn a_priority_costs_one_more_request_and_no_flight() {
         }
         let far = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
         let cost = Cost::since_now(&server);
-        let mut taker = far.taker();
+        let mut auto_ack = far.auto_ack_consumer();
         for _ in 0..ITEMS / 2 {
-            taker.next().await.unwrap();
+            auto_ack.next().await.unwrap();
         }
         assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (1, 50, 52));
         let mut consumer = far.consumer(LOCKS).unwrap();
@@ -259,15 +259,15 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
         fill(&zk, items).await;
         let cost = Cost::since_now(&server);
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
-        let mut taker = queue.taker().delete_window(64);
+        let mut auto_ack = queue.auto_ack_consumer().ack_batch(64);
         let taken = 20_000;
         for number in 0..taken {
-            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+            assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
         // 10,000 names are kept at a time, and 64 items are read and removed ahead.
         assert_eq!(cost.of(OpCode::GetChildren2), 2);
         assert!(cost.requests() <= (taken + 64) + taken / 32 + 3, "{}", cost.requests());
-        drop(taker);
+        drop(auto_ack);
         // Those under claims too.
         let taken = 11_000;
         let cost = Cost::since_now(&server);
@@ -295,9 +295,9 @@ fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
             try_join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await.unwrap();
         }
         let cost = Cost::since_now(&server);
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         for _ in 0..taken {
-            taker.next().await.unwrap();
+            auto_ack.next().await.unwrap();
         }
         // A look whether there are better ones is one request beside the two for the item; 16 more are read ahead.
         assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 3 * taken + 1 + 16));
@@ -312,7 +312,7 @@ fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
 }
 
 #[test]
-fn several_takers_share_a_queue_without_a_listing_for_every_item() {
+fn consumers_share_a_queue_without_a_listing_per_item() {
     simulated(async {
         let (server, zk) = in_memory().await;
         fill(&zk, 1000).await;
@@ -321,9 +321,9 @@ fn several_takers_share_a_queue_without_a_listing_for_every_item() {
         for _ in 0..4 {
             let zk = distant(&server).await;
             takers.spawn(async move {
-                let mut taker = DistributedQueue::new(&zk, QUEUE).unwrap().taker();
+                let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer();
                 let mut taken = Vec::new();
-                while let Some(item) = taker.try_next().await.unwrap() {
+                while let Some(item) = auto_ack.try_next().await.unwrap() {
                     taken.push(item.path);
                 }
                 taken
@@ -348,7 +348,7 @@ fn puts_that_are_made_together_are_one_flight() {
         for ids in [false, true] {
             let mut queue = DistributedQueue::new(&zk, QUEUE).unwrap();
             if ids {
-                queue = queue.ids("/ids").unwrap();
+                queue = queue.idempotent_puts("/ids").unwrap();
                 queue.put("first").await.unwrap();
             }
             let cost = Cost::since_now(&server);
@@ -363,11 +363,11 @@ fn puts_that_are_made_together_are_one_flight() {
 #[test]
 fn what_exactly_once_costs() {
     simulated(async {
-        for (enqueue, requests, flights) in [(Enqueue::Transaction, 199, 100), (Enqueue::TwoPhase, 200, 200)]
+        for (enqueue, requests, flights) in [(PutMode::Transaction, 199, 100), (PutMode::TwoPhase, 200, 200)]
         {
             let server = TestServer::in_memory().await;
             let zk = distant(&server).await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
             queue.put("first").await.unwrap();
             queue.flush().await.unwrap();
             let cost = Cost::since_now(&server);

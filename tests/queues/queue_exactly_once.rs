@@ -15,7 +15,7 @@ const IDS: &str = "/ids";
 const OLD: Duration = Duration::from_secs(600);
 
 fn with_ids(zk: &CuratorFramework) -> DistributedQueue {
-    DistributedQueue::new(zk, QUEUE).unwrap().ids(IDS).unwrap()
+    DistributedQueue::new(zk, QUEUE).unwrap().idempotent_puts(IDS).unwrap()
 }
 
 fn ids(server: &TestServer) -> usize {
@@ -105,8 +105,8 @@ fn a_put_that_has_lost_its_session_happens_once() {
                     done => assert!(!(applied && others), "{done:?}"),
                 }
                 let mut items = Vec::new();
-                let mut taker = other.taker();
-                while let Some(item) = taker.try_next().await.unwrap() {
+                let mut auto_ack = other.auto_ack_consumer();
+                while let Some(item) = auto_ack.try_next().await.unwrap() {
                     items.push(String::from_utf8(item.items.concat()).unwrap());
                 }
                 let expected: &[&str] = match (applied, others) {

@@ -8,8 +8,8 @@ use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Enqueue, Error,
-    ErrorMode, FifoQueue, SimpleDistributedQueue,
+    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode,
+    FifoQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
@@ -28,8 +28,8 @@ async fn filled(zk: &CuratorFramework, count: usize) -> DistributedQueue {
     queue
 }
 
-async fn fifo(zk: &CuratorFramework, enqueue: Enqueue) -> FifoQueue {
-    FifoQueue::new(zk, QUEUE).unwrap().enqueue(enqueue)
+async fn fifo(zk: &CuratorFramework, enqueue: PutMode) -> FifoQueue {
+    FifoQueue::new(zk, QUEUE).unwrap().put_mode(enqueue)
 }
 
 fn has_unknown_outcome(error: &Error) -> bool {
@@ -42,17 +42,17 @@ fn defect_a_a_lost_answer_to_a_delete_loses_no_item() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, 2).await;
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
-        let error = taker.next().await.unwrap_err();
+        let error = auto_ack.next().await.unwrap_err();
         assert_eq!(lost.hits(), 1);
         let Error::Unknown { item, .. } = error else { panic!("{error}") };
         assert_eq!(item.items, ["0"]);
         // Lost on the way there, it is simply removed again.
         let lost = once(&server, OpCode::Delete, Verdict::LoseRequest);
-        assert_eq!(taker.next().await.unwrap().items, ["1"]);
+        assert_eq!(auto_ack.next().await.unwrap().items, ["1"]);
         assert_eq!(lost.hits(), 1);
-        assert_eq!(taker.try_next().await.unwrap(), None);
+        assert_eq!(auto_ack.try_next().await.unwrap(), None);
     });
 }
 
@@ -62,20 +62,20 @@ fn a_lost_transaction_of_deletes_changes_neither_the_items_nor_their_order() {
     simulated(async {
         let numbers = |from: usize| (from..40).map(|number| number.to_string()).collect::<Vec<_>>();
         let (server, zk) = in_memory().await;
-        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let mut auto_ack = filled(&zk, 40).await.auto_ack_consumer().ack_batch(20);
         let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
         let mut items = Vec::new();
-        while let Some(item) = taker.try_next().await.unwrap() {
+        while let Some(item) = auto_ack.try_next().await.unwrap() {
             items.push(String::from_utf8(item.items.concat()).unwrap());
         }
         assert_eq!((lost.hits(), items), (1, numbers(0)));
 
         let (server, zk) = in_memory().await;
-        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let mut auto_ack = filled(&zk, 40).await.auto_ack_consumer().ack_batch(20);
         let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
         let (mut items, mut unknown) = (Vec::new(), Vec::new());
         loop {
-            match taker.try_next().await {
+            match auto_ack.try_next().await {
                 Ok(Some(item)) => items.push(String::from_utf8(item.items.concat()).unwrap()),
                 Ok(None) => break,
                 Err(Error::Unknown { item, .. }) => {
@@ -93,11 +93,11 @@ fn of_a_transaction_that_is_refused_each_item_is_deleted_for_itself() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let mut taker = filled(&zk, 40).await.taker().delete_window(20);
+        let mut auto_ack = filled(&zk, 40).await.auto_ack_consumer().ack_batch(20);
         let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
         let taken = tokio::spawn(async move {
             let mut items = Vec::new();
-            while let Some(item) = taker.try_next().await.unwrap() {
+            while let Some(item) = auto_ack.try_next().await.unwrap() {
                 items.push(String::from_utf8(item.items.concat()).unwrap());
             }
             items
@@ -116,7 +116,7 @@ fn defect_a_with_receipts_a_lost_answer_makes_no_difference() {
     simulated(async {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let (server, zk) = in_memory().await;
-            let queue = fifo(&zk, Enqueue::Transaction).await;
+            let queue = fifo(&zk, PutMode::Transaction).await;
             queue.put("one").await.unwrap();
             queue.put("two").await.unwrap();
             let lost = server
@@ -156,7 +156,7 @@ fn defect_b_with_ids_a_lost_answer_makes_no_difference() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             for bound in [None, Some(10)] {
                 let (server, zk) = in_memory().await;
-                let mut queue = filled(&zk, 1).await.ids("/ids").unwrap();
+                let mut queue = filled(&zk, 1).await.idempotent_puts("/ids").unwrap();
                 if let Some(bound) = bound {
                     queue = queue.max_items(bound).unwrap();
                 }
@@ -177,7 +177,7 @@ fn defect_b_with_ids_a_lost_answer_makes_no_difference() {
 #[test]
 fn a_put_with_ids_survives_its_session() {
     simulated(async {
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             let (server, zk) = in_memory().await;
             let queue = fifo(&zk, enqueue).await;
             queue.put("one").await.unwrap();
@@ -360,9 +360,9 @@ fn curator_116_equal_items_have_one_order_beyond_the_last_number_too() {
         for number in 1..3 {
             queue.put(number.to_string(), 1).await.unwrap();
         }
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         for number in 0..3 {
-            assert_eq!(taker.next().await.unwrap().items, [number.to_string()]);
+            assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
     });
 }
@@ -507,17 +507,17 @@ fn a_claim_whose_answer_was_lost_is_found_by_its_data() {
 
 /// Without retries an error comes out, and the next call goes on.
 #[test]
-fn errors_do_not_end_takers_and_consumers() {
+fn errors_do_not_end_consumers() {
     simulated(async {
         let (server, zk) = impatient().await;
         let queue = filled(&zk, 3).await;
-        let (mut taker, mut consumer) = (queue.taker(), queue.consumer(LOCKS).unwrap());
+        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
         for opcode in [OpCode::GetChildren2, OpCode::GetData] {
             let _lost = once(&server, opcode, Verdict::LoseReply);
-            assert!(matches!(taker.next().await, Err(Error::Framework(_))), "{opcode:?}");
+            assert!(matches!(auto_ack.next().await, Err(Error::Framework(_))), "{opcode:?}");
             zk.wait_connected().await.unwrap();
         }
-        assert_eq!(taker.next().await.unwrap().items, ["0"]);
+        assert_eq!(auto_ack.next().await.unwrap().items, ["0"]);
         let _lost = once(&server, OpCode::GetChildren2, Verdict::LoseRequest);
         assert!(consumer.next().await.is_err());
         zk.wait_connected().await.unwrap();
@@ -531,7 +531,7 @@ fn in_two_phases_an_item_is_seen_when_its_producer_is_sure() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             for opcode in [OpCode::Create2, OpCode::Multi] {
                 let (server, zk) = in_memory().await;
-                let queue = fifo(&zk, Enqueue::TwoPhase).await;
+                let queue = fifo(&zk, PutMode::TwoPhase).await;
                 queue.put("one").await.unwrap();
                 let lost = once(&server, opcode, verdict);
                 queue.put("two").await.unwrap();
@@ -556,11 +556,11 @@ fn slow_second_phase(server: &TestServer, time: Duration) -> RuleGuard {
 #[test]
 fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
     simulated(async {
-        use zk_curator_recipes::queue::Unsure;
+        use zk_curator_recipes::queue::UnconfirmedPolicy;
         let server = TestServer::in_memory().await;
         let (slow, zk) = (connected(&server).await, connected(&server).await);
-        let queue = FifoQueue::with(&zk, QUEUE, Unsure::Skip).unwrap();
-        let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+        let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(UnconfirmedPolicy::Skip);
+        let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
         let _held = slow_second_phase(&server, Duration::from_secs(5));
         let put = tokio::spawn({
             let slow = slow.clone();
@@ -579,13 +579,13 @@ fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
 #[test]
 fn a_poll_finds_what_was_put_before_it_also_if_it_was_read_ahead_too_early() {
     simulated(async {
-        use zk_curator_recipes::queue::Unsure;
-        for unsure in [Unsure::Wait, Unsure::Skip] {
+        use zk_curator_recipes::queue::UnconfirmedPolicy;
+        for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (slow, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
             queue.put("first").await.unwrap();
-            let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+            let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
             let _held = slow_second_phase(&server, Duration::from_secs(5));
             let put = tokio::spawn({
                 let slow = slow.clone();
@@ -624,11 +624,11 @@ fn an_item_whose_consumer_has_not_waited_until_it_was_counted_is_the_next() {
 #[test]
 fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
     simulated(async {
-        use zk_curator_recipes::queue::Unsure;
-        for unsure in [Unsure::Wait, Unsure::Skip] {
+        use zk_curator_recipes::queue::UnconfirmedPolicy;
+        for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (slow, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
             let _held = slow_second_phase(&server, Duration::from_secs(2));
             let watches = move |request: &RuleRequest<'_>| {
                 let is_watched = matches!(request.request(), Request::GetData(read) if read.watch);
@@ -636,7 +636,7 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
             };
             let _late = server.rule(watches).times(1);
             // It lives on when it has put its item.
-            let slow = FifoQueue::new(&slow, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+            let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
             let put = tokio::spawn({
                 let slow = slow.clone();
                 async move { slow.put("slow").await }
@@ -652,21 +652,21 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
 #[test]
 fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up_after() {
     simulated(async {
-        use zk_curator_recipes::queue::Unsure;
-        for unsure in [Unsure::Wait, Unsure::Skip] {
+        use zk_curator_recipes::queue::UnconfirmedPolicy;
+        for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (dying, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::with(&zk, QUEUE, unsure).unwrap();
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
             // It stops between the two phases.
             let _held = slow_second_phase(&server, Duration::from_secs(3600));
             let put = tokio::spawn({
-                let queue = FifoQueue::new(&dying, QUEUE).unwrap().enqueue(Enqueue::TwoPhase);
+                let queue = FifoQueue::new(&dying, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
                 async move { queue.put("unsure").await }
             });
             until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
             queue.put("sure").await.unwrap();
             match unsure {
-                Unsure::Wait => {
+                UnconfirmedPolicy::Wait => {
                     assert_eq!(queue.poll().await.unwrap(), None);
                     let end = async {
                         until(&server, |probe| !probe.watches().is_empty()).await;
@@ -736,19 +736,19 @@ fn a_lost_answer_is_resolved_without_a_sync() {
         assert_eq!(simple.take().await.unwrap(), "one");
         assert_eq!(lost.hits(), 1);
         // A put in two phases.
-        let two_phase = FifoQueue::new(&zk, "/fifo").unwrap().enqueue(Enqueue::TwoPhase);
+        let two_phase = FifoQueue::new(&zk, "/fifo").unwrap().put_mode(PutMode::TwoPhase);
         let lost = lose("/fifo/items/*/*");
         two_phase.put("one").await.unwrap();
         assert_eq!((lost.hits(), two_phase.take().await.unwrap()), (1, "one".into()));
         // Deletes of a window.
-        let mut taker = filled(&zk, 4).await.taker().delete_window(4);
+        let mut auto_ack = filled(&zk, 4).await.auto_ack_consumer().ack_batch(4);
         let lost = server.rule(
             |request| {
                 if request.is(OpCode::Multi) { Verdict::LoseRequest } else { Verdict::Pass }
             },
         );
         let lost = lost.times(1);
-        assert_eq!(taker.next().await.unwrap().items, ["0"]);
+        assert_eq!(auto_ack.next().await.unwrap().items, ["0"]);
         assert_eq!(lost.hits(), 1);
         // A claim to a job.
         let jobs = Jobs::new(&zk, "/jobs").unwrap();

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    DistributedQueue, Enqueue, Error, FifoQueue, LockingQueue, SimpleDistributedQueue,
+    DistributedQueue, Error, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
 
@@ -42,20 +42,20 @@ async fn passed_over(
 }
 
 #[test]
-fn a_taker_passes_over_an_item_with_a_foreign_child() {
+fn auto_ack_consumer_passes_over_items_with_foreign_children() {
     simulated(async {
         for window in [1, 8] {
             let (server, zk) = in_memory().await;
             let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
             queue.put("bad").await.unwrap();
             queue.put("good").await.unwrap();
-            let mut taker = queue.taker().delete_window(window);
-            let next = async || taker.next().await.map(|item| text(&item.items[0]));
+            let mut auto_ack = queue.auto_ack_consumer().ack_batch(window);
+            let next = async || auto_ack.next().await.map(|item| text(&item.items[0]));
             passed_over(&server, &zk, QUEUE, next).await;
         }
-        for enqueue in [Enqueue::Transaction, Enqueue::TwoPhase] {
+        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             let (server, zk) = in_memory().await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().enqueue(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
             queue.put("bad").await.unwrap();
             queue.put("good").await.unwrap();
             let next = async || queue.take().await.map(text);

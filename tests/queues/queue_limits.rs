@@ -25,10 +25,10 @@ fn try_put_answers_while_a_put_waits_for_room() {
         until(&server, |probe| !probe.watches().is_empty()).await;
         let tried = timeout(Duration::from_secs(1), queue.try_put("three")).await;
         assert!(!tried.expect("an answer").unwrap());
-        let mut taker = queue.taker();
-        assert_eq!(text(&mut taker).await, "one");
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert_eq!(text(&mut auto_ack).await, "one");
         waiting.await.unwrap().unwrap();
-        assert_eq!(text(&mut taker).await, "two");
+        assert_eq!(text(&mut auto_ack).await, "two");
         assert!(queue.try_put("three").await.unwrap());
     });
 }
@@ -38,7 +38,7 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let on = |zk: &CuratorFramework| {
-            DistributedQueue::new(zk, QUEUE).unwrap().line("/line").unwrap().max_items(3).unwrap()
+            DistributedQueue::new(zk, QUEUE).unwrap().fair_waiting("/line").unwrap().max_items(3).unwrap()
         };
         let queue = on(&zk);
         for item in ["a", "b", "c"] {
@@ -52,10 +52,10 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
             until(&server, |probe| probe.children("/line").len() == number + 1).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         for expected in ["a", "b", "c"] {
             let before = server.probe().total_requests();
-            assert_eq!(text(&mut taker).await, expected);
+            assert_eq!(text(&mut auto_ack).await, expected);
             puts.join_next().await.unwrap().unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
             let requests = server.probe().total_requests() - before;
@@ -63,7 +63,7 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
         }
         for number in 0..producers {
             // Those that waited longer put earlier.
-            assert_eq!(text(&mut taker).await, number.to_string());
+            assert_eq!(text(&mut auto_ack).await, number.to_string());
         }
         while puts.join_next().await.is_some() {}
         until(&server, |probe| probe.children("/line").is_empty()).await;
@@ -82,9 +82,9 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
             };
             let queue = DistributedDelayQueue::new(&zk, QUEUE).unwrap().clock(now.clone());
             queue.put("x", now() + Duration::from_secs(3600)).await.unwrap();
-            let (mut taker, mut consumer) = (queue.taker(), queue.consumer(LOCKS).unwrap());
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
             let waiting = tokio::spawn(async move {
-                if claims { consumer.next().await.map(drop) } else { taker.next().await.map(drop) }
+                if claims { consumer.next().await.map(drop) } else { auto_ack.next().await.map(drop) }
             });
             until(&server, |probe| !probe.watches().is_empty()).await;
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -109,7 +109,7 @@ fn a_full_queue_refuses_puts_that_are_not_to_wait() {
         let refused = queue.put("three").await;
         assert!(matches!(refused, Err(Error::Full { limit: 2 })), "{refused:?}");
         assert!(!queue.try_put("three").await.unwrap());
-        queue.taker().next().await.unwrap();
+        queue.auto_ack_consumer().next().await.unwrap();
         queue.put("three").await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 2);
     });

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::queue::{Error, LockedItem, LockingConsumer, LockingQueue};
+use zk_curator_recipes::queue::{Error, LockingConsumer, LockingDelivery, LockingQueue};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     assert_clean_after_close, connected, expire, impatient, in_memory, items, once, session_id, simulated,
@@ -33,7 +33,7 @@ async fn filled<const N: usize>(zk: &CuratorFramework, items: [&'static str; N])
 }
 
 /// The item and the how manieth delivery it is.
-fn seen(item: &LockedItem) -> (&str, u32) {
+fn seen(item: &LockingDelivery) -> (&str, u32) {
     (std::str::from_utf8(item.data()).unwrap(), item.attempt())
 }
 
@@ -150,7 +150,7 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
         let good = consumer.next().await.unwrap();
         // Their deliveries as dead letters are counted apart from those before.
         assert_eq!((seen(&poison), seen(&good), good.id()), (("poison", 1), ("good", 1), &id[..]));
-        let rejected = |item: &LockedItem| {
+        let rejected = |item: &LockingDelivery| {
             let rejection = item.rejection().unwrap();
             let at = rejection.at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
             let ctime = server.probe().stat(item.path()).unwrap().ctime;
@@ -199,7 +199,7 @@ fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
         let work = {
             let (log, running) = (Arc::clone(&log), Arc::clone(&running));
             let consumer = queue.consumer();
-            let body = move |item: zk_curator_recipes::queue::Delivered| {
+            let body = move |item: zk_curator_recipes::queue::Message| {
                 let (log, running) = (Arc::clone(&log), Arc::clone(&running));
                 async move {
                     {
@@ -495,7 +495,7 @@ type Log = Arc<Mutex<Vec<(u32, Instant)>>>;
 /// Fails with every item.
 fn failing(
     log: Log,
-) -> impl Fn(zk_curator_recipes::queue::Delivered) -> std::future::Ready<Result<(), &'static str>> {
+) -> impl Fn(zk_curator_recipes::queue::Message) -> std::future::Ready<Result<(), &'static str>> {
     move |item| {
         log.lock().unwrap().push((item.attempt, Instant::now()));
         std::future::ready(Err("no luck"))

@@ -94,8 +94,12 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             }
         }
         Kind::Curator => {
-            let mut consumer =
-                DistributedQueue::new(&zk, QUEUE).unwrap().line(LINE).unwrap().consumer(LOCKS).unwrap();
+            let mut consumer = DistributedQueue::new(&zk, QUEUE)
+                .unwrap()
+                .fair_waiting(LINE)
+                .unwrap()
+                .consumer(LOCKS)
+                .unwrap();
             loop {
                 let item = consumer.next().await.unwrap();
                 sleep(work).await;

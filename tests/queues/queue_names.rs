@@ -135,10 +135,10 @@ fn the_queues_of_curators_family_are_not_reaped() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let queue = DistributedQueue::new(&zk, "/a/queue").unwrap();
-        let mut taker = queue.taker();
+        let mut auto_ack = queue.auto_ack_consumer();
         for number in 0..3 {
             queue.put("x").await.unwrap();
-            assert_eq!(taker.next().await.unwrap().path, format!("/a/queue/queue-{number:010}"));
+            assert_eq!(auto_ack.next().await.unwrap().path, format!("/a/queue/queue-{number:010}"));
             assert_eq!(server.reap_containers(), [""; 0]);
         }
     });
@@ -173,12 +173,12 @@ fn a_corrupt_item_of_a_deleted_queue_hides_none_of_the_new_one() {
         let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
         queue.put("0").await.unwrap();
         zk.set_data("/queue/queue-0000000000", "corrupt").await.unwrap();
-        let mut taker = queue.taker();
-        assert!(matches!(taker.try_next().await, Err(Error::Corrupt { .. })));
-        assert_eq!(taker.try_next().await.unwrap(), None);
+        let mut auto_ack = queue.auto_ack_consumer();
+        assert!(matches!(auto_ack.try_next().await, Err(Error::Corrupt { .. })));
+        assert_eq!(auto_ack.try_next().await.unwrap(), None);
         other.delete(QUEUE).deleting_children().await.unwrap();
         DistributedQueue::new(&other, QUEUE).unwrap().put("new").await.unwrap();
-        assert_eq!(taker.try_next().await.unwrap().unwrap().items, ["new"]);
+        assert_eq!(auto_ack.try_next().await.unwrap().unwrap().items, ["new"]);
     });
 }
 
@@ -190,9 +190,9 @@ fn who_waits_for_a_queue_that_is_not_there_creates_none_and_is_woken() {
         let other = connected(&server).await;
         let simple = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
         let curator = DistributedQueue::new(&zk, "/curator").unwrap();
-        let (mut taker, mut consumer) = (curator.taker(), curator.consumer(LOCKS).unwrap());
+        let (mut auto_ack, mut consumer) = (curator.auto_ack_consumer(), curator.consumer(LOCKS).unwrap());
         assert!(timeout(Duration::from_secs(1), simple.take()).await.is_err());
-        assert!(timeout(Duration::from_secs(1), taker.next()).await.is_err());
+        assert!(timeout(Duration::from_secs(1), auto_ack.next()).await.is_err());
         assert!(timeout(Duration::from_secs(1), consumer.next()).await.is_err());
         assert!(!server.probe().exists(QUEUE) && !server.probe().exists("/curator"), "{}", server.probe());
         let put = async {

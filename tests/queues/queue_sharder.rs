@@ -94,12 +94,12 @@ fn a_queue_takes_items_again_when_half_of_them_are_gone() {
         until_known(&sharder, 2).await;
         let full =
             sharder.queues().into_values().find(|queue| server.probe().children(queue.path()).len() == 4);
-        let mut taker = full.unwrap().taker();
-        taker.next().await.unwrap();
+        let mut auto_ack = full.unwrap().auto_ack_consumer();
+        auto_ack.next().await.unwrap();
         sleep(INTERVAL * 2).await;
         put(&sharder, 1).await;
         assert_eq!(sizes(&server), [1, 3]);
-        taker.next().await.unwrap();
+        auto_ack.next().await.unwrap();
         sleep(INTERVAL * 2).await;
         // Both are free.
         put(&sharder, 40).await;
@@ -117,9 +117,9 @@ fn all_queues_are_consumed_those_added_later_included() {
         let consume = consumed.run(|queue: DistributedQueue| {
             let items = &items;
             async move {
-                let mut taker = queue.taker();
+                let mut auto_ack = queue.auto_ack_consumer();
                 loop {
-                    let taken = taker.next().await?;
+                    let taken = auto_ack.next().await?;
                     items.borrow_mut().push(taken.items[0].clone());
                     if items.borrow().len() == 12 {
                         return Err(Error::Empty);

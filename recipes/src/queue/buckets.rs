@@ -16,8 +16,8 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
 use super::Error;
+use super::layout::QueueLayout;
 use super::name::Bucket;
-use super::site::Site;
 use crate::contender::child;
 
 /// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
@@ -47,7 +47,7 @@ pub(super) struct Buckets {
 /// A bucket that was open when it was looked at.
 #[derive(Debug)]
 struct Open {
-    spot: Spot,
+    target: PutTarget,
     /// The number of the next item, as far as is known.
     next: u32,
     is_closed: bool,
@@ -55,13 +55,13 @@ struct Open {
 
 /// The parent for new items, which is checked in the same transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct PutTarget {
     parent: String,
     version: i32,
     is_bucket: bool,
 }
 
-impl Spot {
+impl PutTarget {
     fn bucket(root: &ZPath, name: &str) -> Self {
         Self { parent: child(root, name), version: OPEN, is_bucket: true }
     }
@@ -113,46 +113,56 @@ impl Buckets {
     ///
     /// # Cancel safety
     /// A bucket may be there that is used by the next put.
-    pub(super) async fn spot(&self, site: &Site, rank: i32, items: u32) -> Result<Spot, Error> {
+    pub(super) async fn target(
+        &self,
+        layout: &QueueLayout,
+        rank: i32,
+        items: u32,
+    ) -> Result<PutTarget, Error> {
         let mut open = self.open.lock().await;
         let known = open.remove(&rank);
         let mut now = match known {
             Some(known) if !known.is_closed && known.has_room(items, self.size()) => known,
-            full => self.find(site, rank, full).await?,
+            full => self.find(layout, rank, full).await?,
         };
         now.next = now.next.saturating_add(items);
-        let spot = now.spot.clone();
+        let target = now.target.clone();
         if open.len() >= REMEMBERED {
             open.pop_first();
         }
         open.insert(rank, now);
-        Ok(spot)
+        Ok(target)
     }
 
     /// Items were put: their numbers say how many the bucket has had.
-    pub(super) async fn put<'a>(&self, rank: i32, spot: &Spot, paths: impl IntoIterator<Item = &'a str>) {
-        let items = paths.into_iter().filter_map(|path| path.strip_prefix(&spot.parent)?.strip_prefix('/'));
+    pub(super) async fn put<'a>(
+        &self,
+        rank: i32,
+        target: &PutTarget,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) {
+        let items = paths.into_iter().filter_map(|path| path.strip_prefix(&target.parent)?.strip_prefix('/'));
         let last = items
             .filter_map(|name| SequenceSuffix::after(name, "-").or_else(|| SequenceSuffix::after(name, "|")));
         let Some(last) = last.map(|number| number.get().cast_unsigned()).max() else { return };
         let mut open = self.open.lock().await;
-        if let Some(known) = open.get_mut(&rank).filter(|known| known.spot == *spot) {
+        if let Some(known) = open.get_mut(&rank).filter(|known| known.target == *target) {
             known.next = known.next.max(last.saturating_add(1));
         }
     }
 
     /// Nothing can be put there any more.
-    pub(super) async fn gone(&self, rank: i32, spot: &Spot) {
+    pub(super) async fn gone(&self, rank: i32, target: &PutTarget) {
         let mut open = self.open.lock().await;
-        if let Some(known) = open.get_mut(&rank).filter(|known| known.spot == *spot) {
+        if let Some(known) = open.get_mut(&rank).filter(|known| known.target == *target) {
             known.is_closed = true;
         }
     }
 
     /// The open bucket of a priority, but for one that is full: created, if there is none.
-    async fn find(&self, site: &Site, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
-        let (zk, root) = (&site.zk, site.path.as_str());
-        let found = |spot| Open { spot, next: 0, is_closed: false };
+    async fn find(&self, layout: &QueueLayout, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
+        let (zk, root) = (&layout.zk, layout.path.as_str());
+        let found = |target| Open { target, next: 0, is_closed: false };
         let mut is_repeated = full.as_ref().is_some_and(|full| full.is_closed);
         loop {
             if std::mem::replace(&mut is_repeated, true) {
@@ -164,8 +174,8 @@ impl Buckets {
                 match join(read, zk.children(root).with_stat().into_future()).await {
                     (Ok(read), Ok(listed)) => (read, listed),
                     (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NoNode => {
-                        if let Some(spot) = create_all(site, rank).await? {
-                            return Ok(found(spot));
+                        if let Some(target) = create_all(layout, rank).await? {
+                            return Ok(found(target));
                         }
                         continue;
                     }
@@ -178,26 +188,26 @@ impl Buckets {
             if !has_buckets && !self.upgrades() {
                 // The version tells of an upgrade.
                 let parent = root.to_owned();
-                return Ok(found(Spot { parent, version: stat.version, is_bucket: false }));
+                return Ok(found(PutTarget { parent, version: stat.version, is_bucket: false }));
             }
             let buckets = names.iter().filter_map(|name| Some((Bucket::parse(name)?, name)));
             let last = buckets.filter(|(bucket, _)| bucket.rank == rank).max();
             let mut transaction = zk.transaction().set_data_if(root, LAYOUT, stat.version);
             if let Some((_, name)) = last {
-                let spot = Spot::bucket(&site.path, name);
+                let target = PutTarget::bucket(&layout.path, name);
                 match &full {
-                    Some(full) if full.spot == spot && full.is_closed => {}
-                    Some(full) if full.spot == spot => {
-                        transaction = transaction.set_data_if(&spot.parent, CLOSED, OPEN);
+                    Some(full) if full.target == target && full.is_closed => {}
+                    Some(full) if full.target == target => {
+                        transaction = transaction.set_data_if(&target.parent, CLOSED, OPEN);
                     }
-                    _ if has_buckets => return Ok(found(spot)),
+                    _ if has_buckets => return Ok(found(target)),
                     _ => {}
                 }
             }
-            match transaction.with(next_bucket(site, rank)).await {
-                Ok(results) => return Ok(found(created(site, &results))),
+            match transaction.with(next_bucket(layout, rank)).await {
+                Ok(results) => return Ok(found(created(layout, &results))),
                 Err(error) if is_conflict(&error) => {
-                    if let Some(full) = full.as_mut().filter(|full| full.spot.parent == error.path()) {
+                    if let Some(full) = full.as_mut().filter(|full| full.target.parent == error.path()) {
                         // Another producer has closed it, or it is gone.
                         full.is_closed = true;
                     }
@@ -213,47 +223,47 @@ impl Buckets {
 impl Open {
     fn has_room(&self, items: u32, size: u32) -> bool {
         // More than a bucket is meant for can only be put into an empty one.
-        !self.spot.is_bucket || self.next == 0 || self.next.saturating_add(items) <= size
+        !self.target.is_bucket || self.next == 0 || self.next.saturating_add(items) <= size
     }
 }
 
 /// Creates the parent of the buckets, and the first of a priority; `None` if it is to be looked at again.
-async fn create_all(site: &Site, rank: i32) -> Result<Option<Spot>, Error> {
-    let parent = site.zk.transaction().create(site.path.as_str(), LAYOUT);
-    let error = match parent.with(next_bucket(site, rank)).await {
-        Ok(results) => return Ok(Some(created(site, &results))),
+async fn create_all(layout: &QueueLayout, rank: i32) -> Result<Option<PutTarget>, Error> {
+    let parent = layout.zk.transaction().create(layout.path.as_str(), LAYOUT);
+    let error = match parent.with(next_bucket(layout, rank)).await {
+        Ok(results) => return Ok(Some(created(layout, &results))),
         Err(error) => error,
     };
     match error.kind() {
         ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. } => {}
-        ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => site.create_parent().await?,
+        ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => layout.create_parent().await?,
         _ if error.may_have_applied() => {}
         _ => return Err(error.into()),
     }
     Ok(None)
 }
 
-fn next_bucket(site: &Site, rank: i32) -> TransactionOp {
-    let path = child(&site.path, &Bucket::base(rank));
+fn next_bucket(layout: &QueueLayout, rank: i32) -> TransactionOp {
+    let path = child(&layout.path, &Bucket::base(rank));
     CreateOp::new(path).data("").mode(CreateMode::PersistentSequential).into()
 }
 
 /// The bucket that was created by a transaction, after its parent if that was.
-fn created(site: &Site, results: &[OpResult]) -> Spot {
+fn created(layout: &QueueLayout, results: &[OpResult]) -> PutTarget {
     let path = results.iter().filter_map(OpResult::created_path).next_back();
     let name = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    Spot::bucket(&site.path, name)
+    PutTarget::bucket(&layout.path, name)
 }
 
 /// The names of the children of a queue and of its buckets, with those of the buckets; none if there is no such queue.
 /// One bucket is listed after the other.
-pub(super) async fn names(site: &Site) -> zk_curator::Result<Vec<String>> {
-    let children = list(site, "").await?;
+pub(super) async fn names(layout: &QueueLayout) -> zk_curator::Result<Vec<String>> {
+    let children = list(layout, "").await?;
     let mut names = Vec::new();
     for child in sorted(children) {
         match Bucket::parse(&child) {
             Some(_) => {
-                names.extend(list(site, &child).await?.into_iter().map(|name| format!("{child}/{name}")));
+                names.extend(list(layout, &child).await?.into_iter().map(|name| format!("{child}/{name}")));
             }
             None => names.push(child),
         }
@@ -262,12 +272,12 @@ pub(super) async fn names(site: &Site) -> zk_curator::Result<Vec<String>> {
 }
 
 /// The number of items in a queue.
-pub(super) async fn count(site: &Site) -> Result<usize, Error> {
-    let children = list(site, "").await?;
+pub(super) async fn count(layout: &QueueLayout) -> Result<usize, Error> {
+    let children = list(layout, "").await?;
     let (buckets, others): (Vec<_>, Vec<_>) =
         children.into_iter().partition(|name| Bucket::parse(name).is_some());
-    let looks: Vec<_> = buckets.iter().map(|bucket| site.zk.exists(site.item(bucket))).collect();
-    let mut count = others.iter().filter(|name| site.kind.place(name).is_some()).count();
+    let looks: Vec<_> = buckets.iter().map(|bucket| layout.zk.exists(layout.item(bucket))).collect();
+    let mut count = others.iter().filter(|name| layout.kind.place(name).is_some()).count();
     for stat in fan_out(COUNTED_AT_ONCE, looks).await {
         count += stat?.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0));
     }
@@ -280,9 +290,9 @@ fn sorted(mut children: Vec<String>) -> Vec<String> {
     children
 }
 
-async fn list(site: &Site, bucket: &str) -> zk_curator::Result<Vec<String>> {
-    let path = if bucket.is_empty() { site.path.as_str().to_owned() } else { site.item(bucket) };
-    match site.zk.children(path).await {
+async fn list(layout: &QueueLayout, bucket: &str) -> zk_curator::Result<Vec<String>> {
+    let path = if bucket.is_empty() { layout.path.as_str().to_owned() } else { layout.item(bucket) };
+    match layout.zk.children(path).await {
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
         names => names,
     }

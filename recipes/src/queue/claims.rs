@@ -19,8 +19,8 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
+use super::layout::{QueueLayout, Started, at_least_one};
 use super::redelivery::{MOST_HELD, fraction};
-use super::site::{Site, Started, at_least_one};
 
 /// The number of items of the list that are looked at together.
 const SCOUTED: usize = 128;
@@ -57,13 +57,13 @@ pub(super) trait Claimer: Sync {
     fn node(claim: &Self::Claim) -> &OwnedNode;
 
     /// The path of the node that is there as long as this item is claimed; `None` where a claim takes the item away.
-    fn claimed_by(&self, site: &Site, name: &str) -> Option<String>;
+    fn claimed_by(&self, layout: &QueueLayout, name: &str) -> Option<String>;
 
     /// Claims the item with this name. Where it `is_contended`, so that another client may be faster, nothing is read
     /// before it is claimed. What is to be put back when the claim is dropped notes its name in `returned`.
     fn claim(
         &self,
-        site: Site,
+        layout: QueueLayout,
         name: String,
         is_contended: bool,
         returned: Returned,
@@ -262,8 +262,8 @@ impl<C: Claimer> Claims<C> {
                 && self.under_way.len() < self.prefetch
                 && let Some(name) = self.feed.pop_if(is_wanted)
             {
-                let (site, returned) = (self.feed.site.clone(), self.returned.clone());
-                let claim = self.claimer.claim(site, name.clone(), self.contention.is_likely, returned);
+                let (layout, returned) = (self.feed.layout.clone(), self.returned.clone());
+                let claim = self.claimer.claim(layout, name.clone(), self.contention.is_likely, returned);
                 let (since, done) = (Instant::now(), Started::new(claim));
                 self.under_way.push_back(Claiming { name, since, done });
             }
@@ -285,7 +285,7 @@ impl<C: Claimer> Claims<C> {
             let done = (&mut first.done).await;
             let Some(Claiming { name, since, .. }) = self.under_way.pop_front() else { continue };
             if let Ok(Claimed::Others(_) | Claimed::Gone) = &done {
-                self.contention.collided(&self.feed.site.zk, since.elapsed());
+                self.contention.collided(&self.feed.layout.zk, since.elapsed());
             }
             match done {
                 Ok(Claimed::Ours(claim)) => {
@@ -316,7 +316,7 @@ impl<C: Claimer> Claims<C> {
         if self.held.is_some() && !C::GIVES_WAY {
             return Ok(());
         }
-        let site = self.feed.site.clone();
+        let layout = self.feed.layout.clone();
         for _ in 0..LOOKS {
             let names = self.feed.front(SCOUTED);
             if names.is_empty() || self.is_behind_held(&names[0]) {
@@ -327,10 +327,10 @@ impl<C: Claimer> Claims<C> {
                 self.contention.paused_until = None;
             }
             let by: Vec<Option<String>> =
-                names.iter().map(|name| self.claimer.claimed_by(&site, name)).collect();
-            let items = names.iter().map(|name| site.item(name));
+                names.iter().map(|name| self.claimer.claimed_by(&layout, name)).collect();
+            let items = names.iter().map(|name| layout.item(name));
             let paths: Vec<String> = items.chain(by.iter().flatten().cloned()).collect();
-            let mut there = site.zk.children_of_each(paths).await?;
+            let mut there = layout.zk.children_of_each(paths).await?;
             let mut claims = there.split_off(names.len()).into_iter();
             let seen = there.into_iter().zip(by).map(|(item, by)| {
                 let claim = by.filter(|_| claims.next().flatten().is_some());
@@ -408,8 +408,8 @@ pub(super) struct Receipts {
 
 impl Receipts {
     /// Below a node that is there as long as there are claims.
-    pub(super) fn below(site: &Site, parent: impl Into<String>) -> Self {
-        Self { zk: site.zk.clone(), parent: parent.into(), free: Arc::default() }
+    pub(super) fn below(layout: &QueueLayout, parent: impl Into<String>) -> Self {
+        Self { zk: layout.zk.clone(), parent: parent.into(), free: Arc::default() }
     }
 
     /// Applies a transaction, once, or fails. An error without `may_have_applied` has changed nothing. One that is so large

@@ -12,8 +12,8 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 
 use super::claims::{Claimed, Claimer, Claims, Receipts, Returned, count, is_lost, run, settle};
 use super::feed::Feed;
+use super::layout::{QueueLayout, at_least_one, create_persistent};
 use super::redelivery::Backoff;
-use super::site::{Site, at_least_one, create_persistent};
 use super::{Error, ErrorMode, codec};
 use crate::contender::child;
 
@@ -92,18 +92,18 @@ impl Claimer for BesideItems {
         &claim.claim
     }
 
-    fn claimed_by(&self, _site: &Site, name: &str) -> Option<String> {
+    fn claimed_by(&self, _site: &QueueLayout, name: &str) -> Option<String> {
         Some(child(&self.lock_path, name))
     }
 
     fn claim(
         &self,
-        site: Site,
+        layout: QueueLayout,
         name: String,
         is_contended: bool,
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Delivery>, Error>> + Send + 'static {
-        claim(site, self.lock_path.clone(), self.receipts.clone(), name, is_contended)
+        claim(layout, self.lock_path.clone(), self.receipts.clone(), name, is_contended)
     }
 
     async fn admit(&self, mut delivery: Delivery) -> Result<Option<Delivery>, Error> {
@@ -120,7 +120,7 @@ impl Claimer for BesideItems {
 
 impl Consumer {
     pub(super) fn new(feed: Feed, lock_path: ZPath) -> Self {
-        let receipts = Receipts::below(&feed.site, lock_path.as_str());
+        let receipts = Receipts::below(&feed.layout, lock_path.as_str());
         let claims = Claims::new(feed, BesideItems { lock_path, dead_letters: None, receipts });
         Self { claims, backoff: Backoff::default() }
     }
@@ -200,7 +200,7 @@ impl Consumer {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let zk = self.claims.feed.site.zk.clone();
+        let zk = self.claims.feed.layout.zk.clone();
         let backoff = self.backoff;
         let each = |delivery: Delivery| async {
             let (path, attempt) = (delivery.path.clone(), delivery.attempt);
@@ -221,7 +221,7 @@ impl Consumer {
             };
             if let Err(error) = done {
                 if mode != ErrorMode::Delete {
-                    let delay = backoff.after(attempt, &delivery.site.zk);
+                    let delay = backoff.after(attempt, &delivery.layout.zk);
                     warn!(path, attempt, ?delay, %error, "an item goes back to the queue");
                     return Some(give_back(delivery, delay, mode));
                 }
@@ -250,27 +250,27 @@ async fn give_back(delivery: Delivery, delay: Duration, mode: ErrorMode) {
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("site", &self.claims.feed.site).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("layout", &self.claims.feed.layout).finish_non_exhaustive()
     }
 }
 
 /// Claims an item and reads it, in one flight unless others contend for it.
 async fn claim(
-    site: Site,
+    layout: QueueLayout,
     lock_path: ZPath,
     receipts: Receipts,
     name: String,
     is_contended: bool,
 ) -> Result<Claimed<Delivery>, Error> {
-    let path = site.item(&name);
+    let path = layout.item(&name);
     let on = child(&lock_path, &name);
-    let create = site.zk.create(&on).mode(CreateMode::Ephemeral).creating_parents();
+    let create = layout.zk.create(&on).mode(CreateMode::Ephemeral).creating_parents();
     // The data tell our claim from those of others when the answer is lost.
-    let create = create.data(site.zk.new_guid()).protected_by_data();
+    let create = create.data(layout.zk.new_guid()).protected_by_data();
     // Read after our claim was there, also if that takes several attempts: others may have claimed and removed it before.
     let claimed = if is_contended {
         match create.owned().await {
-            Ok(claim) => match site.zk.get_data(&path).with_stat().await {
+            Ok(claim) => match layout.zk.get_data(&path).with_stat().await {
                 Ok(read) => Ok((claim, Some(read))),
                 Err(error) if error.kind() == ErrorKind::NoNode => Ok((claim, None)),
                 Err(error) => return Err(error.into()),
@@ -287,15 +287,25 @@ async fn claim(
     };
     let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
     if stat.num_children > 0
-        && let Some(path) = site.foreign_child(&path, None).await?
+        && let Some(path) = layout.foreign_child(&path, None).await?
     {
         // It could not be acknowledged.
         return Err(Error::Foreign { path });
     }
-    let items = site.unpack(data.clone()).and_then(|data| codec::decode(&data));
+    let items = layout.unpack(data.clone()).and_then(|data| codec::decode(&data));
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
-    Ok(Claimed::Ours(Box::new(Delivery { site, name, path, data, items, version, attempt, claim, receipts })))
+    Ok(Claimed::Ours(Box::new(Delivery {
+        layout,
+        name,
+        path,
+        data,
+        items,
+        version,
+        attempt,
+        claim,
+        receipts,
+    })))
 }
 
 /// Which delivery it is when a node has this version: every one before has written it.
@@ -305,9 +315,9 @@ fn attempt(version: i32) -> u32 {
 
 /// Moves an item that was handed out too often.
 async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(), Error> {
-    let (site, path) = (&delivery.site, delivery.path.clone());
-    create_persistent(&site.zk, &dead_letters.path).await?;
-    let anew = CreateOp::new(child(&dead_letters.path, site.kind.base(&delivery.name)));
+    let (layout, path) = (&delivery.layout, delivery.path.clone());
+    create_persistent(&layout.zk, &dead_letters.path).await?;
+    let anew = CreateOp::new(child(&dead_letters.path, layout.kind.base(&delivery.name)));
     let anew = anew.mode(CreateMode::PersistentSequential).data(delivery.data.clone());
     warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item is put aside");
     match delivery.settle(Some(anew)).await {
@@ -319,7 +329,7 @@ async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(),
 /// An item in the hands of its consumer. Dropped, it goes back to its place in the queue.
 #[must_use = "dropping it puts the item back"]
 pub struct Delivery {
-    site: Site,
+    layout: QueueLayout,
     name: String,
     path: String,
     /// As they are stored.
@@ -348,7 +358,7 @@ impl Delivery {
     /// [`DistributedIdQueue`](super::DistributedIdQueue).
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.site.kind.id_of(&self.name)
+        self.layout.kind.id_of(&self.name)
     }
 
     /// Which delivery of this item it is, from 1. Only those by consumers that [count](Consumer::dead_letters) are counted.
@@ -396,7 +406,7 @@ impl Delivery {
     /// # Cancel safety
     /// The item goes back to the end, or to its place.
     pub async fn requeue(self) -> Result<(), Error> {
-        let end = self.site.item(self.site.kind.base(&self.name));
+        let end = self.layout.item(self.layout.kind.base(&self.name));
         let anew = CreateOp::new(end).mode(CreateMode::PersistentSequential).data(self.data.clone());
         self.settle(Some(anew)).await
     }
@@ -420,7 +430,7 @@ impl Delivery {
         };
         let Err(error) = settle(&self.receipts, self.claim, ending).await else { return Ok(()) };
         if matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NotEmpty })
-            && let Some(path) = self.site.foreign_child(&self.path, None).await?
+            && let Some(path) = self.layout.foreign_child(&self.path, None).await?
         {
             return Err(Error::Foreign { path });
         }

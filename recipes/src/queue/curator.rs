@@ -8,12 +8,12 @@ use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
+use super::auto_ack::{AutoAckConsumer, of_curator};
 use super::consumer::Consumer;
 use super::feed::Feed;
+use super::layout::{QueueLayout, at_least_one};
 use super::name::{self, Kind};
 use super::put::{Producer, WhenFull};
-use super::site::{Site, at_least_one};
-use super::taker::{Taker, of_curator};
 use super::{Error, codec};
 
 /// How many items are removed by their id at a time.
@@ -39,11 +39,11 @@ const REMOVED_AT_ONCE: usize = 64;
 /// bytes, and at last `02`.
 ///
 /// # Taking items
-/// With a [`Taker`], at most once: Curator's queues without a lock path. With a [`Consumer`], at least once: those with
+/// With an [`AutoAckConsumer`], at most once: Curator's queues without a lock path. With a [`Consumer`], at least once: those with
 /// one. All that take from one queue must do it in the same way.
 ///
 /// A queue that is in use must not be deleted. Who creates it anew begins with the same names, and one who has read ahead, or
-/// has a claim, may remove a new item in the place of an old one: a [`Taker`] has to be stopped before; a [`Consumer`]
+/// has a claim, may remove a new item in the place of an old one: an [`AutoAckConsumer`] has to be stopped before; a [`Consumer`]
 /// cannot once its lock path is deleted. ([`FifoQueue`](super::FifoQueue) and
 /// [`SimpleDistributedQueue`](super::SimpleDistributedQueue) may be deleted at any time.)
 ///
@@ -51,11 +51,11 @@ const REMOVED_AT_ONCE: usize = 64;
 /// A put is answered when its item is in the queue: that is its acknowledgement. Puts are sent when they are first
 /// polled; several at a time are one flight. After a lost answer a put fails with
 /// [`may_have_applied`](zk_curator::Error::may_have_applied), because who would look for the item could find it consumed; a
-/// queue [with ids](Self::ids) finds out instead. (Curator puts again, and the item may be there twice.)
+/// queue [with ids](Self::idempotent_puts) finds out instead. (Curator puts again, and the item may be there twice.)
 ///
 /// # Connection loss
-/// * SUSPENDED: puts wait for a connection, as all operations of the framework; takers and consumers wait on.
-/// * LOST: takers and consumers go on in the next session (CURATOR-623).
+/// * SUSPENDED: puts wait for a connection, as all operations of the framework; consumers and consumers wait on.
+/// * LOST: consumers and consumers go on in the next session (CURATOR-623).
 ///
 /// # Cancel safety
 /// A put that is dropped once it was polled may be in the queue.
@@ -126,7 +126,11 @@ pub struct Id;
 impl<K> CuratorQueue<K> {
     fn of_kind(zk: &CuratorFramework, path: String, kind: Kind) -> Result<Self, Error> {
         let path = ZPath::for_operation("queue", path)?;
-        Ok(Self { producer: Producer::new(Site::new(zk, path, kind)), refresh_after: 1, kind: PhantomData })
+        Ok(Self {
+            producer: Producer::new(QueueLayout::new(zk, path, kind)),
+            refresh_after: 1,
+            kind: PhantomData,
+        })
     }
 
     /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room, or
@@ -166,7 +170,7 @@ impl<K> CuratorQueue<K> {
     ///
     /// # Errors
     /// [`Error::Framework`] when the path is not valid.
-    pub fn ids(mut self, path: impl Into<String>) -> Result<Self, Error> {
+    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Result<Self, Error> {
         self.producer.with_ids(ZPath::for_operation("ids", path)?);
         Ok(self)
     }
@@ -177,7 +181,7 @@ impl<K> CuratorQueue<K> {
     ///
     /// # Errors
     /// [`Error::Framework`] when the path is not valid.
-    pub fn line(mut self, path: impl Into<String>) -> Result<Self, Error> {
+    pub fn fair_waiting(mut self, path: impl Into<String>) -> Result<Self, Error> {
         self.producer.line = Some(ZPath::for_operation("line", path)?);
         Ok(self)
     }
@@ -185,7 +189,7 @@ impl<K> CuratorQueue<K> {
     /// The path of the queue.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.producer.site.path.as_str()
+        self.producer.layout.path.as_str()
     }
 
     /// How many nodes are in the queue; Curator's `getLastMessageCount`.
@@ -196,14 +200,14 @@ impl<K> CuratorQueue<K> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn count(&self) -> Result<usize, Error> {
-        let stat = self.producer.site.zk.exists(self.path()).await?;
+        let stat = self.producer.layout.zk.exists(self.path()).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
     /// Waits until all puts are answered that were begun through this queue, in whatever task; Curator's `flushPuts`.
     ///
     /// # Errors
-    /// [`Error::Framework`] when [ids](Self::ids) that are not needed any more cannot be deleted; that goes on in the
+    /// [`Error::Framework`] when [ids](Self::idempotent_puts) that are not needed any more cannot be deleted; that goes on in the
     /// background.
     ///
     /// # Cancel safety
@@ -213,8 +217,8 @@ impl<K> CuratorQueue<K> {
     }
 
     /// Takes items: each is removed before it is handed out. Nothing is sent yet.
-    pub fn taker(&self) -> Taker {
-        of_curator(self.producer.site.clone(), self.producer.line.clone(), self.refresh_after)
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
+        of_curator(self.producer.layout.clone(), self.producer.line.clone(), self.refresh_after)
     }
 
     /// Consumes items under claims, which are nodes below `lock_path`: each is removed when it is acknowledged. Nothing is
@@ -224,7 +228,7 @@ impl<K> CuratorQueue<K> {
     /// [`Error::Framework`] when the path is not valid.
     pub fn consumer(&self, lock_path: impl Into<String>) -> Result<Consumer, Error> {
         let lock_path = ZPath::for_operation("lock path", lock_path)?;
-        let feed = Feed::new(self.producer.site.clone(), self.producer.line.clone(), self.refresh_after);
+        let feed = Feed::new(self.producer.layout.clone(), self.producer.line.clone(), self.refresh_after);
         Ok(Consumer::new(feed, lock_path))
     }
 
@@ -234,7 +238,7 @@ impl<K> CuratorQueue<K> {
         middle: &str,
         items: impl IntoIterator<Item = Vec<Bytes>>,
     ) -> Result<Vec<(String, Bytes)>, Error> {
-        let base = format!("{}{middle}", self.producer.site.kind.tag());
+        let base = format!("{}{middle}", self.producer.layout.kind.tag());
         let node = |items: Vec<Bytes>| Some((base.clone(), codec::encode(&items)?));
         items.into_iter().map(|items| node(items).ok_or(Error::TooLong)).collect()
     }
@@ -313,7 +317,7 @@ impl CuratorQueue<Priority> {
         Self::of_kind(zk, path.into(), Kind::Priority)
     }
 
-    /// After how many items a taker or a consumer looks whether new ones have come, from 1. Default: 1.
+    /// After how many items a consumer looks whether new ones have come, from 1. Default: 1.
     #[must_use]
     pub fn min_items_before_refresh(mut self, items: u32) -> Self {
         self.refresh_after = items;
@@ -370,7 +374,7 @@ impl CuratorQueue<Delay> {
     /// What tells the time. Default: the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.producer.site.clock = Arc::new(clock);
+        self.producer.layout.clock = Arc::new(clock);
         self
     }
 
@@ -459,14 +463,14 @@ impl CuratorQueue<Id> {
     /// # Cancel safety
     /// Some may be removed.
     pub async fn remove(&self, id: &str) -> Result<usize, Error> {
-        let site = &self.producer.site;
+        let layout = &self.producer.layout;
         let wanted = name::id(id);
-        let names = match site.zk.children(self.path()).await {
+        let names = match layout.zk.children(self.path()).await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(0),
             names => names?,
         };
-        let with_id = |name: &&String| site.kind.id_of(name) == wanted.get(1..wanted.len() - 1);
-        let deletes = names.iter().filter(with_id).map(|name| remove(site.zk.clone(), site.item(name)));
+        let with_id = |name: &&String| layout.kind.id_of(name) == wanted.get(1..wanted.len() - 1);
+        let deletes = names.iter().filter(with_id).map(|name| remove(layout.zk.clone(), layout.item(name)));
         let mut removed = 0;
         for is_removed in fan_out(REMOVED_AT_ONCE, deletes).await {
             removed += usize::from(is_removed?);
@@ -500,6 +504,6 @@ impl<K> Clone for CuratorQueue<K> {
 
 impl<K> fmt::Debug for CuratorQueue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CuratorQueue").field("site", &self.producer.site).finish_non_exhaustive()
+        f.debug_struct("CuratorQueue").field("layout", &self.producer.layout).finish_non_exhaustive()
     }
 }

@@ -16,9 +16,9 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
+use super::layout::{QueueLayout, Started, at_least_one};
 use super::name::{Kind, Place, TAKER, is_taker};
 use super::shelves::{Listed, Shelves, forget_fired};
-use super::site::{Site, Started, at_least_one};
 use crate::contender::Contender;
 use crate::order::Rule;
 
@@ -39,7 +39,7 @@ const WATCHED_AT_ONCE: usize = 64;
 
 /// The names of the items, first come first, as one consumer works through them.
 pub(super) struct Feed {
-    pub(super) site: Site,
+    pub(super) layout: QueueLayout,
     /// Where those wait in line of whom only the first waits for items.
     line: Option<ZPath>,
     /// Where new items may come before old ones: after how many items it is looked whether there are any.
@@ -119,7 +119,7 @@ enum Why {
     /// Somebody has claimed it, as long as the node exists.
     Claimed,
     /// Its producer is not sure of it, as long as the node exists and has this version, if that is one.
-    Unsure {
+    Unconfirmed {
         /// Whether nothing behind it may be taken either.
         strict: bool,
         version: Option<i32>,
@@ -128,24 +128,24 @@ enum Why {
 
 impl Why {
     const fn is_strict(self) -> bool {
-        matches!(self, Self::Unsure { strict: true, .. })
+        matches!(self, Self::Unconfirmed { strict: true, .. })
     }
 
     /// Whether it may be taken when others can, though nobody has said so.
     const fn passes_with_time(self) -> bool {
-        matches!(self, Self::Unsure { strict: false, .. })
+        matches!(self, Self::Unconfirmed { strict: false, .. })
     }
 
     /// Whether the node is not as it was any more.
     fn is_over(self, stat: &Stat) -> bool {
-        matches!(self, Self::Unsure { version: Some(version), .. } if version != stat.version)
+        matches!(self, Self::Unconfirmed { version: Some(version), .. } if version != stat.version)
     }
 }
 
 impl Feed {
-    pub(super) fn new(site: Site, line: Option<ZPath>, refresh_after: u32) -> Self {
+    pub(super) fn new(layout: QueueLayout, line: Option<ZPath>, refresh_after: u32) -> Self {
         Self {
-            site,
+            layout,
             line,
             refresh_after,
             guard: Guard::None,
@@ -213,7 +213,7 @@ impl Feed {
 
     /// Whether an item comes before another.
     pub(super) fn is_before(&self, name: &str, other: &str) -> bool {
-        self.site.kind.place(name) < self.site.kind.place(other)
+        self.layout.kind.place(name) < self.layout.kind.place(other)
     }
 
     /// The path of a node among the items that is none, once.
@@ -227,12 +227,12 @@ impl Feed {
 
     /// How long it is until the next item is due; `None` if there is none.
     fn until_due(&self) -> Option<Duration> {
-        Some(until_due(&self.site, self.names.front()?.0))
+        Some(until_due(&self.layout, self.names.front()?.0))
     }
 
     /// The first names of the list that are due, at most so many.
     pub(super) fn front(&self, count: usize) -> Vec<String> {
-        let is_due = |place: Place| until_due(&self.site, place) == Duration::ZERO;
+        let is_due = |place: Place| until_due(&self.layout, place) == Duration::ZERO;
         let due = self.names.iter().take(count).take_while(|(place, _)| is_due(*place));
         due.map(|(_, name)| name.clone()).collect()
     }
@@ -276,13 +276,13 @@ impl Feed {
 
     /// The producer of an item is not sure of it, as long as one node has this version and another exists. If that is
     /// `strict`, those behind it cannot be taken either.
-    pub(super) fn block_unsure(&mut self, name: &str, node: (String, i32), other: String, strict: bool) {
+    pub(super) fn block_unconfirmed(&mut self, name: &str, node: (String, i32), other: String, strict: bool) {
         if strict {
             self.names.clear();
             self.is_complete = false;
         }
         for (on, version) in [(node.0, Some(node.1)), (other, None)] {
-            let why = Why::Unsure { strict, version };
+            let why = Why::Unconfirmed { strict, version };
             self.blocked.push(Blocked::new(name, why, on));
         }
     }
@@ -305,7 +305,7 @@ impl Feed {
             return;
         }
         for name in names {
-            if let Some(place) = self.site.kind.place(&name) {
+            if let Some(place) = self.layout.kind.place(&name) {
                 let item = (place, name);
                 if let Err(at) = self.names.binary_search(&item) {
                     self.names.insert(at, item);
@@ -386,13 +386,13 @@ impl Feed {
 
     /// Whether new items may come before old ones.
     pub(super) const fn can_be_reordered(&self) -> bool {
-        matches!(self.site.kind, Kind::Priority | Kind::Delay | Kind::Locking | Kind::Job)
+        matches!(self.layout.kind, Kind::Priority | Kind::Delay | Kind::Locking | Kind::Job)
     }
 
     /// Asks whether there are new items, where these may come first, and if it is time for that.
     pub(super) fn start_check(&mut self) {
         if self.can_be_reordered() && self.taken >= self.refresh_after {
-            let look = self.site.zk.exists(self.site.path.as_str()).into_future();
+            let look = self.layout.zk.exists(self.layout.path.as_str()).into_future();
             self.check = Some(Started::new(look));
         }
     }
@@ -417,7 +417,7 @@ impl Feed {
         let is_new =
             stat?.is_none_or(|stat| stat.czxid != listed.czxid || created_between(&listed, &stat) != 0);
         // What has changed in buckets before is known by now: events come before answers.
-        let is_new = if self.site.buckets.is_some() { is_new || self.has_news() } else { is_new };
+        let is_new = if self.layout.buckets.is_some() { is_new || self.has_news() } else { is_new };
         if is_new {
             self.reset();
         }
@@ -462,7 +462,7 @@ impl Feed {
             // Those ahead leave in their order, unless they die: to look ahead would cost a request for each that leaves.
             let rule = Rule { looks_ahead: false, ..Rule::exclusive("wait-") };
             let data = Bytes::new();
-            let mut place = Contender::enter(&self.site.zk, &line, &rule, &data).await?;
+            let mut place = Contender::enter(&self.layout.zk, &line, &rule, &data).await?;
             // When the one before us is gone, it was the first, or has died: then there are two that look for items for once.
             place.step().await?;
             *turn = Some(place.into_node());
@@ -482,7 +482,7 @@ impl Feed {
     async fn list(&mut self, watched: bool) -> Result<(), Error> {
         // Dropped on the way, the list is not what the watches are for.
         self.is_complete = false;
-        let has_buckets = self.site.buckets.is_some();
+        let has_buckets = self.layout.buckets.is_some();
         loop {
             let is_guarded = self.is_guarded();
             self.forget_fired();
@@ -527,8 +527,8 @@ impl Feed {
 
     /// Lists the children of the parent; `None` if it is to be listed again.
     async fn list_parent(&mut self, watched: bool) -> Result<Option<Vec<String>>, Error> {
-        let path = self.site.path.as_str();
-        let children = self.site.zk.children(path);
+        let path = self.layout.path.as_str();
+        let children = self.layout.zk.children(path);
         let listed = if watched {
             children.watched().await.map(|watched| (watched.value, Some(watched.watch)))
         } else {
@@ -552,7 +552,7 @@ impl Feed {
             // would stay if there never are any.
             Err(error) if error.kind() == ErrorKind::NoNode => {
                 if watched {
-                    let exists = self.site.zk.exists(path).watched().await?;
+                    let exists = self.layout.zk.exists(path).watched().await?;
                     if exists.value.is_some() {
                         return Ok(None);
                     }
@@ -570,16 +570,16 @@ impl Feed {
         let watched = watched || (self.can_be_reordered() && self.refresh_after != u32::MAX);
         let blocked: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.name.as_str()).collect();
         let is_free = |name: &str| !blocked.contains(name) && !self.aside.contains(name);
-        let enough = self.site.buckets.as_ref().map_or(1, |buckets| buckets.size().div_ceil(4));
-        self.shelves.list(&self.site, watched, enough as usize, is_free).await
+        let enough = self.layout.buckets.as_ref().map_or(1, |buckets| buckets.size().div_ceil(4));
+        self.shelves.list(&self.layout, watched, enough as usize, is_free).await
     }
 
     async fn create_guard(&mut self) -> Result<(), Error> {
         self.unguard();
-        let create = self.site.zk.create(self.site.item(TAKER)).mode(CreateMode::EphemeralSequential);
+        let create = self.layout.zk.create(self.layout.item(TAKER)).mode(CreateMode::EphemeralSequential);
         // The data of a parent of buckets say that it is one.
         let create =
-            if self.site.buckets.is_some() { create } else { create.creating_parents_as_containers() };
+            if self.layout.buckets.is_some() { create } else { create.creating_parents_as_containers() };
         match create.protected().data("-").owned().await {
             Ok(node) => self.guard = Guard::Wanted(Some(Arc::new(node))),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
@@ -589,13 +589,13 @@ impl Feed {
     }
 
     fn has_items(&self, names: &[String]) -> bool {
-        names.iter().any(|name| self.site.kind.place(name).is_some())
+        names.iter().any(|name| self.layout.kind.place(name).is_some())
     }
 
     /// Takes over a listing. Some buckets may be `left`: nothing is known of what is in them, nor of what is beside buckets
     /// if the empty name is among them.
     fn fill(&mut self, children: Vec<String>, left: &BTreeSet<String>) {
-        let kind = self.site.kind;
+        let kind = self.layout.kind;
         let is_left = |name: &String| left.contains(name.rsplit_once('/').map_or("", |(bucket, _)| bucket));
         let mut aside: BTreeSet<String> = self.aside.iter().filter(|name| is_left(name)).cloned().collect();
         let mut listed: Vec<(Place, String)> = Vec::new();
@@ -605,8 +605,8 @@ impl Feed {
             } else if let Some(place) = kind.place(&name) {
                 listed.push((place, name));
             } else if !is_taker(&name) {
-                debug!(path = %self.site.path, name, "not an item of the queue");
-                self.foreign.push_back(self.site.item(&name));
+                debug!(path = %self.layout.path, name, "not an item of the queue");
+                self.foreign.push_back(self.layout.item(&name));
                 aside.insert(name);
             }
         }
@@ -651,7 +651,7 @@ impl Feed {
                 let Some((place, _)) = self.names.front() else { return pending().await };
                 // The clock that says when it is due may be set while time passes.
                 loop {
-                    match until_due(&self.site, *place) {
+                    match until_due(&self.layout, *place) {
                         Duration::ZERO => return,
                         time => sleep(time.min(CLOCK_CHECKED)).await,
                     }
@@ -710,7 +710,7 @@ impl Feed {
         let first = self.blocked.iter_mut().filter(|blocked| is_wanted(blocked)).take(WATCHED_AT_ONCE);
         let new = first.filter(|blocked| blocked.watch.is_none());
         let reads = new.map(|blocked| async {
-            let read = self.site.zk.get_data(blocked.on.as_str()).watched().await;
+            let read = self.layout.zk.get_data(blocked.on.as_str()).watched().await;
             match read {
                 // Since it was seen.
                 Ok(read) if blocked.why.is_over(&read.value.1) => return Ok(Some(blocked.name.clone())),
@@ -733,7 +733,7 @@ impl Feed {
     async fn free_unwatched(&mut self) -> Result<bool, Error> {
         let unwatched = self.blocked.iter().filter(|blocked| blocked.watch.is_none());
         let on: Vec<String> = unwatched.map(|blocked| blocked.on.clone()).collect();
-        let mut seen = self.site.zk.children_of_each(on).await?.into_iter();
+        let mut seen = self.layout.zk.children_of_each(on).await?.into_iter();
         let unwatched = self.blocked.iter().filter(|blocked| blocked.watch.is_none());
         let freed =
             unwatched.filter(|blocked| seen.next().flatten().is_none() || blocked.why != Why::Claimed);
@@ -745,8 +745,8 @@ impl Feed {
 }
 
 /// The time until an item at this place is due.
-fn until_due(site: &Site, place: Place) -> Duration {
-    let millis = if site.kind == Kind::Delay { place.rank.saturating_sub(site.now()) } else { 0 };
+fn until_due(layout: &QueueLayout, place: Place) -> Duration {
+    let millis = if layout.kind == Kind::Delay { place.rank.saturating_sub(layout.now()) } else { 0 };
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 

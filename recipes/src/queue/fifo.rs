@@ -6,13 +6,13 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use super::Error;
-use super::buckets::Spot;
-use super::ids::{PRODUCER, protected};
+use super::auto_ack::{Unconfirmed, with_receipts};
+use super::buckets::PutTarget;
+use super::layout::QueueLayout;
 use super::name::Kind;
 use super::put::{Producer, SMALL};
-use super::simple::Takers;
-use super::site::Site;
-use super::taker::{Unsures, with_receipts};
+use super::put_ids::{PRODUCER, protected};
+use super::simple::SharedConsumers;
 use crate::contender::child;
 
 /// A queue: bytes, first in, first out, each exactly once into it and at most once out of it.
@@ -35,7 +35,7 @@ use crate::contender::child;
 /// ```
 ///
 /// # Protocol
-/// 1. Put: see [`Enqueue`].
+/// 1. Put: see [`PutMode`].
 /// 2. Take the first: create our own node, list the queue, and read the nodes in the order of their numbers, a few ahead;
 ///    in one transaction, delete the first and write its name into our own node. After a lost answer that node says
 ///    whether the item is ours; and as long as it is there, no name that was listed can be that of another item. If
@@ -78,15 +78,15 @@ use crate::contender::child;
 #[derive(Debug, Clone)]
 pub struct FifoQueue {
     producer: Producer,
-    enqueue: Enqueue,
+    put_mode: PutMode,
     phases: Arc<Phases>,
-    takers: Takers,
+    consumers: SharedConsumers,
 }
 
 /// How an item gets into a [`FifoQueue`] exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Enqueue {
+pub enum PutMode {
     /// One transaction creates the item and a node with an id. After a lost answer it is sent again with the same id:
     /// `NodeExists` says that it was applied. One flight; the id is deleted along with the next put. Those of producers that
     /// crash are collected by others that put, ten minutes later. If ids were collected between the end of a session
@@ -101,10 +101,10 @@ pub enum Enqueue {
     TwoPhase,
 }
 
-/// What those who take do about an item that is put in [two phases](Enqueue::TwoPhase), and not written yet.
+/// What those who take do about an item that is put in [two phases](PutMode::TwoPhase), and not written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Unsure {
+pub enum UnconfirmedPolicy {
     /// Wait for it: items are taken strictly in the order in which their nodes were created.
     #[default]
     Wait,
@@ -127,32 +127,33 @@ impl FifoQueue {
     /// # Errors
     /// [`Error::Framework`] when the path is not valid.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        Self::with(zk, path, Unsure::default())
-    }
-
-    /// The same, with what to do about items of whom their producers are not sure yet.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn with(zk: &CuratorFramework, path: impl Into<String>, unsure: Unsure) -> Result<Self, Error> {
         let parent = ZPath::for_operation("queue", path)?;
         let below = |name| ZPath::for_operation("queue", child(&parent, name));
-        let site = Site::new(zk, below("items")?, Kind::Fifo);
+        let layout = QueueLayout::new(zk, below("items")?, Kind::Fifo);
         let (line, producers) = (below("line")?, below("producers")?);
-        let takers = Takers::new(|| {
-            let unsures = Unsures { producers: producers.clone(), strict: unsure == Unsure::Wait };
-            with_receipts(site.clone(), Some(line.clone()), Some(unsures))
-        });
-        let mut producer = Producer::new(site);
+        let consumers = consumers(&layout, &line, &producers, UnconfirmedPolicy::default());
+        let mut producer = Producer::new(layout);
+        producer.line = Some(line);
         producer.with_ids(below("ids")?);
         let phases = Arc::new(Phases { producers, node: Mutex::new(None) });
-        Ok(Self { producer, enqueue: Enqueue::default(), phases, takers })
+        Ok(Self { producer, put_mode: PutMode::default(), phases, consumers })
     }
 
-    /// How items get into the queue. Default: [`Enqueue::Transaction`].
+    /// What consumers do about items that are put in [two phases](PutMode::TwoPhase) and not written yet. Default:
+    /// [`UnconfirmedPolicy::Wait`].
     #[must_use]
-    pub const fn enqueue(mut self, enqueue: Enqueue) -> Self {
-        self.enqueue = enqueue;
+    pub fn unconfirmed_policy(mut self, policy: UnconfirmedPolicy) -> Self {
+        let Producer { layout, line, .. } = &self.producer;
+        if let Some(line) = line {
+            self.consumers = consumers(layout, line, &self.phases.producers, policy);
+        }
+        self
+    }
+
+    /// How items get into the queue. Default: [`PutMode::Transaction`].
+    #[must_use]
+    pub const fn put_mode(mut self, mode: PutMode) -> Self {
+        self.put_mode = mode;
         self
     }
 
@@ -162,7 +163,7 @@ impl FifoQueue {
     /// # Errors
     /// [`Error::Zero`].
     pub fn bucket_size(self, items: u32) -> Result<Self, Error> {
-        self.producer.site.set_bucket_size(items)?;
+        self.producer.layout.set_bucket_size(items)?;
         Ok(self)
     }
 
@@ -170,7 +171,7 @@ impl FifoQueue {
     /// [`LockingQueue`](super::LockingQueue::upgrade_layout).
     #[must_use]
     pub fn upgrade_layout(self) -> Self {
-        self.producer.site.upgrade_layout();
+        self.producer.layout.upgrade_layout();
         self
     }
 
@@ -185,32 +186,32 @@ impl FifoQueue {
     /// Once polled, the item may be in the queue.
     pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
         let item = item.into();
-        match self.enqueue {
-            Enqueue::Transaction => self.producer.put(&[(Kind::Fifo.tag().to_owned(), item)]).await,
-            Enqueue::TwoPhase => self.put_in_two_phases(item).await,
+        match self.put_mode {
+            PutMode::Transaction => self.producer.put(&[(Kind::Fifo.tag().to_owned(), item)]).await,
+            PutMode::TwoPhase => self.put_in_two_phases(item).await,
         }
     }
 
     /// Takes the first item, however long it takes until there is one.
     ///
     /// # Errors
-    /// As [`Taker::next`](super::Taker::next).
+    /// As [`AutoAckConsumer::next`](super::AutoAckConsumer::next).
     ///
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn take(&self) -> Result<Bytes, Error> {
-        self.takers.take().await
+        self.consumers.take().await
     }
 
     /// Takes the first item if there is one. Never waits for others.
     ///
     /// # Errors
-    /// As [`Taker::next`](super::Taker::next).
+    /// As [`AutoAckConsumer::next`](super::AutoAckConsumer::next).
     ///
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
-        self.takers.poll().await
+        self.consumers.poll().await
     }
 
     /// Waits until all puts are answered, and deletes the ids that are not needed any more.
@@ -225,32 +226,32 @@ impl FifoQueue {
     }
 
     async fn put_in_two_phases(&self, item: Bytes) -> Result<(), Error> {
-        let (zk, site) = (&self.producer.site.zk, &self.producer.site);
-        let item = site.pack(item)?;
+        let (zk, layout) = (&self.producer.layout.zk, &self.producer.layout);
+        let item = layout.pack(item)?;
         if item.len() >= SMALL {
             // The second step, with other names that are as long: what is too large is refused before the first.
-            let spot = Spot::as_long(&site.path);
+            let target = PutTarget::as_long(&layout.path);
             let write = zk.transaction().check(child(&self.phases.producers, &protected(PRODUCER)), None);
-            let write = spot.check(write);
-            write.set_data_if(spot.item(&protected(Kind::Fifo.tag())), item.clone(), 0).check_size()?;
+            let write = target.check(write);
+            write.set_data_if(target.item(&protected(Kind::Fifo.tag())), item.clone(), 0).check_size()?;
         }
         loop {
             let producer = self.phases.node(zk).await?;
-            let Some(buckets) = &site.buckets else { return Ok(()) };
-            let spot = buckets.spot(site, 0, 1).await?;
-            let create = zk.create(spot.item(Kind::Fifo.tag())).mode(CreateMode::PersistentSequential);
+            let Some(buckets) = &layout.buckets else { return Ok(()) };
+            let target = buckets.target(layout, 0, 1).await?;
+            let create = zk.create(target.item(Kind::Fifo.tag())).mode(CreateMode::PersistentSequential);
             // Dropped before it is written, it goes away.
             let created = create.protected().data(producer.name().to_owned()).owned().await; // 1
             let node = match created {
                 Err(error) if error.kind() == ErrorKind::NoNode => {
-                    buckets.gone(0, &spot).await;
+                    buckets.gone(0, &target).await;
                     continue;
                 }
                 created => created?,
             };
-            buckets.put(0, &spot, [node.path()]).await;
+            buckets.put(0, &target, [node.path()]).await;
             loop {
-                let write = spot.check(producer.ownership().fenced().uncompressed());
+                let write = target.check(producer.ownership().fenced().uncompressed());
                 let write = write.set_data_if(node.path(), item.clone(), 0); // 2
                 let Err(error) = write.await else {
                     drop(node.leak());
@@ -258,8 +259,8 @@ impl FifoQueue {
                 };
                 if !error.may_have_applied() {
                     match error.kind() {
-                        _ if spot.is_stale(&error) => {
-                            buckets.gone(0, &spot).await;
+                        _ if target.is_stale(&error) => {
+                            buckets.gone(0, &target).await;
                             break;
                         }
                         // Our session is over, and the item may be collected: begin anew.
@@ -285,6 +286,20 @@ impl FifoQueue {
             }
         }
     }
+}
+
+/// Consumers of a queue with the line and the producers at these paths.
+fn consumers(
+    layout: &QueueLayout,
+    line: &ZPath,
+    producers: &ZPath,
+    policy: UnconfirmedPolicy,
+) -> SharedConsumers {
+    SharedConsumers::new(|| {
+        let unconfirmed =
+            Unconfirmed { producers: producers.clone(), strict: policy == UnconfirmedPolicy::Wait };
+        with_receipts(layout.clone(), Some(line.clone()), Some(unconfirmed))
+    })
 }
 
 impl Phases {

@@ -14,13 +14,13 @@ use zk_curator::{
 };
 
 use super::Error;
-use super::buckets::{self, Spot};
+use super::buckets::{self, PutTarget};
 use super::claims::{Back, Claimed, Claimer, Claims, Receipts, Returned, count, is_lost, run, try_settle};
 use super::feed::Feed;
-use super::name::{Kind, Marks};
+use super::layout::{QueueLayout, at_least_one};
+use super::name::{ItemMeta, Kind};
 use super::put::Producer;
 use super::redelivery::{self, Backoff, MOST_DELIVERIES, Rejection};
-use super::site::{Site, at_least_one};
 use crate::contender::child;
 
 /// The name of the claim to an item.
@@ -106,7 +106,7 @@ const CLAIM: &str = "claim";
 ///
 /// # Connection loss
 /// * SUSPENDED: what was handed out is held on to, operations wait for a connection.
-/// * LOST: the claims are gone with the session, [`LockedItem::lost`] resolves, and others get the items.
+/// * LOST: the claims are gone with the session, [`LockingDelivery::lost`] resolves, and others get the items.
 ///
 /// # Cancel safety
 /// A put that is dropped may be in the queue.
@@ -143,7 +143,7 @@ pub struct LockingQueue {
     zk: CuratorFramework,
     producer: Producer,
     line: ZPath,
-    dead: Site,
+    dead: QueueLayout,
     refresh_after: u32,
     max_deliveries: Option<u32>,
 }
@@ -159,9 +159,9 @@ impl LockingQueue {
 
     fn at(zk: &CuratorFramework, path: &ZPath) -> zk_curator::Result<Self> {
         let below = |name| ZPath::for_operation("queue", child(path, name));
-        let mut producer = Producer::new(Site::new(zk, below("items")?, Kind::Locking));
+        let mut producer = Producer::new(QueueLayout::new(zk, below("items")?, Kind::Locking));
         producer.with_ids(below("ids")?);
-        let dead = Site::new(zk, below("dead/items")?, Kind::Locking);
+        let dead = QueueLayout::new(zk, below("dead/items")?, Kind::Locking);
         Ok(Self {
             zk: zk.clone(),
             producer,
@@ -201,7 +201,7 @@ impl LockingQueue {
     /// # Errors
     /// [`Error::Zero`].
     pub fn bucket_size(self, items: u32) -> Result<Self, Error> {
-        self.producer.site.set_bucket_size(items)?;
+        self.producer.layout.set_bucket_size(items)?;
         self.dead.set_bucket_size(items)?;
         Ok(self)
     }
@@ -211,12 +211,12 @@ impl LockingQueue {
     /// clients know of them. Default: such a queue keeps its layout.
     #[must_use]
     pub fn upgrade_layout(self) -> Self {
-        self.producer.site.upgrade_layout();
+        self.producer.layout.upgrade_layout();
         self.dead.upgrade_layout();
         self
     }
 
-    /// Items are claimed however often it takes: nothing is put aside but what is [rejected](LockedItem::reject).
+    /// Items are claimed however often it takes: nothing is put aside but what is [rejected](LockingDelivery::reject).
     #[must_use]
     pub const fn unlimited_deliveries(mut self) -> Self {
         self.max_deliveries = None;
@@ -279,21 +279,21 @@ impl LockingQueue {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn count(&self) -> Result<usize, Error> {
-        buckets::count(&self.producer.site).await
+        buckets::count(&self.producer.layout).await
     }
 
     /// Takes items. Nothing is sent yet.
     pub fn consumer(&self) -> LockingConsumer {
-        let feed = Feed::new(self.producer.site.clone(), Some(self.line.clone()), self.refresh_after);
-        let site = &feed.site;
-        let parent = site.path.parent();
-        let receipts = Receipts::below(site, parent.as_ref().map_or("/", ZPath::as_str));
+        let feed = Feed::new(self.producer.layout.clone(), Some(self.line.clone()), self.refresh_after);
+        let layout = &feed.layout;
+        let parent = layout.path.parent();
+        let receipts = Receipts::below(layout, parent.as_ref().map_or("/", ZPath::as_str));
         let claimer = OnItems { dead: self.dead.clone(), max_deliveries: self.max_deliveries, receipts };
         LockingConsumer { claims: Claims::new(feed, claimer), backoff: Backoff::default() }
     }
 
     /// What was put aside: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
-    /// their ids; their deliveries are counted from 1 again, without a limit. [`Delivered::rejection`] says how often they
+    /// their ids; their deliveries are counted from 1 again, without a limit. [`Message::rejection`] says how often they
     /// were delivered before, why they were rejected, and when.
     ///
     /// # Errors
@@ -301,14 +301,14 @@ impl LockingQueue {
     pub fn dead_letters(&self) -> Result<Self, Error> {
         let path = self.dead.path.parent().unwrap_or_else(ZPath::root);
         let mut dead = Self::at(&self.zk, &path)?.unlimited_deliveries();
-        dead.producer.site = self.dead.clone();
+        dead.producer.layout = self.dead.clone();
         Ok(dead)
     }
 
     fn node(&self, item: Bytes, priority: i32) -> (String, Bytes) {
-        let Site { zk, kind, .. } = &self.producer.site;
+        let QueueLayout { zk, kind, .. } = &self.producer.layout;
         let id = zk.new_guid();
-        (format!("{}{}", kind.tag(), Marks { priority, id: &id, times: 0 }), item)
+        (format!("{}{}", kind.tag(), ItemMeta { priority, id: &id, times: 0 }), item)
     }
 }
 
@@ -352,7 +352,7 @@ impl LockingConsumer {
     ///
     /// # Cancel safety
     /// Nothing is lost: an item that was claimed meanwhile is the next.
-    pub async fn next(&mut self) -> Result<LockedItem, Error> {
+    pub async fn next(&mut self) -> Result<LockingDelivery, Error> {
         self.claims.next().await
     }
 
@@ -363,7 +363,7 @@ impl LockingConsumer {
     ///
     /// # Cancel safety
     /// As [`next`](Self::next).
-    pub async fn try_next(&mut self) -> Result<Option<LockedItem>, Error> {
+    pub async fn try_next(&mut self) -> Result<Option<LockingDelivery>, Error> {
         self.claims.try_next().await
     }
 
@@ -371,7 +371,7 @@ impl LockingConsumer {
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream is dropping the consumer.
-    pub fn into_stream(self) -> impl Stream<Item = Result<LockedItem, Error>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<LockingDelivery, Error>> + Send {
         unfold(self, |mut consumer| async move { Some((consumer.next().await, consumer)) })
     }
 
@@ -388,13 +388,13 @@ impl LockingConsumer {
     /// What `body` has in its hands goes back to its place.
     pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
     where
-        F: Fn(Delivered) -> Fut,
+        F: Fn(Message) -> Fut,
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let zk = self.claims.feed.site.zk.clone();
+        let zk = self.claims.feed.layout.zk.clone();
         let (backoff, limit_of_item) = (self.backoff, self.claims.claimer.max_deliveries);
-        let each = |item: LockedItem| async {
+        let each = |item: LockingDelivery| async {
             let (id, attempt) = (item.id().to_owned(), item.attempt());
             let done = tokio::select! {
                 biased;
@@ -402,7 +402,7 @@ impl LockingConsumer {
                     warn!(id, "the claim to an item was lost");
                     return None;
                 }
-                done = body(item.delivered()) => done,
+                done = body(item.message()) => done,
             };
             let settled = match done {
                 Ok(()) => item.ack().await,
@@ -411,7 +411,7 @@ impl LockingConsumer {
                     item.reject(error.to_string()).await
                 }
                 Err(error) => {
-                    let delay = backoff.after(attempt, &item.site.zk);
+                    let delay = backoff.after(attempt, &item.layout.zk);
                     warn!(id, attempt, ?delay, %error, "an item goes back to its place");
                     return Some(hold(item, delay));
                 }
@@ -426,20 +426,20 @@ impl LockingConsumer {
 }
 
 /// Gives an item back after a while, or when its claim is over.
-async fn hold(item: LockedItem, delay: Duration) {
+async fn hold(item: LockingDelivery, delay: Duration) {
     drop(timeout(delay, item.ownership().over()).await);
 }
 
 impl fmt::Debug for LockingConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockingConsumer").field("site", &self.claims.feed.site).finish_non_exhaustive()
+        f.debug_struct("LockingConsumer").field("layout", &self.claims.feed.layout).finish_non_exhaustive()
     }
 }
 
 /// An item that was handed out, without the duty to settle it. Cheap to clone.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Delivered {
+pub struct Message {
     /// The item.
     pub data: Bytes,
     /// The same for as long as the item exists, also when it is put back or put aside.
@@ -454,35 +454,35 @@ pub struct Delivered {
 
 /// Claims are children of the items.
 struct OnItems {
-    dead: Site,
+    dead: QueueLayout,
     max_deliveries: Option<u32>,
     receipts: Receipts,
 }
 
 impl Claimer for OnItems {
-    type Claim = LockedItem;
+    type Claim = LockingDelivery;
     // It would count as a delivery.
     const GIVES_WAY: bool = false;
 
-    fn node(claim: &LockedItem) -> &OwnedNode {
+    fn node(claim: &LockingDelivery) -> &OwnedNode {
         &claim.claim
     }
 
-    fn claimed_by(&self, site: &Site, name: &str) -> Option<String> {
-        Some(claim_of(&site.item(name)))
+    fn claimed_by(&self, layout: &QueueLayout, name: &str) -> Option<String> {
+        Some(claim_of(&layout.item(name)))
     }
 
     fn claim(
         &self,
-        site: Site,
+        layout: QueueLayout,
         name: String,
         is_contended: bool,
         returned: Returned,
-    ) -> impl Future<Output = Result<Claimed<LockedItem>, Error>> + Send + 'static {
-        claim(site, self.dead.clone(), self.receipts.clone(), name, is_contended, returned)
+    ) -> impl Future<Output = Result<Claimed<LockingDelivery>, Error>> + Send + 'static {
+        claim(layout, self.dead.clone(), self.receipts.clone(), name, is_contended, returned)
     }
 
-    async fn admit(&self, mut item: LockedItem) -> Result<Option<LockedItem>, Error> {
+    async fn admit(&self, mut item: LockingDelivery) -> Result<Option<LockingDelivery>, Error> {
         if item.is_redelivered {
             let (data, version) = (item.stored.clone(), item.version);
             match count(&item.receipts, &item.claim, &item.path, data, version).await? {
@@ -511,15 +511,15 @@ fn claim_of(item: &str) -> String {
 
 /// Claims an item and reads it, in one flight unless others contend for it.
 async fn claim(
-    site: Site,
-    dead: Site,
+    layout: QueueLayout,
+    dead: QueueLayout,
     receipts: Receipts,
     name: String,
     is_contended: bool,
     returned: Returned,
-) -> Result<Claimed<LockedItem>, Error> {
-    let (zk, path) = (&site.zk, site.item(&name));
-    let Some(Marks { priority, id, times }) = site.kind.marks(&name) else { return Ok(Claimed::Gone) };
+) -> Result<Claimed<LockingDelivery>, Error> {
+    let (zk, path) = (&layout.zk, layout.item(&name));
+    let Some(ItemMeta { priority, id, times }) = layout.kind.meta(&name) else { return Ok(Claimed::Gone) };
     let on = claim_of(&path);
     // The data tell our claim from those of others when the answer is lost.
     let create = zk.create(&on).mode(CreateMode::Ephemeral).data(zk.new_guid()).protected_by_data().owned();
@@ -549,7 +549,7 @@ async fn claim(
         };
         // It was read after our claim was there, which is the last child it has had.
         if stat.num_children > 1
-            && let Some(path) = site.foreign_child(&path, Some(CLAIM)).await?
+            && let Some(path) = layout.foreign_child(&path, Some(CLAIM)).await?
         {
             // It could not be acknowledged.
             return Err(Error::Foreign { path });
@@ -562,12 +562,13 @@ async fn claim(
             let (body, rejected) = redelivery::unwrap(&stored);
             let at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
             let rejection = rejected.map(|(deliveries, why)| Rejection { deliveries, why, at });
-            let data = site.unpack(body.clone()).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
-            let what = Delivered { data, id: id.to_owned(), attempt, rejection, claim: ownership };
+            let data =
+                layout.unpack(body.clone()).map_err(|why| Error::Corrupt { path: path.clone(), why })?;
+            let what = Message { data, id: id.to_owned(), attempt, rejection, claim: ownership };
             let back = returned.on_drop(name.clone());
             let (is_redelivered, version) = (claims > 1, stat.version);
-            let item = LockedItem {
-                site,
+            let item = LockingDelivery {
+                layout,
                 dead,
                 path,
                 priority,
@@ -586,22 +587,22 @@ async fn claim(
             // Somebody has deleted our claim.
             return Ok(Claimed::Gone);
         }
-        read = site.zk.get_data(&path).with_stat().await;
+        read = layout.zk.get_data(&path).with_stat().await;
     }
 }
 
 /// An item in the hands of its consumer. Dropped, it goes back to its place in the queue.
 #[must_use = "dropping it puts the item back"]
-pub struct LockedItem {
-    site: Site,
-    dead: Site,
+pub struct LockingDelivery {
+    layout: QueueLayout,
+    dead: QueueLayout,
     path: String,
     priority: i32,
     /// The data as they are stored.
     stored: Bytes,
     /// The same without what makes it a dead letter.
     body: Bytes,
-    what: Delivered,
+    what: Message,
     /// Whether it was claimed at this place before: an earlier consumer may take itself for the present one.
     is_redelivered: bool,
     /// Of the data: another one for every consumer that it was handed out to.
@@ -611,7 +612,7 @@ pub struct LockedItem {
     back: Back,
 }
 
-impl LockedItem {
+impl LockingDelivery {
     /// The item.
     #[must_use]
     pub const fn data(&self) -> &Bytes {
@@ -650,7 +651,7 @@ impl LockedItem {
 
     /// All of that, without the duty to settle it.
     #[must_use]
-    pub fn delivered(&self) -> Delivered {
+    pub fn message(&self) -> Message {
         self.what.clone()
     }
 
@@ -703,7 +704,7 @@ impl LockedItem {
     /// # Cancel safety
     /// The item goes back to the end, or to its place.
     pub async fn requeue(self) -> Result<(), Error> {
-        let put = self.put(self.site.clone(), self.attempt(), self.stored.clone());
+        let put = self.put(self.layout.clone(), self.attempt(), self.stored.clone());
         self.settle(Some(put)).await
     }
 
@@ -735,16 +736,16 @@ impl LockedItem {
         self.settle(put).await
     }
 
-    fn put(&self, to: Site, times: u32, data: Bytes) -> Put {
-        let marks = Marks { priority: self.priority, id: &self.what.id, times };
-        Put { base: format!("{}{marks}", to.kind.tag()), spot: Spot::as_long(&to.path), to, data }
+    fn put(&self, to: QueueLayout, times: u32, data: Bytes) -> Put {
+        let meta = ItemMeta { priority: self.priority, id: &self.what.id, times };
+        Put { base: format!("{}{meta}", to.kind.tag()), target: PutTarget::as_long(&to.path), to, data }
     }
 
     async fn settle(self, mut put: Option<Put>) -> Result<(), Error> {
         let claim = self.claim.path().to_owned();
         let error = loop {
             if let Some(put) = &mut put {
-                put.find_spot(self.priority).await?;
+                put.find_target(self.priority).await?;
             }
             let ending =
                 |fenced: Transaction| changes(fenced, &claim, &self.path, self.version, put.as_ref());
@@ -757,7 +758,7 @@ impl LockedItem {
                     }
                     return Ok(());
                 }
-                (Err(error), Some(put)) if put.spot.is_stale(&error) => put.retry(self.priority).await,
+                (Err(error), Some(put)) if put.target.is_stale(&error) => put.retry(self.priority).await,
                 (Err(error), _) => break error,
             }
         };
@@ -765,7 +766,7 @@ impl LockedItem {
             // The claim is gone, or the item is another consumer's.
             _ if is_lost(&error, 0) || is_lost(&error, 1) => Error::Lost,
             ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NotEmpty } => {
-                match self.site.foreign_child(&self.path, Some(CLAIM)).await? {
+                match self.layout.foreign_child(&self.path, Some(CLAIM)).await? {
                     Some(path) => Error::Foreign { path },
                     None => Error::Lost,
                 }
@@ -777,30 +778,30 @@ impl LockedItem {
 
 /// Where an item is created anew, under which name, and with which data.
 struct Put {
-    to: Site,
-    spot: Spot,
+    to: QueueLayout,
+    target: PutTarget,
     base: String,
     data: Bytes,
 }
 
 impl Put {
-    async fn find_spot(&mut self, priority: i32) -> Result<(), Error> {
+    async fn find_target(&mut self, priority: i32) -> Result<(), Error> {
         if let Some(buckets) = &self.to.buckets {
             // On the heap, for futures of callers that are small.
-            self.spot = Box::pin(buckets.spot(&self.to, priority, 1)).await?;
+            self.target = Box::pin(buckets.target(&self.to, priority, 1)).await?;
         }
         Ok(())
     }
 
     async fn retry(&self, priority: i32) {
         if let Some(buckets) = &self.to.buckets {
-            buckets.gone(priority, &self.spot).await;
+            buckets.gone(priority, &self.target).await;
         }
     }
 
     async fn done(&self, priority: i32, results: &[OpResult]) {
         if let Some(buckets) = &self.to.buckets {
-            buckets.put(priority, &self.spot, results.iter().filter_map(OpResult::created_path)).await;
+            buckets.put(priority, &self.target, results.iter().filter_map(OpResult::created_path)).await;
         }
     }
 }
@@ -808,14 +809,14 @@ impl Put {
 /// Removes an item, and creates it anew if it is to be.
 fn changes(fenced: Transaction, claim: &str, path: &str, version: i32, put: Option<&Put>) -> Transaction {
     let removed = fenced.delete(claim).delete_if(path, version);
-    let Some(Put { spot, base, data, .. }) = put else { return removed };
-    let anew = CreateOp::new(spot.item(base)).mode(CreateMode::PersistentSequential);
-    spot.check(removed).with(anew.data(data.clone()))
+    let Some(Put { target, base, data, .. }) = put else { return removed };
+    let anew = CreateOp::new(target.item(base)).mode(CreateMode::PersistentSequential);
+    target.check(removed).with(anew.data(data.clone()))
 }
 
-impl fmt::Debug for LockedItem {
+impl fmt::Debug for LockingDelivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("LockedItem");
+        let mut debug = f.debug_struct("LockingDelivery");
         debug.field("path", &self.path).field("attempt", &self.what.attempt);
         debug.field("claim", &self.claim).finish()
     }

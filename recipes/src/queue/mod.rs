@@ -12,12 +12,13 @@
 //!
 //! * [`jobs`]: work that is claimed, executed and completed, and of which is known who executes it.
 //!
-//! Items are taken in one of two ways: with a [`Taker`] each is removed before it is handed out, and so handed out **at
+//! Items are taken in one of two ways: with an [`AutoAckConsumer`] each is removed before it is handed out, and so handed out **at
 //! most once**; with a [`Consumer`] each is removed when it is acknowledged, and so handed out **at least once**.
 //!
 //! ZooKeeper keeps all items in memory and writes them to the log of every server: queues in it are for few and small
 //! items, thousands and not millions, whose order and whose fate matter.
 
+mod auto_ack;
 mod buckets;
 mod claims;
 mod codec;
@@ -25,31 +26,30 @@ mod consumer;
 mod curator;
 mod feed;
 mod fifo;
-mod ids;
 pub mod jobs;
+mod layout;
 mod locking;
 mod name;
 mod put;
+mod put_ids;
 mod redelivery;
 mod sharder;
 mod shelves;
 mod simple;
-mod site;
-mod taker;
 
+pub use auto_ack::{AutoAckConsumer, Item};
 pub use codec::CorruptItem;
 pub use consumer::{Consumer, Delivery};
 pub use curator::{
     CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Id, Plain, Priority,
 };
-pub use fifo::{Enqueue, FifoQueue, Unsure};
-pub use locking::{Delivered, LockedItem, LockingConsumer, LockingQueue};
+pub use fifo::{FifoQueue, PutMode, UnconfirmedPolicy};
+pub use locking::{LockingConsumer, LockingDelivery, LockingQueue, Message};
 pub use put::WhenFull;
 pub use redelivery::Rejection;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use simple::SimpleDistributedQueue;
-pub use taker::{Item, Taker};
 
 /// What becomes of an item with which its consumer has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -30,15 +30,15 @@ pub(crate) enum Kind {
     Id,
     /// `item-NNNNNNNNNN`, perhaps after the prefix of a protected create (`FifoQueue`).
     Fifo,
-    /// `item-`, [`Marks`], and the number (`LockingQueue`).
+    /// `item-`, [`ItemMeta`], and the number (`LockingQueue`).
     Locking,
-    /// `job-`, [`Marks`], and the number (`Jobs`).
+    /// `job-`, [`ItemMeta`], and the number (`Jobs`).
     Job,
 }
 
 /// What the name of an item says that has been handed out some times, `PPPPPPPPP|id|times|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marks<'a> {
+pub(crate) struct ItemMeta<'a> {
     pub(crate) priority: i32,
     /// The same for as long as the item exists, wherever it is.
     pub(crate) id: &'a str,
@@ -46,7 +46,7 @@ pub(crate) struct Marks<'a> {
     pub(crate) times: u32,
 }
 
-impl<'a> Marks<'a> {
+impl<'a> ItemMeta<'a> {
     fn parse(middle: &'a str) -> Option<Self> {
         let mut parts = middle.split('|');
         let (rank, id, times, end) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -59,7 +59,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-impl fmt::Display for Marks<'_> {
+impl fmt::Display for ItemMeta<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}|{}|{}|", priority(self.priority), self.id, self.times)
     }
@@ -128,8 +128,8 @@ impl Kind {
 
     /// The priority of an item whose name begins like this.
     pub(crate) fn rank(self, base: &str) -> i32 {
-        let marks = apart(base).1.strip_prefix(self.tag()).and_then(Marks::parse);
-        marks.map_or(0, |marks| marks.priority)
+        let meta = apart(base).1.strip_prefix(self.tag()).and_then(ItemMeta::parse);
+        meta.map_or(0, |meta| meta.priority)
     }
 
     /// How the names of items begin.
@@ -164,7 +164,7 @@ impl Kind {
             Self::Simple | Self::Plain => middle == Some(""),
             Self::Fifo => middle == Some("") || base.starts_with("_c_"),
             Self::Priority => middle.is_some_and(is_priority),
-            Self::Locking | Self::Job => middle.is_some_and(|middle| Marks::parse(middle).is_some()),
+            Self::Locking | Self::Job => middle.is_some_and(|middle| ItemMeta::parse(middle).is_some()),
             Self::Delay | Self::Id => middle
                 .is_some_and(|middle| middle.len() >= 2 && middle.starts_with('|') && middle.ends_with('|')),
         };
@@ -187,7 +187,7 @@ impl Kind {
         let rank = match self {
             Self::Priority if middle.is_empty() => i64::MIN,
             Self::Priority => i64::from(priority_of(middle)?),
-            Self::Locking | Self::Job => i64::from(Marks::parse(middle)?.priority),
+            Self::Locking | Self::Job => i64::from(ItemMeta::parse(middle)?.priority),
             // As in Curator, what cannot be read is due now.
             Self::Delay => i64::from_str_radix(middle.trim_matches('|'), 16).unwrap_or(0),
             _ => 0,
@@ -205,17 +205,17 @@ impl Kind {
     }
 
     /// What the name of an item or job says; `None` if it is none.
-    pub(crate) fn marks(self, name: &str) -> Option<Marks<'_>> {
-        Marks::parse(self.split(apart(name).1)?.0.strip_prefix(self.tag())?)
+    pub(crate) fn meta(self, name: &str) -> Option<ItemMeta<'_>> {
+        ItemMeta::parse(self.split(apart(name).1)?.0.strip_prefix(self.tag())?)
     }
 
     /// The name of the same item at the same place when it was handed out once more.
     pub(crate) fn once_more(self, name: &str) -> Option<String> {
         let (bucket, name) = apart(name);
         let (base, _) = self.split(name)?;
-        let Marks { priority, id, times } = self.marks(name)?;
-        let marks = Marks { priority, id, times: times.saturating_add(1) };
-        Some(format!("{bucket}{}{marks}{}", self.tag(), name.strip_prefix(base)?))
+        let ItemMeta { priority, id, times } = self.meta(name)?;
+        let meta = ItemMeta { priority, id, times: times.saturating_add(1) };
+        Some(format!("{bucket}{}{meta}{}", self.tag(), name.strip_prefix(base)?))
     }
 
     /// The id in a name; `None` if there is none.
@@ -295,10 +295,10 @@ mod tests {
 
     #[test]
     fn what_was_handed_out_says_how_often() {
-        let marks = Marks { priority: -1, id: "a-0000000001", times: 3 };
-        let name = named(Kind::Job, &marks.to_string(), i32::MIN);
+        let meta = ItemMeta { priority: -1, id: "a-0000000001", times: 3 };
+        let name = named(Kind::Job, &meta.to_string(), i32::MIN);
         assert_eq!(name, "job-0FFFFFFFF|a-0000000001|3|-2147483648");
-        assert_eq!(Kind::Job.marks(&name), Some(marks));
+        assert_eq!(Kind::Job.meta(&name), Some(meta));
         assert_eq!(Kind::Job.once_more(&name).unwrap(), "job-0FFFFFFFF|a-0000000001|4|-2147483648");
         for middle in
             ["1000000000||0|", "1000000000|a|00|", "1000000000|a|-1|", "5|a|0|", "1000000000|a|b|0|", ""]
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn items_in_buckets_are_ordered_by_bucket_and_number() {
         let named = |rank, bucket: i32, number: i32| {
-            let marks = Marks { priority: rank, id: "a", times: 0 };
-            let name = named(Kind::Locking, &marks.to_string(), number);
+            let meta = ItemMeta { priority: rank, id: "a", times: 0 };
+            let name = named(Kind::Locking, &meta.to_string(), number);
             format!("{}{bucket:010}/{name}", Bucket::base(rank))
         };
         let flat = format!("item-{}|a|0|0000000009", priority(0));
@@ -388,10 +388,10 @@ mod tests {
 
         #[test]
         fn marks_come_back(priority in any::<i32>(), id in "[^/|]{1,20}", times in any::<u32>(), sequence in any::<i32>()) {
-            let marks = Marks { priority, id: &id, times };
+            let meta = ItemMeta { priority, id: &id, times };
             for kind in [Kind::Locking, Kind::Job] {
-                let name = named(kind, &marks.to_string(), sequence);
-                prop_assert_eq!(kind.marks(&name), Some(marks));
+                let name = named(kind, &meta.to_string(), sequence);
+                prop_assert_eq!(kind.meta(&name), Some(meta));
                 prop_assert_eq!(kind.place(&name).unwrap().rank, i64::from(priority));
                 prop_assert_eq!(Kind::Fifo.place(&name), None);
             }

@@ -9,9 +9,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
 use super::Error;
-use super::buckets::{Buckets, Spot, is_conflict};
-use super::ids::{Ids, Presence};
-use super::site::Site;
+use super::buckets::{Buckets, PutTarget, is_conflict};
+use super::layout::QueueLayout;
+use super::put_ids::{Presence, PutIds};
 use crate::contender::Contender;
 use crate::order::Rule;
 
@@ -24,12 +24,12 @@ const ROOM: &str = "room-";
 /// The producer's side of a queue; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Producer {
-    pub(super) site: Site,
+    pub(super) layout: QueueLayout,
     bound: Option<Arc<Bound>>,
     pub(super) when_full: WhenFull,
     /// Where those stand in line that wait for items, or for room.
     pub(super) line: Option<ZPath>,
-    ids: Option<Arc<Ids>>,
+    ids: Option<Arc<PutIds>>,
     in_flight: Arc<InFlight>,
 }
 
@@ -62,7 +62,7 @@ struct Put<'a> {
     /// Of a queue with at most so many items: its version must be that one.
     parent: Option<&'a Parent>,
     /// The parent of the items, in a queue with buckets.
-    spot: Option<&'a Spot>,
+    target: Option<&'a PutTarget>,
     /// Another node, elsewhere.
     also: Option<&'a CreateOp>,
 }
@@ -111,9 +111,9 @@ impl Drop for Ticket {
 }
 
 impl Producer {
-    pub(super) fn new(site: Site) -> Self {
+    pub(super) fn new(layout: QueueLayout) -> Self {
         Self {
-            site,
+            layout,
             bound: None,
             when_full: WhenFull::default(),
             line: None,
@@ -128,14 +128,14 @@ impl Producer {
     }
 
     pub(super) fn with_ids(&mut self, path: ZPath) {
-        self.ids = Some(Arc::new(Ids::new(path)));
+        self.ids = Some(Arc::new(PutIds::new(path)));
     }
 
     /// Puts nodes into the queue, all or none, in this order: the beginnings of their names, and their data.
     pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, spot: None, also: None };
+        let put = Put { items, parent: None, target: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => match self.put_bounded(bound, items, self.when_full == WhenFull::Wait).await? {
@@ -150,7 +150,7 @@ impl Producer {
     /// node is there already, and with `NoNode` if there is no parent of something.
     pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
         let _ticket = Ticket::new(&self.in_flight);
-        let put = Put { items, parent: None, spot: None, also: Some(&also) };
+        let put = Put { items, parent: None, target: None, also: Some(&also) };
         self.check_size(put)?;
         self.send(put).await
     }
@@ -159,7 +159,7 @@ impl Producer {
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, spot: None, also: None };
+        let put = Put { items, parent: None, target: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, false).await,
@@ -169,7 +169,7 @@ impl Producer {
 
     /// The items as they are stored.
     fn packed(&self, items: &[(String, Bytes)]) -> Result<Vec<(String, Bytes)>, Error> {
-        let pack = |(base, item): &(String, Bytes)| Ok((base.clone(), self.site.pack(item.clone())?));
+        let pack = |(base, item): &(String, Bytes)| Ok((base.clone(), self.layout.pack(item.clone())?));
         items.iter().map(pack).collect()
     }
 
@@ -178,18 +178,18 @@ impl Producer {
     fn check_size(&self, put: Put<'_>) -> Result<(), Error> {
         let is_first = self.ids.is_none() && self.bound.is_none();
         let at_most =
-            |(base, data): &(String, Bytes)| self.site.path.as_str().len() + base.len() + data.len();
+            |(base, data): &(String, Bytes)| self.layout.path.as_str().len() + base.len() + data.len();
         let is_small = put.also.is_none() && put.items.iter().map(at_most).sum::<usize>() < SMALL;
         if is_first || is_small {
             return Ok(());
         }
-        let transaction = self.site.zk.transaction();
+        let transaction = self.layout.zk.transaction();
         let transaction = match &self.ids {
             Some(ids) => ids.as_long(transaction),
             None => transaction,
         };
-        let spot = self.site.buckets.as_ref().map(|_| Spot::as_long(&self.site.path));
-        Ok(creates(&self.site, transaction, Put { spot: spot.as_ref(), ..put }).check_size()?)
+        let target = self.layout.buckets.as_ref().map(|_| PutTarget::as_long(&self.layout.path));
+        Ok(creates(&self.layout, transaction, Put { target: target.as_ref(), ..put }).check_size()?)
     }
 
     /// Waits until every put that was begun is answered, and deletes the ids that are not needed any more.
@@ -203,7 +203,7 @@ impl Producer {
         }
         if let Some(ids) = &self.ids {
             while ids.has_done() {
-                ids.delete_done(&self.site.zk).await?;
+                ids.delete_done(&self.layout.zk).await?;
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl Producer {
         // Only the first in line is woken by a removal.
         let (rule, data) = (Rule::exclusive(ROOM), Bytes::new());
         let _place = match &self.line {
-            Some(line) => Some(Contender::enter(&self.site.zk, line, &rule, &data).await?.turn().await?),
+            Some(line) => Some(Contender::enter(&self.layout.zk, line, &rule, &data).await?.turn().await?),
             None => None,
         };
         while !self.put_into_room(bound, items, more).await? {
@@ -244,7 +244,7 @@ impl Producer {
         items: &[(String, Bytes)],
         more: u32,
     ) -> Result<bool, Error> {
-        let (zk, path) = (&self.site.zk, self.site.path.as_str());
+        let (zk, path) = (&self.layout.zk, self.layout.path.as_str());
         let fits = |parent: &Parent| parent.items.saturating_add(more) <= bound.limit;
         let mut last = bound.last.lock().await;
         loop {
@@ -256,7 +256,7 @@ impl Producer {
                         Parent { data, version: stat.version, items }
                     }
                     Err(error) if error.kind() == ErrorKind::NoNode => {
-                        self.site.create_parent().await?;
+                        self.layout.create_parent().await?;
                         continue;
                     }
                     Err(error) => return Err(error.into()),
@@ -265,7 +265,7 @@ impl Producer {
             if !fits(&parent) {
                 return Ok(false);
             }
-            match self.send(Put { items, parent: Some(&parent), spot: None, also: None }).await {
+            match self.send(Put { items, parent: Some(&parent), target: None, also: None }).await {
                 Ok(()) => {
                     let (version, items) = (parent.version.wrapping_add(1), parent.items + more);
                     *last = Some(Parent { version, items, ..parent });
@@ -280,7 +280,7 @@ impl Producer {
 
     /// Waits until there are not more items than that.
     async fn until_fewer(&self, items: u32) -> Result<(), Error> {
-        let watched = match self.site.zk.children(self.site.path.as_str()).watched().await {
+        let watched = match self.layout.zk.children(self.layout.path.as_str()).watched().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
             watched => watched?,
         };
@@ -294,10 +294,10 @@ impl Producer {
     async fn send(&self, put: Put<'_>) -> Result<(), Error> {
         match (&self.ids, put) {
             (Some(ids), put) => {
-                let (deleted, put) = join(ids.delete_done(&self.site.zk), self.put_once(ids, put)).await;
+                let (deleted, put) = join(ids.delete_done(&self.layout.zk), self.put_once(ids, put)).await;
                 if let Err(error) = deleted {
                     // It goes on in the background, and says nothing about the put.
-                    debug!(path = %self.site.path, %error, "an id that is not needed any more is not deleted yet");
+                    debug!(path = %self.layout.path, %error, "an id that is not needed any more is not deleted yet");
                 }
                 put
             }
@@ -311,10 +311,10 @@ impl Producer {
     /// Creates one node. Nobody can tell whose it is after a lost answer.
     async fn create(&self, base: &str, data: &Bytes) -> Result<(), Error> {
         loop {
-            let create = self.site.zk.create(self.site.item(base)).mode(CreateMode::PersistentSequential);
+            let create = self.layout.zk.create(self.layout.item(base)).mode(CreateMode::PersistentSequential);
             match create.data(data.clone()).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::NoNode => self.site.create_parent().await?,
+                Err(error) if error.kind() == ErrorKind::NoNode => self.layout.create_parent().await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -323,15 +323,15 @@ impl Producer {
     /// Creates all nodes or none.
     async fn transact(&self, put: Put<'_>) -> Result<(), Error> {
         loop {
-            let transaction = creates(&self.site, self.site.zk.transaction(), put);
+            let transaction = creates(&self.layout, self.layout.zk.transaction(), put);
             let Err(error) = transaction.await else { return Ok(()) };
             self.made_room_for(error, put).await?;
         }
     }
 
     /// Creates all nodes or none, once and not twice: in a transaction that creates an id as well, as long as we are there.
-    async fn put_once(&self, ids: &Ids, put: Put<'_>) -> Result<(), Error> {
-        let zk = &self.site.zk;
+    async fn put_once(&self, ids: &PutIds, put: Put<'_>) -> Result<(), Error> {
+        let zk = &self.layout.zk;
         loop {
             let presence = ids.presence(zk).await?;
             let once = self.put_with_id(ids, &presence, put);
@@ -344,22 +344,22 @@ impl Producer {
     }
 
     /// The same with one id: not `true` if nothing was put, because we are not there any more.
-    async fn put_with_id(&self, ids: &Ids, presence: &Presence, put: Put<'_>) -> Result<bool, Error> {
-        let zk = &self.site.zk;
+    async fn put_with_id(&self, ids: &PutIds, presence: &Presence, put: Put<'_>) -> Result<bool, Error> {
+        let zk = &self.layout.zk;
         let id = ids.next(presence);
         let mut unknown = None;
         loop {
-            let spot = match self.spot(put).await {
-                Ok(spot) => spot,
+            let target = match self.target(put).await {
+                Ok(target) => target,
                 Err(error) => return Err(unknown.map_or(error, Error::from)),
             };
-            let put = Put { spot: spot.as_ref().map(|(_, _, spot)| spot), ..put };
+            let put = Put { target: target.as_ref().map(|(_, _, target)| target), ..put };
             let transaction = presence.node.ownership().fenced().uncompressed().create(id.path(), "");
-            let error = match creates(&self.site, transaction, put).await {
+            let error = match creates(&self.layout, transaction, put).await {
                 Ok(results) => {
-                    if let Some((buckets, rank, spot)) = &spot {
+                    if let Some((buckets, rank, target)) = &target {
                         let paths = results.iter().filter_map(OpResult::created_path);
-                        buckets.put(*rank, spot, paths).await;
+                        buckets.put(*rank, target, paths).await;
                     }
                     return Ok(true);
                 }
@@ -384,8 +384,10 @@ impl Producer {
                     return applied.ok_or_else(|| unknown.into());
                 }
                 // No earlier attempt was applied either, or it would have failed for that.
-                (ErrorKind::TransactionFailed { .. }, _) | (_, None) => match &spot {
-                    Some((buckets, rank, spot)) if spot.is_stale(&error) => buckets.gone(*rank, spot).await,
+                (ErrorKind::TransactionFailed { .. }, _) | (_, None) => match &target {
+                    Some((buckets, rank, target)) if target.is_stale(&error) => {
+                        buckets.gone(*rank, target).await
+                    }
                     _ => self.made_room_for(error, put).await?,
                 },
                 // This one was not sent, an earlier one was.
@@ -395,11 +397,11 @@ impl Producer {
     }
 
     /// The parent for the items of a put, in a queue with buckets; with the buckets and the priority.
-    async fn spot(&self, put: Put<'_>) -> Result<Option<(&Buckets, i32, Spot)>, Error> {
-        let Some(buckets) = &self.site.buckets else { return Ok(None) };
-        let rank = put.items.first().map_or(0, |(base, _)| self.site.kind.rank(base));
+    async fn target(&self, put: Put<'_>) -> Result<Option<(&Buckets, i32, PutTarget)>, Error> {
+        let Some(buckets) = &self.layout.buckets else { return Ok(None) };
+        let rank = put.items.first().map_or(0, |(base, _)| self.layout.kind.rank(base));
         let items = u32::try_from(put.items.len()).unwrap_or(u32::MAX);
-        Ok(Some((&**buckets, rank, buckets.spot(&self.site, rank, items).await?)))
+        Ok(Some((&**buckets, rank, buckets.target(&self.layout, rank, items).await?)))
     }
 
     /// Creates the parent of the items, if that is why a transaction has failed.
@@ -408,22 +410,22 @@ impl Producer {
             (
                 ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. },
                 Put { parent: None, also: None, .. },
-            ) => Ok(self.site.create_parent().await?),
+            ) => Ok(self.layout.create_parent().await?),
             _ => Err(error.into()),
         }
     }
 }
 
 /// Adds the nodes to a transaction.
-fn creates(site: &Site, mut transaction: Transaction, put: Put<'_>) -> Transaction {
+fn creates(layout: &QueueLayout, mut transaction: Transaction, put: Put<'_>) -> Transaction {
     if let Some(parent) = put.parent {
-        transaction = transaction.set_data_if(site.path.as_str(), parent.data.clone(), parent.version);
+        transaction = transaction.set_data_if(layout.path.as_str(), parent.data.clone(), parent.version);
     }
-    if let Some(spot) = put.spot {
-        transaction = spot.check(transaction);
+    if let Some(target) = put.target {
+        transaction = target.check(transaction);
     }
     for (base, data) in put.items {
-        let path = put.spot.map_or_else(|| site.item(base), |spot| spot.item(base));
+        let path = put.target.map_or_else(|| layout.item(base), |target| target.item(base));
         let create = CreateOp::new(path).mode(CreateMode::PersistentSequential);
         transaction = transaction.with(create.data(data.clone()));
     }

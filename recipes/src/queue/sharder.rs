@@ -15,8 +15,8 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 
 use super::Error;
+use super::layout::{at_least_one, create_persistent};
 use super::redelivery::fraction;
-use super::site::{at_least_one, create_persistent};
 use crate::contender::child;
 use crate::leader::{Candidate, LeaderLatch};
 
@@ -78,7 +78,7 @@ const LOOKS: usize = 64;
 ///
 /// // One consumer for every queue, and for those that are added later.
 /// let consume = sharder.run(|queue: DistributedQueue| async move {
-///     let item = queue.taker().next().await?;
+///     let item = queue.auto_ack_consumer().next().await?;
 ///     assert_eq!(item.items, ["one"]);
 ///     Err::<(), zk_curator_recipes::queue::Error>(zk_curator_recipes::queue::Error::Empty) // It is enough.
 /// });

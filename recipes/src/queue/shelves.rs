@@ -10,8 +10,8 @@ use tracing::debug;
 use zk_curator::watch::Watch;
 use zk_curator::{Error, ErrorKind};
 
+use super::layout::QueueLayout;
 use super::name::{Bucket, is_taker};
-use super::site::Site;
 
 /// The number of buckets that are listed together while all before them have nothing to take.
 const AT_ONCE: usize = 8;
@@ -92,7 +92,7 @@ impl Shelves {
     /// closed and empty are deleted.
     pub(super) async fn list(
         &mut self,
-        site: &Site,
+        layout: &QueueLayout,
         watched: bool,
         enough: usize,
         is_free: impl Fn(&str) -> bool,
@@ -102,7 +102,7 @@ impl Shelves {
             let count = if next > 0 && free == 0 { AT_ONCE } else { 1 };
             let some = self.list.iter_mut().skip(next).take(count);
             let reads = some.filter(|shelf| !shelf.is_known_to_be_empty());
-            for names in join_all(reads.map(|shelf| shelf.read(site, watched))).await {
+            for names in join_all(reads.map(|shelf| shelf.read(layout, watched))).await {
                 let names = names?;
                 free += names.iter().filter(|name| is_free(name)).count();
                 listed.names.extend(names);
@@ -110,15 +110,15 @@ impl Shelves {
             next += count;
         }
         listed.left = self.list.iter().skip(next).map(|shelf| shelf.name.clone()).collect();
-        self.tidy(site).await;
+        self.tidy(layout).await;
         Ok(listed)
     }
 
     /// Deletes what is empty and stays so. A bucket that is not empty any more is not deleted by the server.
-    async fn tidy(&mut self, site: &Site) {
+    async fn tidy(&mut self, layout: &QueueLayout) {
         let are_many = self.list.len() > MANY;
         let deletes = self.list.iter_mut().filter_map(|shelf| match shelf.state {
-            State::Empty { version } if version > 0 || are_many => Some(shelf.delete(site, version)),
+            State::Empty { version } if version > 0 || are_many => Some(shelf.delete(layout, version)),
             _ => None,
         });
         join_all(deletes.collect::<Vec<_>>()).await;
@@ -131,8 +131,8 @@ impl Shelf {
         matches!(self.state, State::Empty { .. } | State::Stuck) && self.watch.is_some()
     }
 
-    async fn read(&mut self, site: &Site, watched: bool) -> Result<Vec<String>, Error> {
-        let children = site.zk.children(site.item(&self.name));
+    async fn read(&mut self, layout: &QueueLayout, watched: bool) -> Result<Vec<String>, Error> {
+        let children = layout.zk.children(layout.item(&self.name));
         let listed = if watched {
             children.watched().await.map(|watched| (watched.value, Some(watched.watch)))
         } else {
@@ -154,9 +154,9 @@ impl Shelf {
         Ok(names.into_iter().map(|name| format!("{}/{name}", self.name)).collect())
     }
 
-    async fn delete(&mut self, site: &Site, version: i32) {
-        let path = site.item(&self.name);
-        self.state = match site.zk.delete(&path).version(version).await {
+    async fn delete(&mut self, layout: &QueueLayout, version: i32) {
+        let path = layout.item(&self.name);
+        self.state = match layout.zk.delete(&path).version(version).await {
             Ok(()) => State::Gone,
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => State::Gone,
@@ -166,7 +166,7 @@ impl Shelf {
                     State::Unknown
                 }
                 _ => {
-                    site.zk.report_background_error(error);
+                    layout.zk.report_background_error(error);
                     State::Stuck
                 }
             },

@@ -6,10 +6,10 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::Error;
+use super::auto_ack::{AutoAckConsumer, Item, with_receipts};
+use super::layout::QueueLayout;
 use super::name::Kind;
 use super::put::Producer;
-use super::site::Site;
-use super::taker::{Item, Taker, with_receipts};
 
 /// The queue of ZooKeeper's recipes, and of Apache Curator's `SimpleDistributedQueue`: bytes, first in, first out.
 ///
@@ -31,7 +31,7 @@ use super::taker::{Item, Taker, with_receipts};
 /// 3. To wait for one, watch the children.
 ///
 /// # Guarantees
-/// An item is handed out at most once: see [`Taker`]. It is lost if its consumer crashes with it.
+/// An item is handed out at most once: see [`AutoAckConsumer`]. It is lost if its consumer crashes with it.
 ///
 /// # Connection loss
 /// * SUSPENDED: operations wait for a connection.
@@ -61,7 +61,7 @@ use super::taker::{Item, Taker, with_receipts};
 #[derive(Debug, Clone)]
 pub struct SimpleDistributedQueue {
     producer: Producer,
-    takers: Takers,
+    consumers: SharedConsumers,
 }
 
 impl SimpleDistributedQueue {
@@ -71,16 +71,16 @@ impl SimpleDistributedQueue {
     /// [`Error::Framework`] when the path is not valid.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
         let path = ZPath::for_operation("queue", path)?;
-        let site = Site::new(zk, path, Kind::Simple);
-        let takers = Takers::new(|| with_receipts(site.clone(), None, None));
-        Ok(Self { producer: Producer::new(site), takers })
+        let layout = QueueLayout::new(zk, path, Kind::Simple);
+        let consumers = SharedConsumers::new(|| with_receipts(layout.clone(), None, None));
+        Ok(Self { producer: Producer::new(layout), consumers })
     }
 
-    /// Puts every item exactly once, also when the answer is lost: see [`CuratorQueue::ids`](super::CuratorQueue::ids).
+    /// Puts every item exactly once, also when the answer is lost: see [`CuratorQueue::idempotent_puts`](super::CuratorQueue::idempotent_puts).
     ///
     /// # Errors
     /// [`Error::Framework`] when the path is not valid.
-    pub fn ids(mut self, path: impl Into<String>) -> Result<Self, Error> {
+    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Result<Self, Error> {
         self.producer.with_ids(ZPath::for_operation("ids", path)?);
         Ok(self)
     }
@@ -88,7 +88,7 @@ impl SimpleDistributedQueue {
     /// The path of the queue.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.producer.site.path.as_str()
+        self.producer.layout.path.as_str()
     }
 
     /// Puts an item at the end.
@@ -105,29 +105,29 @@ impl SimpleDistributedQueue {
     /// Takes the first item, however long it takes until there is one.
     ///
     /// # Errors
-    /// As [`Taker::next`].
+    /// As [`AutoAckConsumer::next`].
     ///
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn take(&self) -> Result<Bytes, Error> {
-        self.takers.take().await
+        self.consumers.take().await
     }
 
     /// Takes the first item if there is one. Never waits for others.
     ///
     /// # Errors
-    /// As [`Taker::next`].
+    /// As [`AutoAckConsumer::next`].
     ///
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
-        self.takers.poll().await
+        self.consumers.poll().await
     }
 
     /// Takes the first item, which has to be there.
     ///
     /// # Errors
-    /// As [`Taker::next`]; [`Error::Empty`] when there is none.
+    /// As [`AutoAckConsumer::next`]; [`Error::Empty`] when there is none.
     ///
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
@@ -143,7 +143,7 @@ impl SimpleDistributedQueue {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn peek(&self) -> Result<Option<Bytes>, Error> {
-        first(&self.producer.site).await
+        first(&self.producer.layout).await
     }
 
     /// Reads the first item, which has to be there, and leaves it where it is.
@@ -159,31 +159,31 @@ impl SimpleDistributedQueue {
 }
 
 /// The data of the first item.
-async fn first(site: &Site) -> Result<Option<Bytes>, Error> {
+async fn first(layout: &QueueLayout) -> Result<Option<Bytes>, Error> {
     loop {
-        let names = match site.zk.children(site.path.as_str()).await {
+        let names = match layout.zk.children(layout.path.as_str()).await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
             names => names?,
         };
-        let first = names.iter().filter_map(|name| Some((site.kind.place(name)?, name))).min();
+        let first = names.iter().filter_map(|name| Some((layout.kind.place(name)?, name))).min();
         let Some((_, name)) = first else { return Ok(None) };
-        match site.zk.get_data(site.item(name)).await {
+        match layout.zk.get_data(layout.item(name)).await {
             // Somebody has taken it: look again.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             data => {
-                let corrupt = |why| Error::Corrupt { path: site.item(name), why };
-                return Ok(Some(site.unpack(data?).map_err(corrupt)?));
+                let corrupt = |why| Error::Corrupt { path: layout.item(name), why };
+                return Ok(Some(layout.unpack(data?).map_err(corrupt)?));
             }
         }
     }
 }
 
-/// The takers behind the methods of a queue: one for those who wait, and one for those who do not wait behind them.
+/// The consumers behind the methods of a queue: one for those who wait, and one for those who do not wait behind them.
 #[derive(Debug, Clone)]
-pub(super) struct Takers(Arc<[Mutex<Taker>; 2]>);
+pub(super) struct SharedConsumers(Arc<[Mutex<AutoAckConsumer>; 2]>);
 
-impl Takers {
-    pub(super) fn new(make: impl Fn() -> Taker) -> Self {
+impl SharedConsumers {
+    pub(super) fn new(make: impl Fn() -> AutoAckConsumer) -> Self {
         Self(Arc::new([Mutex::new(make()), Mutex::new(make())]))
     }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use zk_curator_recipes::queue::{
-    DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, SimpleDistributedQueue, Taker,
+    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
+    SimpleDistributedQueue,
 };
 
 use super::stage::{Outcome, Result, Samples, Stage, at_most};
@@ -129,7 +130,8 @@ pub(crate) async fn put(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn take(stage: &mut Stage, window: usize) -> Result<()> {
     let (queue, length) =
         (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
-    let run = async |operations| take_all(queue.taker().delete_window(window), operations, false).await;
+    let run =
+        async |operations| take_all(queue.auto_ack_consumer().ack_batch(window), operations, false).await;
     stage.run(async |operations| fill(&queue, operations, length).await, run).await
 }
 
@@ -138,15 +140,15 @@ pub(crate) async fn take_of_many(stage: &mut Stage) -> Result<()> {
     let (queue, length, size) =
         (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload, stage.size);
     fill(&queue, size, length).await?;
-    let run = async |operations| take_all(queue.taker().delete_window(64), operations, false).await;
+    let run = async |operations| take_all(queue.auto_ack_consumer().ack_batch(64), operations, false).await;
     stage.measure(None, run).await?;
     stage.clear().await
 }
 
-async fn take_all(mut taker: Taker, operations: usize, priorities: bool) -> Result<Outcome> {
+async fn take_all(mut auto_ack: AutoAckConsumer, operations: usize, priorities: bool) -> Result<Outcome> {
     let mut taken = Taken::of(operations);
     for _ in 0..operations {
-        for item in taker.next().await?.items {
+        for item in auto_ack.next().await?.items {
             taken.take(&item, priorities)?;
         }
     }
@@ -174,7 +176,7 @@ pub(crate) async fn priority_take(stage: &mut Stage) -> Result<()> {
         }
         Ok(())
     };
-    stage.run(prepare, async |operations| take_all(queue.taker(), operations, true).await).await
+    stage.run(prepare, async |operations| take_all(queue.auto_ack_consumer(), operations, true).await).await
 }
 
 pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {

@@ -146,7 +146,7 @@ async fn end(
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Some(String::new())),
         data => data?,
     };
-    let record = Executing::parse(&data).filter(|record| Kind::Job.marks(&record.name).is_some());
+    let record = Executing::parse(&data).filter(|record| Kind::Job.meta(&record.name).is_some());
     let Some(Executing { name, worker, .. }) = record else { return Ok(None) };
     let why = format!("the worker {worker} has gone");
     let mut next = places.after_attempt(&name, &why, max_attempts);

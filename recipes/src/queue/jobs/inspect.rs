@@ -83,15 +83,15 @@ pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
         jobs.insert(id.to_owned(), JobInfo { id: id.to_owned(), attempts, state });
     };
     for name in &pending {
-        if let Some(marks) = Kind::Job.marks(name) {
-            add(marks.id, marks.times, JobState::Pending);
+        if let Some(meta) = Kind::Job.meta(name) {
+            add(meta.id, meta.times, JobState::Pending);
         }
     }
     for (attempt, data, stat) in read(places, "executing", executing).await? {
         let Some(Executing { name, session, worker }) = Executing::parse(&data) else { continue };
         let (since, is_alive) = (since(&stat), leases.contains(&attempt));
-        if let Some(marks) = Kind::Job.marks(&name) {
-            add(marks.id, marks.times, JobState::Executing { worker, session, since, is_alive });
+        if let Some(meta) = Kind::Job.meta(&name) {
+            add(meta.id, meta.times, JobState::Executing { worker, session, since, is_alive });
         }
     }
     for (id, _, stat) in read(places, "done", done).await? {

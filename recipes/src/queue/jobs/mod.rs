@@ -120,10 +120,10 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::Error;
 use super::buckets;
-use super::name::{Kind, Marks};
+use super::layout::{QueueLayout, at_least_one};
+use super::name::{ItemMeta, Kind};
 use super::put::Producer;
 use super::redelivery::MOST_DELIVERIES;
-use super::site::{Site, at_least_one};
 use crate::contender::child;
 use kept::{End, Flat, Node};
 use record::{Executing, Failed};
@@ -144,7 +144,7 @@ pub struct Jobs {
 struct Places {
     zk: CuratorFramework,
     path: ZPath,
-    pending: Site,
+    pending: QueueLayout,
     line: ZPath,
     flat: Flat,
 }
@@ -173,8 +173,8 @@ impl Places {
 
     /// What becomes of the job of an attempt that has ended without success.
     fn after_attempt(&self, name: &str, why: &str, max_attempts: Option<u32>) -> Node {
-        let marks = Kind::Job.marks(name).filter(|marks| max_attempts.is_some_and(|max| marks.times >= max));
-        let Some(Marks { id, times, .. }) = marks else { return Node::pending(self, name) };
+        let meta = Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
+        let Some(ItemMeta { id, times, .. }) = meta else { return Node::pending(self, name) };
         let failed = Failed { attempts: times, why: why.to_owned() };
         Node::kept(self, End::Failed, id, failed.encode())
     }
@@ -193,7 +193,7 @@ impl Jobs {
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
         let path = ZPath::for_operation("jobs", path)?;
         let below = |name| ZPath::for_operation("jobs", child(&path, name));
-        let pending = Site::new(zk, below("pending")?, Kind::Job);
+        let pending = QueueLayout::new(zk, below("pending")?, Kind::Job);
         let mut producer = Producer::new(pending.clone());
         producer.with_ids(below("ids")?);
         Ok(Self {
@@ -272,7 +272,7 @@ impl Jobs {
     pub async fn submit_as(&self, id: &str, job: impl Into<Bytes>) -> Result<(), Error> {
         self.check_id(id)?;
         let job = self.places.pending.pack(job.into())?;
-        let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {
             let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
@@ -316,7 +316,7 @@ impl Jobs {
             // It may have just been submitted through another server.
             zk.exists(self.places.pending.path.as_str()).linearizable().await?;
             let names = buckets::names(&self.places.pending).await?;
-            let is_it = |name: &&String| Kind::Job.marks(name).is_some_and(|marks| marks.id == id);
+            let is_it = |name: &&String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
             let Some(name) = names.iter().find(is_it) else { return Ok(false) };
             let delete = zk.transaction().delete(self.places.of("pending", name));
             match delete.delete(self.places.of("all", id)).await {
@@ -347,18 +347,18 @@ impl Jobs {
 
     /// The same for a job of which this node is kept.
     async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
-        let place = format!("{}{}", Kind::Job.tag(), Marks { priority: 0, id, times: 0 });
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
         let pending = &self.places.pending;
         let Some(buckets) = &pending.buckets else { return Ok(false) };
         loop {
-            let spot = buckets.spot(pending, 0, 1).await?;
-            let create = CreateOp::new(spot.item(&place)).data("").mode(CreateMode::PersistentSequential);
+            let target = buckets.target(pending, 0, 1).await?;
+            let create = CreateOp::new(target.item(&place)).data("").mode(CreateMode::PersistentSequential);
             let retried = self.places.zk.transaction().delete(failed);
-            match spot.check(retried).with(create).await {
-                Err(error) if spot.is_stale(&error) => buckets.gone(0, &spot).await,
+            match target.check(retried).with(create).await {
+                Err(error) if target.is_stale(&error) => buckets.gone(0, &target).await,
                 retried => {
                     let results = retried.as_deref().unwrap_or_default();
-                    buckets.put(0, &spot, results.iter().filter_map(OpResult::created_path)).await;
+                    buckets.put(0, &target, results.iter().filter_map(OpResult::created_path)).await;
                     return found(retried.map(drop));
                 }
             }

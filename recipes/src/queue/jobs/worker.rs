@@ -12,13 +12,13 @@ use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
 use super::kept::{End, Node};
-use super::{Executing, Jobs, Marks, Places, cleaner, is_gone};
+use super::{Executing, ItemMeta, Jobs, Places, cleaner, is_gone};
 use crate::queue::Error;
 use crate::queue::claims::{Claimed, Claimer, Claims, Receipts, Returned, is_lost, run, settle, try_settle};
 use crate::queue::feed::Feed;
+use crate::queue::layout::QueueLayout;
 use crate::queue::name::Kind;
 use crate::queue::redelivery::Backoff;
-use crate::queue::site::Site;
 
 /// Claims jobs. See [the module](super).
 ///
@@ -208,13 +208,13 @@ impl Claimer for Executed {
         &claim.lease
     }
 
-    fn claimed_by(&self, _pending: &Site, _name: &str) -> Option<String> {
+    fn claimed_by(&self, _pending: &QueueLayout, _name: &str) -> Option<String> {
         None
     }
 
     fn claim(
         &self,
-        _pending: Site,
+        _pending: QueueLayout,
         name: String,
         is_contended: bool,
         _returned: Returned,
@@ -234,7 +234,7 @@ async fn claim(
     is_contended: bool,
 ) -> Result<Claimed<Job>, Error> {
     let zk = &places.zk;
-    let (Some(Marks { id, times, .. }), Some(held)) = (Kind::Job.marks(&name), Kind::Job.once_more(&name))
+    let (Some(ItemMeta { id, times, .. }), Some(held)) = (Kind::Job.meta(&name), Kind::Job.once_more(&name))
     else {
         return Ok(Claimed::Gone);
     };

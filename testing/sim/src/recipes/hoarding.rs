@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator_recipes::queue::{LockedItem, LockingConsumer, LockingQueue};
+use zk_curator_recipes::queue::{LockingConsumer, LockingDelivery, LockingQueue};
 
 use super::Recipe;
 use super::queue::{name_of, put, queue};
@@ -90,7 +90,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn next(client: &Client, consumer: &mut LockingConsumer, most: Duration) -> Option<LockedItem> {
+async fn next(client: &Client, consumer: &mut LockingConsumer, most: Duration) -> Option<LockingDelivery> {
     let item = timeout(most, consumer.next()).await.ok()?.ok()?;
     let name = name_of(item.data());
     client.record(Event::Taken { queue: queue(), item: name, attempt: item.attempt() });

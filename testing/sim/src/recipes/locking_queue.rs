@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator_recipes::queue::{Error, LockedItem, LockingQueue};
+use zk_curator_recipes::queue::{Error, LockingDelivery, LockingQueue};
 
 use super::Recipe;
 use super::holding::{Attempt, Holding};
@@ -75,7 +75,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn settle(client: &Client, attempt: Attempt, item: LockedItem) -> Result<(), Failure> {
+async fn settle(client: &Client, attempt: Attempt, item: LockingDelivery) -> Result<(), Failure> {
     let (mut rng, name) = (client.rng(), name_of(item.data()));
     let holding = begin(client, attempt, &name, item.attempt(), item.fencing_token());
     if !use_it(client, &holding, item.lost()).await {

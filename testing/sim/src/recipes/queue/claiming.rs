@@ -92,7 +92,7 @@ impl Producer {
         let plain = || DistributedQueue::new(zk, QUEUE);
         Ok(match kind {
             Kind::Plain | Kind::Counted => Self::Plain(plain()?, kind),
-            Kind::WithIds => Self::Plain(plain()?.ids(IDS)?, kind),
+            Kind::WithIds => Self::Plain(plain()?.idempotent_puts(IDS)?, kind),
             Kind::Bounded => Self::Bounded(plain()?.max_items(MOST_ITEMS)?),
             Kind::Priority => Self::Priority(DistributedPriorityQueue::new(zk, QUEUE)?),
             Kind::Delay => {

@@ -7,7 +7,7 @@ mod taking;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_curator_recipes::queue::{Enqueue, Error};
+use zk_curator_recipes::queue::{Error, PutMode};
 
 use self::claiming::{Kind, consume};
 use self::taking::{MOST_AT_HAND, Taken, take};
@@ -72,14 +72,14 @@ pub(super) const EXACTLY_ONCE: Recipe = Recipe::new(
 
 pub(super) const FIFO: Recipe =
     Recipe::new("fifo_queue", "FifoQueue: once into it, once at most out of it, in order", |client| {
-        Box::pin(take(client, Taken::Fifo(Enqueue::Transaction)))
+        Box::pin(take(client, Taken::Fifo(PutMode::Transaction)))
     })
     .checked_by(at_most_once)
     .leaves(LEAVES_OF_FIFO);
 
 pub(super) const FIFO_TWO_PHASE: Recipe =
     Recipe::new("fifo_two_phase", "FifoQueue, put in two phases", |client| {
-        Box::pin(take(client, Taken::Fifo(Enqueue::TwoPhase)))
+        Box::pin(take(client, Taken::Fifo(PutMode::TwoPhase)))
     })
     .checked_by(at_most_once)
     .leaves(LEAVES_OF_FIFO);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::queue::{
-    DistributedQueue, Enqueue, Error, FifoQueue, SimpleDistributedQueue, Taker, Unsure,
+    AutoAckConsumer, DistributedQueue, Error, FifoQueue, PutMode, SimpleDistributedQueue, UnconfirmedPolicy,
 };
 
 use super::{QUEUE, bucket_size, name_of, put, queue};
@@ -23,7 +23,7 @@ const ITEMS: &str = "/queue/items";
 pub(super) enum Taken {
     Plain,
     Simple,
-    Fifo(Enqueue),
+    Fifo(PutMode),
 }
 
 /// What is taken by removing it.
@@ -66,7 +66,7 @@ impl Queue {
 
 /// Takes from it.
 enum Takes {
-    Plain(Box<Taker>),
+    Plain(Box<AutoAckConsumer>),
     Simple(SimpleDistributedQueue),
     Fifo(FifoQueue),
 }
@@ -74,7 +74,7 @@ enum Takes {
 impl Takes {
     async fn take(&mut self) -> Result<Bytes, Error> {
         match self {
-            Self::Plain(taker) => taker.next().await.map(|item| item.items.concat().into()),
+            Self::Plain(auto_ack) => auto_ack.next().await.map(|item| item.items.concat().into()),
             Self::Simple(queue) => queue.take().await,
             Self::Fifo(queue) => queue.take().await,
         }
@@ -82,7 +82,7 @@ impl Takes {
 
     async fn poll(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            Self::Plain(taker) => Ok(taker.try_next().await?.map(|item| item.items.concat().into())),
+            Self::Plain(auto_ack) => Ok(auto_ack.try_next().await?.map(|item| item.items.concat().into())),
             Self::Simple(queue) => queue.poll().await,
             Self::Fifo(queue) => queue.poll().await,
         }
@@ -97,16 +97,19 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         Taken::Simple => Queue::Simple(SimpleDistributedQueue::new(&zk, QUEUE)?),
         Taken::Fifo(enqueue) => {
             // Who takes what was put in one transaction is never unsure.
-            let unsure =
-                if enqueue == Enqueue::TwoPhase && rng.bool() { Unsure::Skip } else { Unsure::default() };
-            let queue = FifoQueue::with(&zk, QUEUE, unsure)?.enqueue(enqueue);
+            let unsure = if enqueue == PutMode::TwoPhase && rng.bool() {
+                UnconfirmedPolicy::Skip
+            } else {
+                UnconfirmedPolicy::default()
+            };
+            let queue = FifoQueue::new(&zk, QUEUE)?.unconfirmed_policy(unsure).put_mode(enqueue);
             Queue::Fifo(queue.bucket_size(bucket_size(&mut rng))?)
         }
     };
     let mut takes = match &items {
-        Queue::Plain(queue) => {
-            Takes::Plain(Box::new(queue.taker().delete_window([1, 2, 5, MOST_AT_HAND][rng.usize(..4)])))
-        }
+        Queue::Plain(queue) => Takes::Plain(Box::new(
+            queue.auto_ack_consumer().ack_batch([1, 2, 5, MOST_AT_HAND][rng.usize(..4)]),
+        )),
         Queue::Simple(queue) => Takes::Simple(queue.clone()),
         Queue::Fifo(queue) => Takes::Fifo(queue.clone()),
     };

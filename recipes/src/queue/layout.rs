@@ -20,7 +20,7 @@ pub(super) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Where the items of a queue are, and what they are like.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct QueueLayout {
     /// Stores and returns data as they are.
     pub(super) zk: CuratorFramework,
     /// Whether items are compressed.
@@ -35,7 +35,7 @@ pub(super) struct Site {
     pub(super) clock: Clock,
 }
 
-impl Site {
+impl QueueLayout {
     pub(super) fn new(zk: &CuratorFramework, path: ZPath, kind: Kind) -> Self {
         let container = kind == Kind::Simple;
         let (zk, is_compressed) = (zk.uncompressed(), zk.is_compressing());
@@ -43,14 +43,14 @@ impl Site {
         Self { zk, is_compressed, path, kind, container, buckets, clock: Arc::new(SystemTime::now) }
     }
 
-    /// Sets the number of items in a bucket, also for sites that were cloned before.
+    /// Sets the number of items in a bucket, also for layouts that were cloned before.
     pub(super) fn set_bucket_size(&self, items: u32) -> Result<(), super::Error> {
         let items = at_least_one("bucket_size", items)?;
         self.buckets.iter().for_each(|buckets| buckets.set_size(items));
         Ok(())
     }
 
-    /// Puts items into buckets from now on, also for sites that were cloned before.
+    /// Puts items into buckets from now on, also for layouts that were cloned before.
     pub(super) fn upgrade_layout(&self) {
         self.buckets.iter().for_each(|buckets| buckets.upgrade());
     }
@@ -122,9 +122,12 @@ impl Site {
     }
 }
 
-impl fmt::Debug for Site {
+impl fmt::Debug for QueueLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("path", &self.path).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("QueueLayout")
+            .field("path", &self.path)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ids of puts: after a lost answer they say whether the put was applied.
+//! PutIds of puts: after a lost answer they say whether the put was applied.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use zk_curator::op::{Transaction, fan_out};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat};
 
-use super::site::create_persistent;
+use super::layout::create_persistent;
 use crate::contender::child;
 
 /// How the name of a producer among the ids ends, but for its number.
@@ -24,7 +24,7 @@ const COLLECTED_AFTER: Duration = Duration::from_secs(600);
 
 /// The ids of the puts of a producer, and the producer itself among them.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct PutIds {
     /// Their parent.
     path: ZPath,
     present: tokio::sync::Mutex<Option<Arc<Presence>>>,
@@ -48,7 +48,7 @@ pub(super) struct Presence {
 /// An id, which is not needed any more when this is dropped, whatever has become of its put.
 #[derive(Debug)]
 pub(super) struct Id<'a> {
-    ids: &'a Ids,
+    ids: &'a PutIds,
     name: String,
 }
 
@@ -64,7 +64,7 @@ impl Drop for Id<'_> {
     }
 }
 
-impl Ids {
+impl PutIds {
     pub(super) fn new(path: ZPath) -> Self {
         Self {
             path,

@@ -13,15 +13,15 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 use super::feed::{Feed, Turn};
+use super::layout::{QueueLayout, Started, at_least_one};
 use super::name::{Kind, apart};
-use super::site::{Site, Started, at_least_one};
 use super::{Error, codec};
 use crate::contender::child;
 
 /// How long it is believed that nothing new has come.
 const FRESH: Duration = Duration::from_millis(100);
 /// How many items are read ahead, unless it is said otherwise.
-const READ_AHEAD: usize = 16;
+const PREFETCH: usize = 16;
 
 /// How many items are removed in one transaction at most.
 const BATCH: usize = 64;
@@ -45,15 +45,15 @@ pub struct Item {
 /// queue is listed anew. Items that others take meanwhile cost a read.
 ///
 /// # Cancel safety
-/// What a dropped [`next`](Self::next) has removed comes from the next one. Dropping the taker loses what it has removed and
-/// not handed out, at most as many items as its [window of deletes](Self::delete_window).
-pub struct Taker {
+/// What a dropped [`next`](Self::next) has removed comes from the next one. Dropping the consumer loses what it has removed and
+/// not handed out, at most as many items as its [window of deletes](Self::ack_batch).
+pub struct AutoAckConsumer {
     feed: Feed,
     how: How,
-    read_ahead: usize,
+    prefetch: usize,
     /// How many are read ahead now: more while they are wanted.
     window: usize,
-    delete_window: usize,
+    ack_batch: usize,
     fetches: VecDeque<Fetch>,
     /// What has been read, and will be removed together.
     gathered: Vec<Gathered>,
@@ -70,11 +70,11 @@ pub(super) enum How {
     Delete,
     /// With a receipt in our node among the items, for which the feed has to be guarded: a lost answer can then be found
     /// out. One at a time, for it tells of the last only.
-    Receipt(Option<Unsures>),
+    Receipt(Option<Unconfirmed>),
 }
 
 /// What to do about items whose producer is not sure of them yet.
-pub(super) struct Unsures {
+pub(super) struct Unconfirmed {
     pub(super) producers: ZPath,
     /// Whether nothing behind them may be taken.
     pub(super) strict: bool,
@@ -109,14 +109,14 @@ enum Removed {
     HasChildren,
 }
 
-impl Taker {
+impl AutoAckConsumer {
     pub(super) fn new(feed: Feed, how: How) -> Self {
         Self {
             feed,
             how,
-            read_ahead: READ_AHEAD,
+            prefetch: PREFETCH,
             window: 1,
-            delete_window: 1,
+            ack_batch: 1,
             fetches: VecDeque::new(),
             gathered: Vec::new(),
             removals: VecDeque::new(),
@@ -127,8 +127,8 @@ impl Taker {
 
     /// How many items are read ahead at most, from 1; they are in memory meanwhile. Default: 16.
     #[must_use]
-    pub fn read_ahead(mut self, items: usize) -> Self {
-        self.read_ahead = items;
+    pub fn prefetch(mut self, items: usize) -> Self {
+        self.prefetch = items;
         self
     }
 
@@ -138,8 +138,8 @@ impl Taker {
     /// Half of them, or 64 at most, are removed in one transaction. If one of these has gone or changed, each is removed for
     /// itself.
     #[must_use]
-    pub fn delete_window(mut self, items: usize) -> Self {
-        self.delete_window = items;
+    pub fn ack_batch(mut self, items: usize) -> Self {
+        self.ack_batch = items;
         self.window = items;
         self
     }
@@ -147,7 +147,7 @@ impl Taker {
     /// The next item, however long it takes until there is one.
     ///
     /// # Errors
-    /// None of them ends the taker: it may be called again.
+    /// None of them ends the consumer: it may be called again.
     /// * [`Error::Corrupt`] for an item that cannot be read, once; it stays where it is.
     /// * [`Error::Foreign`] for a node that is no item, or is below one, once; it stays where it is.
     /// * [`Error::Unknown`] when the answer to the delete of an item was lost, and it is gone since.
@@ -194,15 +194,15 @@ impl Taker {
     /// The items as a stream, which does not end. An error is not the end either.
     ///
     /// # Cancel safety
-    /// As [`next`](Self::next); dropping the stream is dropping the taker.
+    /// As [`next`](Self::next); dropping the stream is dropping the consumer.
     pub fn into_stream(self) -> impl Stream<Item = Result<Item, Error>> + Send {
-        unfold(self, |mut taker| async move { Some((taker.next().await, taker)) })
+        unfold(self, |mut consumer| async move { Some((consumer.next().await, consumer)) })
     }
 
     /// Refuses settings that make no sense.
     fn check_settings(&self) -> Result<(), Error> {
-        at_least_one("read_ahead", self.read_ahead)?;
-        at_least_one("delete_window", self.delete_window)?;
+        at_least_one("prefetch", self.prefetch)?;
+        at_least_one("ack_batch", self.ack_batch)?;
         self.feed.check_settings()
     }
 
@@ -220,7 +220,7 @@ impl Taker {
             self.fill(turn).await?;
             if self.removed.is_empty() {
                 let Some(removal) = self.removals.front_mut() else {
-                    self.window = self.delete_window;
+                    self.window = self.ack_batch;
                     return Ok(None);
                 };
                 let removed = (&mut removal.done).await;
@@ -231,7 +231,7 @@ impl Taker {
             let Some((item, removed)) = self.removed.pop_front() else { continue };
             match removed {
                 Ok(Removed::Ours) => {
-                    self.window = (self.window * 2).min(self.read_ahead.max(self.delete_window));
+                    self.window = (self.window * 2).min(self.prefetch.max(self.ack_batch));
                     self.handed_out = Some(Instant::now());
                     return Ok(Some(item));
                 }
@@ -254,12 +254,12 @@ impl Taker {
 
     /// An item cannot be removed: it is reported, and not looked at again.
     async fn stays(&mut self, item: &str) -> Result<(), Error> {
-        let Some(path) = self.feed.site.foreign_child(item, None).await? else {
+        let Some(path) = self.feed.layout.foreign_child(item, None).await? else {
             // It can by now.
             self.reset();
             return Ok(());
         };
-        self.feed.put_aside(self.feed.site.name(item).to_owned());
+        self.feed.put_aside(self.feed.layout.name(item).to_owned());
         Err(Error::Foreign { path })
     }
 
@@ -283,7 +283,7 @@ impl Taker {
     /// How many items are removed together.
     fn batch(&self) -> usize {
         match self.how {
-            How::Delete => self.delete_window.div_ceil(2).min(BATCH),
+            How::Delete => self.ack_batch.div_ceil(2).min(BATCH),
             How::Receipt(_) => 1,
         }
     }
@@ -291,7 +291,7 @@ impl Taker {
     /// Whether others may be removed, beside those that are not handed out yet.
     fn has_room(&self) -> bool {
         let under_way: usize = self.removals.iter().map(|removal| removal.items.len()).sum();
-        under_way + self.removed.len() + self.batch() <= self.delete_window
+        under_way + self.removed.len() + self.batch() <= self.ack_batch
     }
 
     /// Reads ahead, and begins to remove what has been read.
@@ -335,7 +335,7 @@ impl Taker {
 
     /// Begins to remove what has been gathered.
     fn remove(&mut self, turn: &mut Turn) {
-        let zk = self.feed.site.zk.clone();
+        let zk = self.feed.layout.zk.clone();
         let mut names = Vec::with_capacity(self.gathered.len());
         let mut items = Vec::with_capacity(self.gathered.len());
         let mut nodes = Vec::with_capacity(self.gathered.len());
@@ -371,24 +371,24 @@ impl Taker {
         while self.fetches.len() < self.window
             && let Some(name) = self.feed.pop()
         {
-            let site = &self.feed.site;
-            let read = Started::new(site.zk.get_data(site.item(&name)).with_stat().into_future());
+            let layout = &self.feed.layout;
+            let read = Started::new(layout.zk.get_data(layout.item(&name)).with_stat().into_future());
             self.fetches.push_back(Fetch { name, read });
         }
     }
 
     /// An item has been read.
     async fn found(&mut self, name: String, data: Bytes, stat: Stat) -> Result<(), Error> {
-        let site = self.feed.site.clone();
-        let path = site.item(&name);
-        if let How::Receipt(Some(Unsures { producers, strict })) = &self.how
-            && is_unsure(&name, &stat)
+        let layout = self.feed.layout.clone();
+        let path = layout.item(&name);
+        if let How::Receipt(Some(Unconfirmed { producers, strict })) = &self.how
+            && is_unconfirmed(&name, &stat)
         {
             let (producer, strict) = (producer(producers, &data), *strict);
             self.unsure(&name, (path, stat.version), &producer, strict).await?;
             return Ok(());
         }
-        let items = site.unpack(data).and_then(|data| match site.kind {
+        let items = layout.unpack(data).and_then(|data| match layout.kind {
             Kind::Simple | Kind::Fifo => Ok(vec![data]),
             _ => codec::decode(&data),
         });
@@ -416,8 +416,8 @@ impl Taker {
         if strict {
             self.fetches.clear();
         }
-        self.feed.block_unsure(name, node, producer.to_owned(), strict);
-        let zk = self.feed.site.zk.clone();
+        self.feed.block_unconfirmed(name, node, producer.to_owned(), strict);
+        let zk = self.feed.layout.zk.clone();
         if zk.exists(producer).await?.is_some() {
             return Ok(());
         }
@@ -455,7 +455,7 @@ impl Taker {
         F: Fn(Bytes) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let zk = self.feed.site.zk.clone();
+        let zk = self.feed.layout.zk.clone();
         let each = |item: Item| async {
             for item in item.items {
                 body(item).await;
@@ -463,18 +463,19 @@ impl Taker {
             // What is taken cannot be held back.
             None::<std::future::Ready<()>>
         };
-        super::claims::run(&zk, limit, &mut self, async |taker: &mut Self| taker.next().await, each).await
+        super::claims::run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each)
+            .await
     }
 }
 
-impl fmt::Debug for Taker {
+impl fmt::Debug for AutoAckConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Taker").field("site", &self.feed.site).finish_non_exhaustive()
+        f.debug_struct("AutoAckConsumer").field("layout", &self.feed.layout).finish_non_exhaustive()
     }
 }
 
 /// Whether the producer of an item is not sure yet that it is in the queue: it has created the node and not written it.
-fn is_unsure(name: &str, stat: &Stat) -> bool {
+fn is_unconfirmed(name: &str, stat: &Stat) -> bool {
     apart(name).1.starts_with("_c_") && stat.version == 0
 }
 
@@ -579,12 +580,16 @@ async fn delete_with_receipt(
     }
 }
 
-/// A taker on the items of a site, as Curator's.
-pub(super) fn of_curator(site: Site, line: Option<ZPath>, refresh_after: u32) -> Taker {
-    Taker::new(Feed::new(site, line, refresh_after), How::Delete)
+/// An auto-ack consumer on the items of a layout, as Curator's.
+pub(super) fn of_curator(layout: QueueLayout, line: Option<ZPath>, refresh_after: u32) -> AutoAckConsumer {
+    AutoAckConsumer::new(Feed::new(layout, line, refresh_after), How::Delete)
 }
 
-/// A taker on the items of a site that leaves receipts.
-pub(super) fn with_receipts(site: Site, line: Option<ZPath>, unsures: Option<Unsures>) -> Taker {
-    Taker::new(Feed::new(site, line, 1).guarded(), How::Receipt(unsures))
+/// An auto-ack consumer on the items of a layout that leaves receipts.
+pub(super) fn with_receipts(
+    layout: QueueLayout,
+    line: Option<ZPath>,
+    unconfirmed: Option<Unconfirmed>,
+) -> AutoAckConsumer {
+    AutoAckConsumer::new(Feed::new(layout, line, 1).guarded(), How::Receipt(unconfirmed))
 }
