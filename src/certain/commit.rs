@@ -9,7 +9,7 @@ use super::receipt::{Receipt, Slip, Verdict, append};
 use crate::core::{RACE_ROUNDS, Session};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
-use crate::op::{OpFuture, Transaction, create_namespace};
+use crate::op::{OpFuture, Transaction};
 use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
@@ -77,12 +77,16 @@ impl Transaction {
     }
 }
 
-/// A [certain](Transaction::certain) transaction. See the [module](super) for its protocol.
+/// A [certain](Transaction::certain) transaction, or a single certain operation, of
+/// [`CreateBuilder::certain`](crate::op::CreateBuilder::certain), [`SetDataBuilder::certain`](crate::op::SetDataBuilder::certain)
+/// or [`DeleteBuilder::certain`](crate::op::DeleteBuilder::certain). See the [module](super) for its protocol.
 ///
 /// **Awaiting returns** [`Applied`]. **Nothing is sent until it is awaited.**
 ///
 /// # Errors
-/// * Those of a [`Transaction`]; `TransactionFailed` counts the operations of the caller.
+/// * Those of a [`Transaction`]; `TransactionFailed` counts the operations of the caller. Those of the operation, where it
+///   is a single one: `NoNode`, `NodeExists`, `BadVersion`, `NotEmpty`. `InvalidArgument` when its options are for another
+///   way to find out; nothing was sent.
 /// * Without `may_have_applied`: it was not applied. With it: the receipt could not be read, because the session ended
 ///   (`SessionExpired`), the deadline passed (`OperationTimeout`), the framework was closed (`Closed`), or the receipt
 ///   was deleted or written by somebody else (the error of the lost answer).
@@ -176,10 +180,12 @@ impl CertainTransaction {
                 budget.spend(lost, attempt.session.epoch).await.map_err(Error::not_applied)?;
                 continue;
             }
-            if transaction.lacks_namespace(&ops, &error) && rounds.next().is_some() {
+            if let Some(parent) = transaction.missing_parent(&ops, &error)
+                && rounds.next().is_some()
+            {
                 slip.unwritten();
                 turn.put(slip);
-                create_namespace(target, &mut budget).await?;
+                transaction.create_parents(&mut budget, parent).await?;
                 continue;
             }
             match refused {

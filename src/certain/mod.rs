@@ -22,6 +22,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A single operation does the same: `zk.set_data("/counter", "43").version(1).certain(&receipt).await?`. So do
+//! [`create`](crate::op::CreateBuilder::certain) and [`delete`](crate::op::DeleteBuilder::certain).
+//!
 //! # Layout
 //!
 //! ```text
@@ -66,6 +69,7 @@
 
 mod commit;
 mod receipt;
+mod single;
 
 pub use commit::{Applied, CertainTransaction};
 pub use receipt::Receipt;

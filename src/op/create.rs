@@ -8,7 +8,8 @@ use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, 
 use super::parents::{Parents, create_parents, missing_chroot, parent_options};
 use super::protected::Claim;
 use super::set_data::Write;
-use super::{Attempt, Target, awaits, call_options, output};
+use super::transaction_op::CreateOp;
+use super::{Attempt, Target, Transaction, awaits, call_options, output};
 use crate::core::{Core, Found, Protection, RACE_ROUNDS, find, new_prefix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -103,6 +104,16 @@ impl CreateBuilder {
     pub fn owned_with_data(mut self, path: impl Into<String>) -> CreateBuilder<output::OwnedWithData> {
         self.options.read = Some(path.into());
         self.returning()
+    }
+
+    /// The same as a transaction of one operation.
+    pub(crate) fn into_transaction(self) -> Transaction {
+        let Self { target, options, parents } = self;
+        let conflict = (options.protected || options.accepts_existing())
+            .then_some("a certain create cannot be protected, idempotent or replace data");
+        let Options { data, acl, mode, ttl, compressed, .. } = options;
+        let op = CreateOp { path: target.path.clone(), data, acl, mode, ttl, compressed };
+        Transaction::single(target, op, parents, conflict)
     }
 }
 

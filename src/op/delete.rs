@@ -3,7 +3,9 @@ use std::task::{Poll, ready};
 
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
-use super::{Attempt, Target, awaits, call_options};
+use super::parents::Parents;
+use super::transaction_op::DeleteOp;
+use super::{Attempt, Target, Transaction, awaits, call_options};
 use crate::core::{Chore, Debt, Deletion, FAN_OUT, RACE_ROUNDS, delete_children, delete_created_by};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -27,7 +29,7 @@ impl CuratorFramework {
 /// which node is meant, [`czxid`](Self::czxid). One without a version succeeds if the node is gone, and is repeated if it
 /// is [`quietly`](Self::quietly) or [`guaranteed`](Self::guaranteed); otherwise it fails with
 /// [`may_have_applied`](crate::Error::may_have_applied), because a repetition could remove a node that
-/// somebody else has created since.
+/// somebody else has created since. A [`certain`](Self::certain) one finds out.
 ///
 /// # Cancel safety
 /// Once polled, the node may be deleted; with [`guaranteed`](Self::guaranteed) it will be.
@@ -104,6 +106,20 @@ impl DeleteBuilder {
     pub const fn max_in_flight(mut self, requests: usize) -> Self {
         self.fan_out = requests;
         self
+    }
+
+    /// The same as a transaction of one operation.
+    pub(crate) fn into_transaction(self) -> Transaction {
+        let Self { target, version, czxid, quietly, guaranteed, with_children, fan_out } = self;
+        let conflict = if quietly || guaranteed || czxid.is_some() {
+            Some("a certain delete cannot be quiet, guaranteed or by czxid")
+        } else if with_children || fan_out != FAN_OUT {
+            Some("a certain delete is of one node")
+        } else {
+            None
+        };
+        let op = DeleteOp::new(target.path.as_str()).version(version);
+        Transaction::single(target, op, Parents::default(), conflict)
     }
 
     async fn run(self) -> Result<()> {

@@ -88,7 +88,6 @@ pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
 pub use multi_read::{ChildData, ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
 pub(crate) use multi_read::{found, read_many};
-pub(crate) use parents::create_namespace;
 pub use set_data::SetDataBuilder;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;

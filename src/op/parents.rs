@@ -51,14 +51,6 @@ macro_rules! parent_options {
 }
 pub(crate) use parent_options;
 
-/// Creates the namespace, which is missing, and what is missing above it.
-pub(crate) async fn create_namespace<R>(target: &Target<R>, budget: &mut Budget<'_>) -> Result<()> {
-    match target.zk.ns().node() {
-        Some(node) => create_parents(target, budget, node, &Parents::default()).await,
-        None => Ok(()),
-    }
-}
-
 /// A child of the root has no parent: it is the chroot that does not exist.
 pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
     let error = target.error(RawError::Refused(ErrorCode::NoNode));

@@ -1,7 +1,9 @@
 use bytes::Bytes;
 use zk_curator_client::{Stat, Version};
 
-use super::{Target, awaits, call_options};
+use super::parents::Parents;
+use super::transaction_op::SetDataOp;
+use super::{Target, Transaction, awaits, call_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::retry::Budget;
@@ -20,7 +22,7 @@ impl CuratorFramework {
 ///
 /// With a version, it is repeated after an unknown outcome. Without one it is not, because a repetition could
 /// overwrite what somebody else has written since, unless it is [`idempotent`](Self::idempotent); it then fails
-/// with [`may_have_applied`](crate::Error::may_have_applied).
+/// with [`may_have_applied`](crate::Error::may_have_applied). A [`certain`](Self::certain) one finds out.
 ///
 /// # Cancel safety
 /// Once polled, the data may be replaced.
@@ -63,6 +65,14 @@ impl SetDataBuilder {
     pub const fn uncompressed(mut self) -> Self {
         self.compressed = Some(false);
         self
+    }
+
+    /// The same as a transaction of one operation.
+    pub(crate) fn into_transaction(self) -> Transaction {
+        let Self { target, data, version, idempotent, compressed } = self;
+        let op = SetDataOp { path: target.path.clone(), data, version, compressed };
+        let conflict = idempotent.then_some("a certain write cannot be idempotent");
+        Transaction::single(target, op, Parents::default(), conflict)
     }
 
     async fn run(mut self) -> Result<Stat> {

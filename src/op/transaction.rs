@@ -3,7 +3,7 @@ use std::future::IntoFuture;
 use bytes::Bytes;
 use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, Version};
 
-use super::parents::create_namespace;
+use super::parents::{Parents, create_parents};
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use super::{Attempt, OpFuture, Target, call_options};
 use crate::core::RACE_ROUNDS;
@@ -45,11 +45,37 @@ pub struct Transaction {
     ops: Vec<TransactionOp>,
     /// What has to be ours for it to be applied.
     fences: Vec<Ownership>,
+    /// For the only operation of a builder, whose errors are then those of the operation.
+    single: Option<Single>,
+}
+
+/// What a builder with one operation has that other transactions do not have.
+#[derive(Debug)]
+struct Single {
+    parents: Parents,
+    /// Why its options exclude each other, if they do.
+    conflict: Option<&'static str>,
 }
 
 impl Transaction {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
-        Self { target: Target::new(zk, "transaction", String::new()), ops: Vec::new(), fences: Vec::new() }
+        Self {
+            target: Target::new(zk, "transaction", String::new()),
+            ops: Vec::new(),
+            fences: Vec::new(),
+            single: None,
+        }
+    }
+
+    /// The operation of a builder, or the reason why its options exclude each other.
+    pub(super) fn single(
+        target: Target,
+        op: impl Into<TransactionOp>,
+        parents: Parents,
+        conflict: Option<&'static str>,
+    ) -> Self {
+        let single = Some(Single { parents, conflict });
+        Self { target, ops: vec![op.into()], fences: Vec::new(), single }
     }
 
     /// A transaction that is applied only while the owned node exists.
@@ -138,6 +164,9 @@ impl Transaction {
 
     /// The operations as they are sent: before those of the caller a check of each fence.
     pub(crate) fn resolve(&self) -> Result<Vec<Op>> {
+        if let Some(why) = self.single.as_ref().and_then(|single| single.conflict) {
+            return Err(self.target.error(RawError::InvalidArgument(why)));
+        }
         let checks =
             self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: Version::Any });
         checks.map(Ok).chain(self.ops.iter().map(|op| op.clone().resolve(&self.target))).collect()
@@ -159,10 +188,13 @@ impl Transaction {
             let attempt = self.attempt(&budget)?;
             match attempt.raw.multi(&ops).await {
                 Ok(results) => break results,
-                Err(error) if self.lacks_namespace(&ops, &error) && rounds.next().is_some() => {
-                    create_namespace(&self.target, &mut budget).await?;
-                }
                 Err(error) => {
+                    if let Some(parent) = self.missing_parent(&ops, &error)
+                        && rounds.next().is_some()
+                    {
+                        self.create_parents(&mut budget, parent).await?;
+                        continue;
+                    }
                     let error = self.error(&ops, error);
                     if error.may_have_applied() {
                         return Err(error);
@@ -174,11 +206,21 @@ impl Transaction {
         Ok(self.visible(results))
     }
 
-    /// Whether it was refused because the namespace does not exist, in which one of its operations creates a node.
-    pub(crate) fn lacks_namespace(&self, ops: &[Op], error: &RawError) -> bool {
-        let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else { return false };
-        let namespace = self.target.zk.ns().node();
-        matches!(ops.get(*index), Some(Op::Create { path, .. }) if namespace == Some(split(path).0))
+    /// The parent of which one of its operations creates a child, if it was refused because that does not exist and it is
+    /// to be created: the namespace always is, others if the builder of the operation says so.
+    pub(crate) fn missing_parent<'a>(&self, ops: &'a [Op], error: &RawError) -> Option<&'a str> {
+        let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else { return None };
+        let Some(Op::Create { path, .. }) = ops.get(*index) else { return None };
+        let parent = split(path).0;
+        let wanted = self.single.as_ref().is_some_and(|single| single.parents.are_wanted());
+        (wanted || self.target.zk.ns().node() == Some(parent)).then_some(parent)
+    }
+
+    /// Creates what [`missing_parent`](Self::missing_parent) has found.
+    pub(crate) async fn create_parents(&self, budget: &mut Budget<'_>, parent: &str) -> Result<()> {
+        let none = Parents::default();
+        let parents = self.single.as_ref().map_or(&none, |single| &single.parents);
+        create_parents(&self.target, budget, parent, parents).await
     }
 
     /// The results of the caller's operations, with paths within the namespace.
@@ -213,6 +255,9 @@ impl Transaction {
                 } else {
                     self.target.error(RawError::Refused(code))
                 }
+            }
+            RawError::TransactionFailed { code, .. } if self.single.is_some() => {
+                self.target.error(RawError::Refused(code))
             }
             RawError::TransactionFailed { index, code } => {
                 let path = ops.get(index).map_or(self.target.path.as_str(), Op::path);

@@ -78,12 +78,12 @@ impl From<Op> for TransactionOp {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct CreateOp {
-    path: String,
-    data: Option<Bytes>,
-    acl: Option<Vec<Acl>>,
-    mode: CreateMode,
-    ttl: Option<Duration>,
-    compressed: Option<bool>,
+    pub(super) path: String,
+    pub(super) data: Option<Bytes>,
+    pub(super) acl: Option<Vec<Acl>>,
+    pub(super) mode: CreateMode,
+    pub(super) ttl: Option<Duration>,
+    pub(super) compressed: Option<bool>,
 }
 
 impl CreateOp {
@@ -144,10 +144,10 @@ impl From<CreateOp> for TransactionOp {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct SetDataOp {
-    path: String,
-    data: Bytes,
-    version: Version,
-    compressed: Option<bool>,
+    pub(super) path: String,
+    pub(super) data: Bytes,
+    pub(super) version: Version,
+    pub(super) compressed: Option<bool>,
 }
 
 impl SetDataOp {

@@ -3,6 +3,7 @@
 
 mod cancel;
 mod certain;
+mod certain_operations;
 mod close;
 mod cluster_faults;
 mod curator_bugs;
