@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use common::{Spread, Wire, frames, resident};
+use common::{Spread, Wire, frames, resident, thread_cpu};
 use zk_curator_client::{Acl, CreateMode, ZooKeeper};
 use zk_curator_proto::records::{ConnectResponse, DataResponse, GetDataRequest, ReplyHeader, Stat};
 use zk_curator_proto::{Encoder, OpCode, Record, Request, Response, frame};
@@ -137,12 +137,6 @@ fn report(name: &str, rounds: &mut [Round]) -> (f64, f64, f64) {
         throughput.median, throughput.percent, cpu.median, cpu.percent, p50.median, p99.median
     );
     (throughput.median, cpu.median, p50.median)
-}
-
-/// Time on the CPU of the calling thread.
-fn thread_cpu() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// The client under test, on a runtime of one thread.

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::{Spread, Wire, frames, resident};
+use common::{Spread, Wire, frames, process_cpu, resident};
 use tokio::runtime::Runtime;
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{Acl, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest};
@@ -335,13 +335,8 @@ impl Server {
         Self { name: "Apache ZooKeeper", addr, process, _guard: Box::new(zookeeper) }
     }
 
-    /// How long the process has been on the CPU, in steps of 10 ms.
     fn cpu(&self) -> Duration {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap();
-        // The second field is the name, in parentheses, and may contain anything; the others are numbers.
-        let (_, fields) = text.rsplit_once(") ").unwrap();
-        let ticks = |field: usize| fields.split(' ').nth(field - 3).unwrap().parse::<u64>().unwrap();
-        Duration::from_millis((ticks(14) + ticks(15)) * 10)
+        process_cpu(self.process)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zk_curator_proto::records::{ConnectRequest, RequestHeader};
@@ -85,4 +86,19 @@ impl Spread {
 pub(crate) fn resident(process: &str) -> usize {
     let text = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// How long a process has been on the CPU, in steps of 10 ms.
+pub(crate) fn process_cpu(process: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The second field is the name, in parentheses, and may contain anything; the others are numbers.
+    let (_, fields) = text.rsplit_once(") ").unwrap();
+    let ticks = |field: usize| fields.split(' ').nth(field - 3).unwrap().parse::<u64>().unwrap();
+    Duration::from_millis((ticks(14) + ticks(15)) * 10)
+}
+
+/// How long the calling thread has been on the CPU.
+pub(crate) fn thread_cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
