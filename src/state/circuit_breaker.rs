@@ -37,11 +37,15 @@ struct Open {
     latest: ConnectionStatus,
 }
 
-impl CircuitBreaker {
-    pub(super) fn new(states: StateWatch, policy: impl RetryPolicy) -> Self {
-        Self { states, circuit: Circuit::new(Box::new(policy)) }
+impl StateWatch {
+    /// Holds back the flapping of a bad network: see [`CircuitBreaker`]. `policy` says how long it lasts.
+    #[must_use]
+    pub fn circuit_breaking(self, policy: impl RetryPolicy) -> CircuitBreaker {
+        CircuitBreaker { states: self, circuit: Circuit::new(Box::new(policy)) }
     }
+}
 
+impl CircuitBreaker {
     /// The next status that is told; `None` after the end.
     ///
     /// # Cancel safety

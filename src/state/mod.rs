@@ -17,8 +17,6 @@ pub use circuit_breaker::CircuitBreaker;
 pub(crate) use driver::supervise;
 pub(crate) use machine::{Input, StateMachine};
 
-use crate::retry::RetryPolicy;
-
 /// Where the connection stands (`org.apache.curator.framework.state.ConnectionState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -171,12 +169,6 @@ impl StateWatch {
     /// The same as a stream.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionStatus> + Send + 'static {
         futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
-    }
-
-    /// The same, but spared the flapping of a bad network: see [`CircuitBreaker`]. `policy` says how long it lasts.
-    #[must_use]
-    pub fn circuit_breaking(self, policy: impl RetryPolicy) -> CircuitBreaker {
-        CircuitBreaker::new(self, policy)
     }
 
     /// The first status for which `wanted` holds, beginning with the present one; `None` if the framework is

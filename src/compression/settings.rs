@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::CompressionProvider;
+#[cfg(feature = "gzip")]
+use super::GzipCompressionProvider;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The provider of a framework, and whether it is used unless an operation says otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Compression {
+    pub(crate) provider: Option<Arc<dyn CompressionProvider>>,
+    pub(crate) enabled: bool,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        #[cfg(feature = "gzip")]
+        let provider = Some(Arc::new(GzipCompressionProvider::new()) as _);
+        #[cfg(not(feature = "gzip"))]
+        let provider = None;
+        Self { provider, enabled: false }
+    }
+}
+
+impl Compression {
+    /// Data on their way to the server; `wanted` is what the operation asks for.
+    pub(crate) fn compress(
+        &self,
+        operation: &'static str,
+        path: &str,
+        wanted: Option<bool>,
+        data: Bytes,
+    ) -> Result<Bytes> {
+        if !wanted.unwrap_or(self.enabled) {
+            return Ok(data);
+        }
+        let failed = |why| Error::new(ErrorKind::InvalidArgument, operation, path).with_source(why);
+        self.provider(operation, path)?.compress(path, &data).map_err(failed)
+    }
+
+    /// Data as they came from the server.
+    pub(crate) fn decompress(
+        &self,
+        operation: &'static str,
+        path: &str,
+        wanted: Option<bool>,
+        data: Bytes,
+    ) -> Result<Bytes> {
+        if !wanted.unwrap_or(self.enabled) {
+            return Ok(data);
+        }
+        let failed = |why| Error::new(ErrorKind::Undecodable, operation, path).with_source(why);
+        self.provider(operation, path)?.decompress(path, &data).map_err(failed)
+    }
+
+    fn provider(&self, operation: &'static str, path: &str) -> Result<&dyn CompressionProvider> {
+        self.provider.as_deref().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, operation, path)
+                .with_source("no compression provider: give the framework one, or turn on the feature `gzip`")
+        })
+    }
+}
