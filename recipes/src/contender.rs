@@ -12,6 +12,7 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, EventType, Owne
 use crate::attention::attended;
 use crate::order::{self, Order, Rule, Verdict};
 use crate::participant::by_creation;
+use crate::path::child;
 
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
 ///
@@ -266,9 +267,4 @@ async fn create(
         .data(data.clone())
         .owned_with_siblings();
     attended(zk, parent.as_str(), create.into_future()).await
-}
-
-/// The path of a child.
-pub(crate) fn child(parent: &ZPath, name: &str) -> String {
-    format!("{}/{name}", parent.as_str().trim_end_matches('/'))
 }

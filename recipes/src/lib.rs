@@ -45,6 +45,7 @@ pub mod name;
 pub mod node;
 mod order;
 mod participant;
+mod path;
 pub mod queue;
 mod removal;
 pub mod two_phase;

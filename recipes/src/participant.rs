@@ -5,8 +5,8 @@ use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken};
 
-use crate::contender::child;
 use crate::order::{self, Placed};
+use crate::path::child;
 
 /// How many nodes are read at a time.
 const READS_AT_ONCE: usize = 64;

@@ -4,7 +4,7 @@ use zk_curator::op::DeleteOp;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, Stat};
 
-use crate::contender::child;
+use crate::path::child;
 
 /// How often it begins anew because children come and go, or because nobody knows what came of it.
 const ROUNDS: usize = 50;

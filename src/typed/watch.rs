@@ -44,7 +44,7 @@ impl<T: Send + 'static, C: Decode<T>> TypedWatch<T, C> {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<ZNode<T>>>> + Send + 'static {
-        until_error!(self)
+        until_error(self, |watch| Box::pin(watch.next()))
     }
 }
 

@@ -5,8 +5,8 @@ use futures_core::Stream;
 use tokio::time::{Instant, sleep_until};
 use zk_curator_client::{Children, Stat};
 
-use super::diff::ChildrenDiff;
 use super::follower::{Follower, OfChildren};
+use super::stream::until_error;
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 
@@ -75,11 +75,6 @@ impl ChildrenWatch {
         self
     }
 
-    /// Tells one by one who has joined and who has left.
-    pub fn diff(self) -> ChildrenDiff {
-        ChildrenDiff::new(self)
-    }
-
     /// The path, within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -105,7 +100,7 @@ impl ChildrenWatch {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<(Vec<String>, Stat)>>> + Send + 'static {
-        until_error!(self)
+        until_error(self, |watch| Box::pin(watch.next()))
     }
 
     pub(super) async fn next_listing(&mut self) -> Result<Option<Listing>> {

@@ -6,6 +6,7 @@ use zk_curator_client::{Data, Stat};
 
 use super::follower::{Follower, Kind, OfData};
 use super::order::Place;
+use super::stream::until_error;
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 
@@ -73,7 +74,7 @@ impl DataWatch {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<(Bytes, Stat)>>> + Send + 'static {
-        until_error!(self)
+        until_error(self, |watch| Box::pin(watch.next()))
     }
 }
 

@@ -5,6 +5,7 @@ use futures_core::Stream;
 use zk_curator_client::{Read, ReadAnswer, Stat};
 
 use super::children::{ChildrenWatch, Listing, may_have_returned};
+use super::stream::until_error;
 use crate::error::Result;
 use crate::op::{found, read_many};
 use crate::path::join;
@@ -42,10 +43,11 @@ pub struct ChildrenDiff {
     pending: VecDeque<ChildEvent>,
 }
 
-impl ChildrenDiff {
-    pub(super) const fn new(watch: ChildrenWatch) -> Self {
-        Self {
-            watch,
+impl ChildrenWatch {
+    /// Tells one by one who has joined and who has left.
+    pub const fn diff(self) -> ChildrenDiff {
+        ChildrenDiff {
+            watch: self,
             names: BTreeSet::new(),
             base: None,
             czxids: BTreeMap::new(),
@@ -53,7 +55,9 @@ impl ChildrenDiff {
             pending: VecDeque::new(),
         }
     }
+}
 
+impl ChildrenDiff {
     /// The path of the parent, within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -97,7 +101,7 @@ impl ChildrenDiff {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
     pub fn into_stream(self) -> impl Stream<Item = Result<ChildEvent>> + Send + 'static {
-        until_error!(self)
+        until_error(self, |diff| Box::pin(diff.next()))
     }
 
     /// The transactions that created the children that are in both lists, if it is not certain that they are the same.

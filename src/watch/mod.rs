@@ -43,32 +43,20 @@
 //! # Ok(()) }
 //! ```
 
-/// The results of `next` as a stream that ends after the first error.
-macro_rules! until_error {
-    ($watch:expr) => {
-        futures_util::stream::unfold(Some($watch), async |watch| {
-            let mut watch = watch?;
-            let next = watch.next().await;
-            let watch = next.is_ok().then_some(watch);
-            Some((next, watch))
-        })
-    };
-}
-#[cfg(feature = "serde")]
-pub(crate) use until_error;
-
 mod children;
 mod data;
 mod diff;
 mod follower;
 mod handles;
 mod order;
+mod stream;
 mod wait;
 
 pub use children::ChildrenWatch;
 pub use data::DataWatch;
 pub use diff::{ChildEvent, ChildrenDiff};
 pub use handles::{PersistentWatch, Watch, Watched};
+pub use stream::until_error;
 
 #[cfg(doc)]
 use crate::framework::CuratorFramework;

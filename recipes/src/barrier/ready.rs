@@ -5,7 +5,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind};
 
 use super::rules::{self, Began, READY};
-use crate::contender::child;
+use crate::path::child;
 
 /// Where a barrier is.
 #[derive(Debug, Clone)]

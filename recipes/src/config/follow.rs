@@ -1,11 +1,10 @@
 use std::fmt;
 
-use futures_util::stream::{self, Stream};
-use zk_curator::watch::Watch;
+use futures_util::Stream;
+use zk_curator::watch::{Watch, until_error};
 
 use super::read::View;
-use super::snapshot::Snapshot;
-use super::{ConfigStore, Error};
+use super::{ConfigStore, Error, Snapshot};
 
 /// Follows a [`ConfigStore`], or a part of it: see [`ConfigStore::follow`]. It costs no task: nothing is read unless
 /// [`next`](Self::next) is awaited.
@@ -23,8 +22,21 @@ pub struct ConfigWatch {
     told: Option<Snapshot>,
 }
 
+impl ConfigStore {
+    /// Follows all values, beginning with those that there are. The store need not exist.
+    pub fn follow(&self) -> ConfigWatch {
+        ConfigWatch::new(self.clone(), None)
+    }
+
+    /// Follows one key and those below it: `db`, `db.host`, but not `dbs`. The snapshots have no others. A key that is not
+    /// valid is refused by the first [`next`](ConfigWatch::next).
+    pub fn follow_below(&self, key: impl Into<String>) -> ConfigWatch {
+        ConfigWatch::new(self.clone(), Some(key.into()))
+    }
+}
+
 impl ConfigWatch {
-    pub(super) fn new(store: ConfigStore, below: Option<String>) -> Self {
+    fn new(store: ConfigStore, below: Option<String>) -> Self {
         Self { store, below, seen: View::default(), watch: None, told: None }
     }
 
@@ -68,14 +80,9 @@ impl ConfigWatch {
         }
     }
 
-    /// The same as a stream, which ends with the first error.
+    /// Returns the states as a stream that ends after the first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Snapshot, Error>> + Send {
-        stream::unfold(Some(self), async |watch| {
-            let mut watch = watch?;
-            let next = watch.next().await;
-            let watch = next.is_ok().then_some(watch);
-            Some((next, watch))
-        })
+        until_error(self, |watch| Box::pin(watch.next()))
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -5,8 +5,8 @@ use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::record::Record;
-use super::snapshot::Revision;
-use super::{ConfigStore, Error, ROUNDS};
+use super::store::ROUNDS;
+use super::{ConfigStore, Error, Revision};
 
 /// How many records are read at a time.
 const READS_AT_ONCE: usize = 64;

@@ -9,8 +9,8 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::record::Record;
-use super::snapshot::{Entry, Revision};
-use super::{ConfigStore, Error, MAGIC, ROUNDS};
+use super::store::{MAGIC, ROUNDS};
+use super::{ConfigStore, Entry, Error, Revision, Snapshot};
 
 /// How many nodes are read at a time.
 const READS_AT_ONCE: usize = 64;
@@ -46,6 +46,25 @@ pub(super) struct View {
 }
 
 impl ConfigStore {
+    /// All values, as the leader knows them. A store that does not exist has none.
+    ///
+    /// # Errors
+    /// * [`Error::NotAStore`], [`Error::Foreign`].
+    /// * [`Error::Busy`] when fifty times in a row more updates were made while it read than the history keeps.
+    /// * [`Error::Framework`] as a read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        let view = self.present().await?;
+        Ok(self.snapshot_of(view))
+    }
+
+    pub(super) fn snapshot_of(&self, view: View) -> Snapshot {
+        let revision = view.root.map_or(Revision::NONE, |root| root.revision);
+        Snapshot { path: self.values.clone(), revision, entries: view.entries }
+    }
+
     /// Runs reads in one session: there, one that is sent after the answer to another is answered from a state that is not
     /// older.
     pub(super) async fn in_one_session<T, F>(&self, body: impl Fn(CuratorFramework) -> F) -> Result<T, Error>

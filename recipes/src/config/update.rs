@@ -9,8 +9,8 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Stat};
 
 use super::read::Root;
 use super::record::{Diff, Record};
-use super::snapshot::Revision;
-use super::{ConfigStore, Error, MAGIC, ROUNDS};
+use super::store::{MAGIC, ROUNDS};
+use super::{ConfigStore, Error, Revision};
 use crate::value::{Failure, ToData};
 
 /// So many records are removed at most along with an update, when fewer are to be kept than there are.
@@ -30,11 +30,15 @@ pub struct Update {
     failure: Option<(String, Failure)>,
 }
 
-impl Update {
-    pub(super) const fn new(store: ConfigStore) -> Self {
-        Self { store, changes: BTreeMap::new(), conditions: BTreeMap::new(), whole: None, failure: None }
+impl ConfigStore {
+    /// Changes that are made together: nothing is sent until they are [committed](Update::commit).
+    pub fn update(&self) -> Update {
+        let store = self.clone();
+        Update { store, changes: BTreeMap::new(), conditions: BTreeMap::new(), whole: None, failure: None }
     }
+}
 
+impl Update {
     /// Sets the value of a key, whether it had one or not.
     pub fn set(mut self, key: impl Into<String>, value: impl ToData) -> Self {
         let key = key.into();

@@ -11,7 +11,7 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
-use crate::contender::child;
+use crate::path::child;
 
 /// How many members are read at a time.
 const READS_AT_ONCE: usize = 64;

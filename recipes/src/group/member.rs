@@ -3,8 +3,8 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error};
 
 use super::Group;
-use crate::contender::child;
 use crate::node::{PersistentNode, PersistentNodeBuilder};
+use crate::path::child;
 
 /// A member of a group: wire-compatible with Apache Curator's class of that name. See the [module](super).
 ///
@@ -25,6 +25,20 @@ pub struct GroupMemberBuilder {
     group: Group,
     id: String,
     node: PersistentNodeBuilder,
+}
+
+impl Group {
+    /// Joins the group, which must be there: where an administrator deletes groups, they stay deleted, also while members
+    /// are alive. See [`GroupMember::builder`] for groups that members make themselves.
+    ///
+    /// # Errors
+    /// `InvalidPath` when the id is no name for a node.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn join(&self, id: impl Into<String>, data: impl Into<Bytes>) -> Result<GroupMember, Error> {
+        GroupMember::builder(&self.zk, &self.path, id).data(data).without_parents().start()
+    }
 }
 
 impl GroupMember {

@@ -103,18 +103,6 @@ impl Group {
         }
     }
 
-    /// Joins the group, which must be there: where an administrator deletes groups, they stay deleted, also while members
-    /// are alive. See [`GroupMember::builder`] for groups that members make themselves.
-    ///
-    /// # Errors
-    /// `InvalidPath` when the id is no name for a node.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn join(&self, id: impl Into<String>, data: impl Into<Bytes>) -> Result<GroupMember, Error> {
-        GroupMember::builder(&self.zk, &self.path, id).data(data).without_parents().start()
-    }
-
     /// The members now and their data, as far as the server knows that we are connected to. A group that does not exist
     /// has none.
     ///

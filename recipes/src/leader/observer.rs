@@ -3,12 +3,12 @@ use std::fmt;
 use bytes::Bytes;
 use futures_util::Stream;
 use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::watch::Watch;
+use zk_curator::watch::{Watch, until_error};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType, FencingToken};
 
 use super::{Error, Participant, tag};
-use crate::contender::child;
 use crate::participant::in_order;
+use crate::path::child;
 
 /// What a leader has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +92,9 @@ impl Observer {
         }
     }
 
-    /// The same as a stream, which ends after its first error.
+    /// Returns the leaders as a stream that ends after the first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<Proclaimed>, Error>> + Send + 'static {
-        futures_util::stream::unfold(Some(self), async |observer| {
-            let mut observer = observer?;
-            let next = observer.next().await;
-            let observer = next.is_ok().then_some(observer);
-            Some((next, observer))
-        })
+        until_error(self, |observer| Box::pin(observer.next()))
     }
 
     /// Looks who leads, and leaves a watch for its next change.

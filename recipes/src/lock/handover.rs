@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use zk_curator::op::Transaction;
 use zk_curator::{FencingToken, Ownership};
 
-use super::{Error, InterProcessMutex, MutexGuard, after_work, while_held};
+use super::guard::{after_work, while_held};
+use super::{Error, InterProcessMutex, MutexGuard};
 
 /// An [`InterProcessMutex`] that many tasks of one process contend for: they pass it on among themselves, without a
 /// request, up to so many times in a row; then it is released, and others get their turn.

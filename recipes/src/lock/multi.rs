@@ -7,7 +7,8 @@ use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::guard::Any;
-use super::{Error, Guard, InterProcessLock, InterProcessMutex, after_work, while_held};
+use super::guard::{after_work, while_held};
+use super::{Error, Guard, InterProcessLock, InterProcessMutex};
 
 /// Several locks as one: all are held, or none.
 ///

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode, Ownership};
 
-use super::{Error, Guard, with_guard};
+use super::guard::with_guard;
+use super::{Error, Guard};
 use crate::contender::Contender;
 use crate::order::Rule;
 use crate::participant::{Participant, participants};

@@ -3,8 +3,8 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
 use super::{ConversionError, Error, Guard, QueueLock, tag};
-use crate::contender::child;
 use crate::order::{Blocker, Rule};
+use crate::path::child;
 
 /// From this sequence number on a writer is not turned into a reader any more: see [`WriteGuard::downgrade`].
 const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);

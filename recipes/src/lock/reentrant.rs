@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::{Error, InterProcessMutex, MutexGuard, Participant, after_work, while_held};
+use super::guard::{after_work, while_held};
+use super::{Error, InterProcessMutex, MutexGuard, Participant};
 
 /// An [`InterProcessMutex`] that its owner can acquire again: for ports from Java, where a thread is the owner. Tasks
 /// have no identity, so the owner is a value that you choose: an id of a request, of a job, of an actor.

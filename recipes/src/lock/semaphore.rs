@@ -7,11 +7,13 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
+use super::guard::with_guard;
 use super::queue_lock::server_path;
-use super::{Error, Guard, tag, with_guard};
-use crate::contender::{Contender, child};
+use super::{Error, Guard, tag};
+use crate::contender::Contender;
 use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
+use crate::path::child;
 
 /// How many leases are created at a time.
 const CREATES_AT_ONCE: usize = 64;

@@ -1,11 +1,15 @@
 use std::fmt;
 
+use zk_curator::certain::Receipt;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
-use super::{Error, NameService, ROUNDS};
+use super::Error;
 use crate::node::PersistentNode;
 use crate::removal::is_race;
 use crate::value::ToData;
+
+/// The largest number of attempts of a [`Binding::rebind`] that competes with others.
+const ROUNDS: usize = 50;
 
 /// A name that is bound as long as a session: see [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
 ///
@@ -13,14 +17,15 @@ use crate::value::ToData;
 /// Dropping it unbinds the name in the background.
 #[must_use = "dropping it unbinds the name in the background"]
 pub struct Binding {
-    names: NameService,
+    zk: CuratorFramework,
+    receipt: Receipt,
     name: String,
     node: OwnedNode,
 }
 
 impl Binding {
-    pub(super) const fn new(names: NameService, name: String, node: OwnedNode) -> Self {
-        Self { names, name, node }
+    pub(super) const fn new(zk: CuratorFramework, receipt: Receipt, name: String, node: OwnedNode) -> Self {
+        Self { zk, receipt, name, node }
     }
 
     /// The name.
@@ -33,7 +38,7 @@ impl Binding {
     /// server.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        !self.node.ownership().is_over() && self.names.zk.state().is_connected()
+        !self.node.ownership().is_over() && self.zk.state().is_connected()
     }
 
     /// Resolves when the name is not bound by us any more, as [`Ownership::lost`](zk_curator::Ownership::lost) does:
@@ -60,12 +65,12 @@ impl Binding {
         let not_bound = || Error::NotBound { path: path.to_owned() };
         for round in 0.. {
             let ownership = self.node.ownership();
-            let there = self.names.zk.exists(path).synced().await?;
+            let there = self.zk.exists(path).synced().await?;
             let Some(there) = there.filter(|stat| stat.czxid == self.node.stat().czxid) else {
                 return Err(not_bound());
             };
             let write = ownership.fenced().set_data_if(path, data.clone(), there.version);
-            match write.certain(&self.names.receipt).commit().await {
+            match write.certain(&self.receipt).commit().await {
                 Ok(_) => return Ok(()),
                 // Another call of this kind, or another node in its place.
                 Err(error) if is_race(&error) && round < ROUNDS => {}

@@ -8,7 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
 
 use super::{PersistentNode, PersistentNodeBuilder};
-use crate::contender::child;
+use crate::path::child;
 
 /// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
 /// Curator's class of that name.

@@ -16,7 +16,7 @@ use super::feed::{Feed, Turn};
 use super::layout::{QueueLayout, Started, at_least_one};
 use super::name::{Kind, apart};
 use super::{Error, codec};
-use crate::contender::child;
+use crate::path::child;
 
 /// How long it is believed that nothing new has come.
 const FRESH: Duration = Duration::from_millis(100);

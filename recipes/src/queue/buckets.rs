@@ -18,7 +18,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 use super::Error;
 use super::layout::QueueLayout;
 use super::name::Bucket;
-use crate::contender::child;
+use crate::path::child;
 
 /// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
 pub(super) const LAYOUT: &str = "buckets 1";

@@ -15,7 +15,7 @@ use super::feed::Feed;
 use super::layout::{QueueLayout, at_least_one, create_persistent};
 use super::redelivery::Backoff;
 use super::{Error, ErrorMode, codec};
-use crate::contender::child;
+use crate::path::child;
 
 /// Hands out the items of a queue, in their order, each under a claim: an item leaves the queue when it is
 /// [acknowledged](Delivery::ack), and goes back if its consumer fails. Wire-compatible with Apache Curator's queues

@@ -13,7 +13,7 @@ use super::name::Kind;
 use super::put::{Producer, SMALL};
 use super::put_ids::{PRODUCER, protected};
 use super::simple::SharedConsumers;
-use crate::contender::child;
+use crate::path::child;
 
 /// A queue: bytes, first in, first out, each exactly once into it and at most once out of it.
 ///

@@ -13,7 +13,7 @@ use super::CorruptItem;
 use super::buckets::{Buckets, LAYOUT};
 use super::name::Kind;
 use super::redelivery;
-use crate::contender::child;
+use crate::path::child;
 
 /// Tells the time, for items that are due at a time.
 pub(super) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;

@@ -21,7 +21,7 @@ use super::layout::{QueueLayout, at_least_one};
 use super::name::{ItemMeta, Kind};
 use super::put::Producer;
 use super::redelivery::{self, Backoff, MOST_DELIVERIES, Rejection};
-use crate::contender::child;
+use crate::path::child;
 
 /// The name of the claim to an item.
 const CLAIM: &str = "claim";

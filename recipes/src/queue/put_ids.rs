@@ -12,7 +12,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat};
 
 use super::layout::create_persistent;
-use crate::contender::child;
+use crate::path::child;
 
 /// How the name of a producer among the ids ends, but for its number.
 pub(super) const PRODUCER: &str = "producer-";

@@ -17,7 +17,7 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 use super::Error;
 use super::layout::{at_least_one, create_persistent};
 use super::redelivery::fraction;
-use crate::contender::child;
+use crate::path::child;
 use crate::leader::{Candidate, LeaderLatch};
 
 /// How the names of the queues begin: Curator's `QUEUE_PREFIX`.

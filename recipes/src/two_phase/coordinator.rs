@@ -18,7 +18,7 @@ use super::machine;
 use super::record::{Record, whole_millis};
 use super::settle::Transaction;
 use super::{DONE, Error, Form, Outcome};
-use crate::contender::child;
+use crate::path::child;
 
 /// Whoever has begun a transaction, or takes over from a coordinator that is gone. Any number of them may be at it: they
 /// can only finish what the nodes of the transaction say.

@@ -12,7 +12,7 @@ use super::machine::DECIDED;
 use super::record::Record;
 use super::settle::{identity, parse};
 use super::{DONE, Error, Form, Outcome, Vote};
-use crate::contender::child;
+use crate::path::child;
 use crate::removal::{self, Which};
 
 /// How a transaction stands.

@@ -16,7 +16,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, EventType, WatchEnded,
 use super::machine::{self, Change, Content, Next, Place, Votes};
 use super::record::Record;
 use super::{DONE, Error, Form, Outcome};
-use crate::contender::child;
+use crate::path::child;
 use crate::removal::is_race;
 
 /// What the name of the child begins with that tells a transaction from others at the same path.

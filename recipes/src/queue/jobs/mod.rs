@@ -124,7 +124,7 @@ use super::layout::{QueueLayout, at_least_one};
 use super::name::{ItemMeta, Kind};
 use super::put::Producer;
 use super::redelivery::MOST_DELIVERIES;
-use crate::contender::child;
+use crate::path::child;
 use kept::{End, Flat, Node};
 use record::{Executing, Failed};
 

@@ -1,0 +1,107 @@
+use super::Revision;
+use crate::value::Failure;
+
+/// Why something could not be read or changed.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A value is not the one that an update was to replace. Nothing was changed.
+    #[error("{path} was to have {}, and has {}", revision(expected), revision(found))]
+    Conflict {
+        /// The path of the value.
+        path: String,
+        /// What was expected; `None` for no value.
+        expected: Option<Revision>,
+        /// What there is.
+        found: Option<Revision>,
+    },
+    /// The store is not as an update has expected it. Nothing was changed.
+    #[error("{path} was to have revision {expected}, and has {found}")]
+    Changed {
+        /// The path of the store.
+        path: String,
+        /// What was expected.
+        expected: Revision,
+        /// What there is.
+        found: Revision,
+    },
+    /// A setting is zero that has to be one at least.
+    #[error("{path}: {setting} cannot be 0")]
+    Zero {
+        /// The path of the store.
+        path: String,
+        /// The name of the setting.
+        setting: &'static str,
+    },
+    /// An update without changes.
+    #[error("nothing is to be changed in {path}")]
+    NoChanges {
+        /// The path of the store.
+        path: String,
+    },
+    /// It cannot be the name of a node, or has an empty part.
+    #[error("{key:?} is no key for {path}")]
+    InvalidKey {
+        /// The path of the store.
+        path: String,
+        /// The key.
+        key: String,
+    },
+    /// Others have written faster, many times in a row. Nothing was changed.
+    #[error("{path} changes too fast")]
+    Busy {
+        /// The path of the store.
+        path: String,
+    },
+    /// A revision that is not in the history, or not any more.
+    #[error("{path} keeps no revision {revision}")]
+    NotKept {
+        /// The path of the store.
+        path: String,
+        /// The revision.
+        revision: Revision,
+    },
+    /// There is something else at the path of the store.
+    #[error("{path} is no store")]
+    NotAStore {
+        /// The path.
+        path: String,
+    },
+    /// A value was written by hand, not by an update.
+    #[error("{path} was not written by an update")]
+    Foreign {
+        /// The path of the value.
+        path: String,
+    },
+    /// A value is not of the type that was asked for.
+    #[error("{path} is no value of this type")]
+    Undecodable {
+        /// The path of the value.
+        path: String,
+        /// Why.
+        source: Failure,
+    },
+    /// A value that was to be set cannot be written.
+    #[error("{path} cannot be set to this value")]
+    Unencodable {
+        /// The path of the value.
+        path: String,
+        /// Why.
+        source: Failure,
+    },
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(#[from] zk_curator::Error),
+}
+
+fn revision(of: &Option<Revision>) -> String {
+    of.map_or_else(|| "no value".to_owned(), |revision| format!("revision {revision}"))
+}
+
+impl Error {
+    /// Whether the update may have been made although it failed here.
+    #[must_use]
+    pub const fn may_have_applied(&self) -> bool {
+        matches!(self, Self::Framework(error) if error.may_have_applied())
+    }
+}

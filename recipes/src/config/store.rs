@@ -1,0 +1,65 @@
+use zk_curator::CuratorFramework;
+use zk_curator::path::ZPath;
+
+use super::Error;
+use crate::path::child;
+
+/// The data of the node of a store.
+pub(super) const MAGIC: &str = "config 1";
+/// How often something is tried again because others are faster.
+pub(super) const ROUNDS: usize = 50;
+/// How many records are kept by default.
+const KEPT: u32 = 10;
+
+/// Typed values with revisions, in the nodes of one store. Cheap to clone. See the [module](super).
+#[derive(Debug, Clone)]
+pub struct ConfigStore {
+    pub(super) zk: CuratorFramework,
+    pub(super) root: ZPath,
+    pub(super) values: String,
+    pub(super) history: String,
+    pub(super) kept: u32,
+}
+
+impl ConfigStore {
+    /// The store at a path. Nothing is sent: it is made by its first update.
+    ///
+    /// # Errors
+    /// `InvalidPath`.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, zk_curator::Error> {
+        let root = ZPath::for_operation("config", path)?;
+        let (values, history) = (child(&root, "values"), child(&root, "history"));
+        Ok(Self { zk: zk.uncompressed(), root, values, history, kept: KEPT })
+    }
+
+    /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
+    /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](Update::commit).
+    #[must_use]
+    pub fn kept(mut self, updates: u32) -> Self {
+        self.kept = updates;
+        self
+    }
+
+    /// The path of the store.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.root.as_str()
+    }
+
+    pub(super) fn value_path(&self, key: &str) -> String {
+        format!("{}/{key}", self.values)
+    }
+
+    pub(super) fn record_path(&self, version: i32) -> String {
+        format!("{}/{version:010}", self.history)
+    }
+
+    pub(super) fn check_key(&self, key: &str) -> Result<(), Error> {
+        let is_name = !key.contains('/') && ZPath::for_operation("update", self.value_path(key)).is_ok();
+        if is_name && key.split('.').all(|part| !part.is_empty()) {
+            Ok(())
+        } else {
+            Err(Error::InvalidKey { path: self.path().to_owned(), key: key.to_owned() })
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/// Why a lock could not be acquired or kept.
+#[non_exhaustive]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The lock was lost while it was held: its session is over, or somebody has deleted its node.
+    #[error("the lock was lost")]
+    Lost,
+    /// Others hold the lock, or wait for it.
+    #[error("others hold the lock or wait for it")]
+    Busy,
+    /// The parent has given nearly all of its 2^31 sequence numbers: it has to be deleted when nobody uses it.
+    #[error("the sequence numbers of the lock are used up")]
+    SequenceExhausted,
+    /// More leases are asked for than there can be.
+    #[error("{asked} leases cannot be had of {limit}")]
+    OverLimit {
+        /// How many.
+        asked: u32,
+        /// The limit of the semaphore.
+        limit: u32,
+    },
+    /// The data of a shared count are not the four bytes of a number.
+    #[error("the node {path} is not a shared count")]
+    NotACount {
+        /// Its path.
+        path: String,
+    },
+    /// The name of the nodes of a lock has a slash in it.
+    #[error("{name:?} is no name for the nodes of a lock")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// Not the path of a node that holds this lock or waits for it.
+    #[error("{node} is no node of the lock {lock}")]
+    NotOfThisLock {
+        /// The path that was given.
+        node: String,
+        /// The path of the lock.
+        lock: String,
+    },
+    /// A lock is given twice: it would wait for itself.
+    #[error("the lock {path} is given twice")]
+    Duplicate {
+        /// Its path.
+        path: String,
+    },
+    /// No lock is given.
+    #[error("no lock is given")]
+    NoLocks,
+    /// An operation failed.
+    #[error(transparent)]
+    Framework(#[from] zk_curator::Error),
+}
