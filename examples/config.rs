@@ -13,12 +13,12 @@ async fn main() -> Result<()> {
     let stage = Stage::new("config").await;
     let (zk, other) = (stage.client().await?, stage.client().await?);
     let path = format!("{}/orders", stage.root);
-    let store = ConfigStore::new(&zk, path.as_str())?;
+    let store = ConfigStore::new(&zk, path.as_str());
     let first =
         store.update().set("db.host", "10.0.0.7").set("db.port", 5432).set("log", "info").commit().await?;
 
     // A service: it never sees the host of one database with the port of another.
-    let mut database = ConfigStore::new(&other, path)?.follow_below("db");
+    let mut database = ConfigStore::new(&other, path).follow_below("db");
     let service = tokio::spawn(async move {
         loop {
             let now = database.next().await?;

@@ -38,7 +38,7 @@ async fn main() -> Result<()> {
     for number in 1..=3 {
         let client = stage.client().await?;
         let group = Group::new(&client, workers.path());
-        let member = group.join(format!("worker-{number}"), format!("10.0.0.{number}"))?;
+        let member = group.join(format!("worker-{number}"), format!("10.0.0.{number}"));
         members.insert(number, (member, client));
     }
     println!("large enough: {:?}", workers.wait_for(3).await?.keys());

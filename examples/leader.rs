@@ -34,7 +34,7 @@ async fn main() -> Result<()> {
 async fn service(servers: &str, root: &str, name: &str) -> Result<()> {
     let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
-    let candidate = LeaderLatch::new(&zk, format!("{root}/leader")).id(name.to_owned()).join()?;
+    let candidate = LeaderLatch::new(&zk, format!("{root}/leader")).id(name.to_owned()).join();
     let mut states = candidate.states();
     while let Some(state) = states.next().await {
         match state {

@@ -12,7 +12,7 @@ use zk_curator_recipes::lock::InterProcessMultiLock;
 
 async fn transfer(zk: CuratorFramework, root: String, from: &str, to: &str) -> Result<()> {
     let [from, to] = [from, to].map(|name| format!("{root}/{name}"));
-    let locks = InterProcessMultiLock::of_mutexes(&zk, [format!("{from}-lock"), format!("{to}-lock")])?;
+    let locks = InterProcessMultiLock::of_mutexes(&zk, [format!("{from}-lock"), format!("{to}-lock")]);
     let guard = locks.acquire().await?;
     let balance = async |path| Result::Ok(std::str::from_utf8(&zk.get_data(path).await?)?.parse::<i32>()?);
     let (less, more) = (balance(&from).await? - 1, balance(&to).await? + 1);

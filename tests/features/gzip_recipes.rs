@@ -100,7 +100,7 @@ fn semaphores_and_other_locks_have_labels_that_all_can_read() {
         let handover = HandoverMutex::new(InterProcessMutex::new(one, "/handover").label("eve"), 1);
         let _held = handover.acquire().await.unwrap();
         assert_eq!(InterProcessMutex::new(other, "/handover").participants().await.unwrap()[0].label, "eve");
-        let _all = InterProcessMultiLock::of_mutexes(one, ["/m1", "/m2"]).unwrap().acquire().await.unwrap();
+        let _all = InterProcessMultiLock::of_mutexes(one, ["/m1", "/m2"]).acquire().await.unwrap();
         assert!(InterProcessMutex::new(other, "/m2").try_acquire().await.unwrap().is_none());
     });
 }
@@ -108,7 +108,7 @@ fn semaphores_and_other_locks_have_labels_that_all_can_read() {
 #[test]
 fn elections_have_ids_and_values_that_all_can_read() {
     both_ways(async |_, one, other| {
-        let candidate = LeaderLatch::new(one, "/latch").id("ada").join().unwrap();
+        let candidate = LeaderLatch::new(one, "/latch").id("ada").join();
         candidate.await_leadership().await.unwrap();
         assert_eq!(LeaderLatch::new(other, "/latch").leader().await.unwrap().unwrap().label, "ada");
         let selector = LeaderSelector::new(one, "/selector").id("bob");
@@ -117,7 +117,7 @@ fn elections_have_ids_and_values_that_all_can_read() {
             selector.run(|_| async { same.participants().await.unwrap().remove(0).label }).await.unwrap();
         assert_eq!(seen, "bob");
         let (election, same) = (Election::new(one, "/election"), Election::new(other, "/election"));
-        let mut observer = same.observe().unwrap();
+        let mut observer = same.observe();
         assert!(observer.next().await.unwrap().is_none());
         let mut elected = election.campaign("first").await.unwrap();
         assert_eq!(observer.next().await.unwrap().unwrap().value, "first");
@@ -149,8 +149,7 @@ fn barriers_open_for_all() {
 #[test]
 fn a_configuration_is_updated_and_followed_by_all() {
     both_ways(async |_, one, other| {
-        let (store, same) =
-            (ConfigStore::new(one, "/config").unwrap(), ConfigStore::new(other, "/config").unwrap());
+        let (store, same) = (ConfigStore::new(one, "/config"), ConfigStore::new(other, "/config"));
         store.update().set("a", "1").set("b", "1").commit().await.unwrap();
         let mut watch = same.follow();
         assert_eq!(watch.next().await.unwrap().entries()["a"].data, "1");

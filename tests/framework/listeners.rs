@@ -425,7 +425,7 @@ fn a_leader_under_a_circuit_breaker_does_not_flap() {
         let server = TestServer::in_memory().await;
         let zk = builder(&server).circuit_breaker(RetryForever::new(10 * SECOND)).build().unwrap();
         zk.start().await.unwrap();
-        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
         let first = candidate.await_leadership().await.unwrap();
         let mut told = zk.states();
         assert_eq!(told.next().await.unwrap().state, ConnectionState::Connected);

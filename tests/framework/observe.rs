@@ -222,11 +222,11 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
         let terms = |ended| {
             assert_eq!((told.count("INFO leads "), told.count("INFO leads no longer")), (2 * ended, ended));
         };
-        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
         candidate.await_leadership().await.unwrap();
         candidate.close().await.unwrap();
         terms(1);
-        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
         candidate.await_leadership().await.unwrap();
         drop(candidate);
         until(&server, |probe| probe.children("/latch").is_empty()).await;
@@ -262,7 +262,7 @@ fn events_name_the_framework_and_the_session_and_lost_is_a_warning() {
         told.assert(r#"background{framework="billing"}: WARN connection state"#, &first);
         let second = format!(r#" framework="billing" session={}"#, session_id(&zk));
         told.assert(r#"background{framework="billing"}: INFO connection state"#, &second);
-        let candidate = LeaderLatch::new(&zk, "/latch").join().unwrap();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
         candidate.await_leadership().await.unwrap();
         told.assert(r#"background{framework="billing"}: INFO leads"#, &second);
         candidate.close().await.unwrap();

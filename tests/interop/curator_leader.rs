@@ -44,7 +44,7 @@ async fn contend(connect_string: String, label: String, rounds: usize) {
     let zk = framework(&connect_string).await;
     let latches = async {
         for _ in 0..rounds {
-            let candidate = latch(&zk, &label).join().unwrap();
+            let candidate = latch(&zk, &label).join();
             candidate.await_leadership().await.unwrap();
             assert_done(&lead(&zk, "latch", &label).await);
             candidate.close().await.unwrap();
@@ -82,7 +82,7 @@ async fn java_and_rust_meet(connect_string: &str) {
         participants.iter().map(|member| String::from_utf8_lossy(&member.label).into_owned()).collect()
     };
 
-    let candidate = latch(&zk, "rust").join().unwrap();
+    let candidate = latch(&zk, "rust").join();
     candidate.await_leadership().await.unwrap();
     let mut java = Java::start(&program, ["meet", connect_string, BASE]);
     java.says("SEES rust (leader), java").await;
@@ -100,7 +100,7 @@ async fn java_and_rust_meet(connect_string: &str) {
     while !selector.has_leadership() {
         tokio::task::yield_now().await;
     }
-    let candidate = latch(&zk, "again").join().unwrap();
+    let candidate = latch(&zk, "again").join();
     java.says("SEES java (leader), again").await;
     candidate.await_leadership().await.unwrap();
     candidate.close().await.unwrap();

@@ -50,7 +50,7 @@ impl Contender {
             "multi" => {
                 let mut paths = vec![format!("{path}/a"), format!("{path}/b"), format!("{path}/c")];
                 paths.swap_remove(rng.usize(..3));
-                let guard = InterProcessMultiLock::of_mutexes(zk, paths)?.acquire().await?;
+                let guard = InterProcessMultiLock::of_mutexes(zk, paths).acquire().await?;
                 self.enter(kind, "writer").await?;
                 self.leave(kind, "writer").await?;
                 guard.release().await

@@ -47,7 +47,7 @@ impl Java {
 }
 
 async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
-    let member = GroupMember::builder(zk, GROUP, id).data(data.to_owned()).start().unwrap();
+    let member = GroupMember::builder(zk, GROUP, id).data(data.to_owned()).start();
     member.joined().await.unwrap();
     member
 }
@@ -142,13 +142,13 @@ async fn one_node_with_a_time_to_live(program: &Program, connect_string: &str) {
     let mut java = Java::start(program, connect_string);
     // Curator 5.4 makes a container.
     assert_eq!(java.tell("ttl /ttl/theirs 3000 theirs").await, "ok");
-    let node = PersistentTtlNode::builder(&zk, "/ttl/theirs", TTL).data("ours").start().unwrap();
+    let node = PersistentTtlNode::builder(&zk, "/ttl/theirs", TTL).data("ours").start();
     node.set_data("ours").await.unwrap();
     assert_eq!(java.tell("forget").await, "ok");
     assert!(touched_twice(&zk, "/ttl/theirs/touch").await);
     assert_eq!(zk.get_data("/ttl/theirs").await.unwrap(), "ours");
 
-    let node = PersistentTtlNode::builder(&zk, "/ttl/ours", TTL).data("ours").start().unwrap();
+    let node = PersistentTtlNode::builder(&zk, "/ttl/ours", TTL).data("ours").start();
     node.created().await.unwrap();
     assert_eq!(java.tell("ttl /ttl/ours 3000 theirs").await, "ok");
     drop(node);

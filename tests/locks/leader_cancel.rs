@@ -65,7 +65,7 @@ fn a_candidate_of_a_latch_that_joins_leads_and_closes_leaves_nothing() {
     simulated(async {
         for prepare in [without, lost_create] {
             let life = async |zk: CuratorFramework, _| {
-                let candidate = LeaderLatch::new(&zk, ELECTION).join().unwrap();
+                let candidate = LeaderLatch::new(&zk, ELECTION).join();
                 let mut states = candidate.states();
                 states.next().await.unwrap();
                 // Its task gets on meanwhile: it is stopped everywhere, too.
@@ -86,9 +86,9 @@ fn a_candidate_of_a_latch_that_joins_leads_and_closes_leaves_nothing() {
 fn a_candidate_of_a_latch_that_waits_leaves_nothing() {
     simulated(async {
         let life = async |zk: CuratorFramework, other: CuratorFramework| {
-            let first = LeaderLatch::new(&other, ELECTION).join().unwrap();
+            let first = LeaderLatch::new(&other, ELECTION).join();
             first.await_leadership().await.unwrap();
-            let candidate = LeaderLatch::new(&zk, ELECTION).join().unwrap();
+            let candidate = LeaderLatch::new(&zk, ELECTION).join();
             // In the queue, or about to be.
             for _ in 0..20 {
                 yield_now().await;
@@ -160,7 +160,7 @@ fn a_campaign_a_proclamation_and_a_resignation_leave_nothing() {
         for prepare in [without, lost_create] {
             let life = async |zk: CuratorFramework, other: CuratorFramework| {
                 let election = Election::new(&zk, ELECTION);
-                let mut observer = Election::new(&other, ELECTION).observe().unwrap();
+                let mut observer = Election::new(&other, ELECTION).observe();
                 observer.next().await.unwrap();
                 let mut elected = election.campaign("one").await.unwrap();
                 observer.next().await.unwrap();
@@ -204,7 +204,7 @@ fn an_observer_misses_nothing_by_being_cancelled() {
         each_step(async |step| {
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
-            let mut observer = Election::new(&other, ELECTION).observe().unwrap();
+            let mut observer = Election::new(&other, ELECTION).observe();
             let first = poll_then_drop(observer.next(), step).await;
             let elected = Election::new(&zk, ELECTION).campaign("one").await.unwrap();
             let mut seen = poll_then_drop(observer.next(), step).await.transpose().unwrap().flatten();

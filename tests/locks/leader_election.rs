@@ -70,7 +70,7 @@ fn an_observer_is_told_of_leaders_values_and_their_absence() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let mut observer = election(&other).observe().unwrap();
+        let mut observer = election(&other).observe();
         assert_eq!(value(&mut observer).await, None);
         let mut first = election(&zk).campaign("one").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "one");
@@ -95,7 +95,7 @@ fn an_observer_is_told_of_leaders_values_and_their_absence() {
 fn an_observer_is_a_stream_that_ends_with_its_first_error() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let stream = election(&zk).observe().unwrap().into_stream();
+        let stream = election(&zk).observe().into_stream();
         pin_mut!(stream);
         assert_eq!(stream.next().await.unwrap().unwrap(), None);
         let mut leader = election(&zk).campaign("one").await.unwrap();
@@ -113,7 +113,7 @@ fn an_observer_goes_on_in_the_next_session_and_never_goes_back() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let mut observer = election(&other).observe().unwrap();
+        let mut observer = election(&other).observe();
         let mut leader = election(&zk).campaign("one").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "one");
         expire(&server, &other).await;
@@ -138,7 +138,7 @@ fn observers_are_no_herd() {
         let mut observers = Vec::new();
         for _ in 0..OBSERVERS {
             let client = connected(&server).await;
-            let mut observer = election(&client).observe().unwrap();
+            let mut observer = election(&client).observe();
             assert_eq!(value(&mut observer).await.unwrap(), "one");
             observers.push((client, observer));
         }
@@ -222,7 +222,7 @@ fn a_path_that_is_not_valid_is_refused() {
         let election = Election::new(&zk, "no/path");
         let is_invalid = |error: &Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath);
         assert!(is_invalid(&election.campaign("").await.unwrap_err()));
-        assert!(is_invalid(&election.observe().unwrap_err()));
+        assert!(is_invalid(&election.observe().next().await.unwrap_err()));
         assert!(is_invalid(&election.leader().await.unwrap_err()));
     });
 }

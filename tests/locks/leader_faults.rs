@@ -31,7 +31,7 @@ async fn with_policy(server: &TestServer, policy: ConnectionStateErrorPolicy) ->
 }
 
 fn join(zk: &CuratorFramework) -> Candidate {
-    LeaderLatch::new(zk, ELECTION).join().unwrap()
+    LeaderLatch::new(zk, ELECTION).join()
 }
 
 async fn leader(zk: &CuratorFramework) -> Candidate {
@@ -559,7 +559,7 @@ fn curator_358_436_who_leads_is_told_although_the_leader_goes_in_between() {
         assert_eq!(latch.leader().await.unwrap(), None);
         let other = connected(&server).await;
         let first = leader(&zk).await;
-        let second = LeaderLatch::new(&other, ELECTION).id("second").join().unwrap();
+        let second = LeaderLatch::new(&other, ELECTION).id("second").join();
         until(&server, |probe| probe.children(ELECTION).len() == 2).await;
         let asking = connected(&server).await;
         // The list is read, and its answer under way, when the leader goes.

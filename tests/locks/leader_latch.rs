@@ -21,7 +21,7 @@ fn latch(zk: &CuratorFramework, id: &str) -> LeaderLatch {
 
 /// A candidate that leads.
 async fn leader(zk: &CuratorFramework, id: &str) -> Candidate {
-    let candidate = latch(zk, id).join().unwrap();
+    let candidate = latch(zk, id).join();
     candidate.await_leadership().await.unwrap();
     candidate
 }
@@ -29,7 +29,7 @@ async fn leader(zk: &CuratorFramework, id: &str) -> Candidate {
 /// A candidate that waits in the queue, behind all others.
 async fn waiter(server: &TestServer, zk: &CuratorFramework, id: &str) -> Candidate {
     let before = server.probe().children(ELECTION).len();
-    let candidate = latch(zk, id).join().unwrap();
+    let candidate = latch(zk, id).join();
     until(server, |probe| probe.children(ELECTION).len() == before + 1).await;
     candidate
 }
@@ -162,7 +162,7 @@ fn states_are_told_and_the_end_as_the_close_mode_says() {
         let (server, zk) = in_memory().await;
         let first = leader(&zk, "a").await;
         for (mode, is_told) in [(CloseMode::Silent, false), (CloseMode::NotifyLeader, true)] {
-            let candidate = latch(&zk, "b").close_mode(mode).join().unwrap();
+            let candidate = latch(&zk, "b").close_mode(mode).join();
             let mut states = candidate.states();
             assert!(matches!(states.next().await, Some(LatchState::Waiting)));
             until(&server, |probe| probe.children(ELECTION).len() == 2).await;
@@ -184,7 +184,7 @@ fn states_are_told_and_the_end_as_the_close_mode_says() {
 fn leadership_is_over_before_the_node_goes_away() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let candidate = latch(&zk, "a").close_mode(CloseMode::NotifyLeader).join().unwrap();
+        let candidate = latch(&zk, "a").close_mode(CloseMode::NotifyLeader).join();
         let leadership = candidate.await_leadership().await.unwrap();
         let mut states = candidate.states();
         assert!(matches!(states.next().await, Some(LatchState::Leader(_))));
@@ -257,12 +257,21 @@ fn an_election_that_is_closed_or_not_valid_says_so() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let invalid = LeaderLatch::new(&zk, "no/path").join();
-        assert!(matches!(invalid, Err(Error::Framework(error)) if error.kind() == ErrorKind::InvalidPath));
+        let error = invalid.await_leadership().await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath),
+            "{error}"
+        );
+        assert!(matches!(invalid.state(), LatchState::Failed(_)));
+        invalid.close().await.unwrap();
+        let open = LeaderLatch::new(&zk, "no/path").join();
         let candidate = leader(&zk, "a").await;
         let second = waiter(&server, &zk, "b").await;
         let mut states = second.states();
         zk.close().await.unwrap();
         assert!(matches!(second.await_leadership().await, Err(Error::Closed)));
+        assert!(matches!(open.await_leadership().await, Err(Error::Closed | Error::Framework(_))));
+        open.close().await.unwrap();
         while let Some(state) = states.next().await {
             assert!(!matches!(state, LatchState::Leader(_)));
         }

@@ -41,7 +41,7 @@ fn locks_of_any_kind_are_held_together_and_released_together() {
             Arc::new(InterProcessSemaphoreMutex::new(&zk, "/locks/b")),
             Arc::new(InterProcessReadWriteLock::new(&zk, "/locks/a").write_lock()),
         ];
-        let all = InterProcessMultiLock::new(locks.clone()).unwrap();
+        let all = InterProcessMultiLock::new(locks.clone());
         let guard = all.acquire().await.unwrap();
         let order: Vec<_> = guard.guards().map(|guard| guard.path()[..8].to_owned()).collect();
         assert_eq!(order, ["/locks/a", "/locks/b", "/locks/c"]);
@@ -62,9 +62,9 @@ fn locks_of_any_kind_are_held_together_and_released_together() {
 fn a_multi_lock_of_none_or_of_the_same_twice_is_refused() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let error = InterProcessMultiLock::of_mutexes(&zk, ["/b", "/a", "/b"]).unwrap_err();
+        let error = InterProcessMultiLock::of_mutexes(&zk, ["/b", "/a", "/b"]).acquire().await.unwrap_err();
         assert!(matches!(&error, Error::Duplicate { path } if path == "/b"), "{error}");
-        assert!(matches!(InterProcessMultiLock::new([]), Err(Error::NoLocks)));
+        assert!(matches!(InterProcessMultiLock::new([]).try_acquire().await, Err(Error::NoLocks)));
     });
 }
 
@@ -77,10 +77,11 @@ fn a_multi_lock_orders_by_the_paths_on_the_server() {
             Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>
         };
         // Different nodes, though the paths within the namespaces are the same.
-        let both = InterProcessMultiLock::new([lock(&a, "/x"), lock(&b, "/x")]).unwrap();
+        let both = InterProcessMultiLock::new([lock(&a, "/x"), lock(&b, "/x")]);
         both.acquire().await.unwrap().release().await.unwrap();
         // One node, though they are not.
-        let error = InterProcessMultiLock::new([lock(&a, "/x"), lock(&zk, "/a/x")]).unwrap_err();
+        let error =
+            InterProcessMultiLock::new([lock(&a, "/x"), lock(&zk, "/a/x")]).acquire().await.unwrap_err();
         assert!(matches!(&error, Error::Duplicate { path } if path == "/a/x"), "{error}");
         // The same two locks, which sort differently within their namespaces.
         let other = connected(&server).await;
@@ -90,7 +91,7 @@ fn a_multi_lock_orders_by_the_paths_on_the_server() {
                 0 => [lock(&a, "/z"), lock(&b, "/x")],
                 _ => [lock(&other, "/a/z"), lock(&other, "/b/x")],
             };
-            let both = InterProcessMultiLock::new(locks).unwrap();
+            let both = InterProcessMultiLock::new(locks);
             tasks.spawn(async move { both.acquire().await.unwrap().release().await.unwrap() });
         }
         while let Some(done) = tasks.join_next().await {
@@ -104,7 +105,7 @@ fn a_multi_lock_orders_by_the_paths_on_the_server() {
 fn after_an_error_or_a_timeout_no_lock_is_held_and_none_is_acquired_any_more() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let all = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b", "/locks/c"]).unwrap();
+        let all = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b", "/locks/c"]);
         drop(all.acquire().await.unwrap());
         until(&server, |probe| probe.children("/locks/c").is_empty()).await;
         let refused = server.rule(|request| match request.is_create_under("/locks/b") {
@@ -133,7 +134,7 @@ fn two_that_give_the_locks_in_opposite_orders_do_not_wait_for_each_other() {
         let (_server, zk) = in_memory().await;
         let mut tasks = tokio::task::JoinSet::new();
         for paths in [["/locks/a", "/locks/b"], ["/locks/b", "/locks/a"]].into_iter().cycle().take(20) {
-            let both = InterProcessMultiLock::of_mutexes(&zk, paths).unwrap();
+            let both = InterProcessMultiLock::of_mutexes(&zk, paths);
             tasks.spawn(async move { both.acquire().await.unwrap().release().await.unwrap() });
         }
         while let Some(done) = tasks.join_next().await {
@@ -146,7 +147,7 @@ fn two_that_give_the_locks_in_opposite_orders_do_not_wait_for_each_other() {
 fn a_transaction_is_fenced_by_all_locks() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]).unwrap();
+        let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]);
         let guard = both.acquire().await.unwrap();
         guard.fenced().create("/in-time", "").commit().await.unwrap();
         let second = guard.guards().nth(1).unwrap().path().to_owned();
@@ -165,7 +166,7 @@ fn a_session_that_ends_between_two_locks_does_not_leave_half_of_them() {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
         let holder = InterProcessMutex::new(&other, "/locks/b").acquire().await.unwrap();
-        let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]).unwrap();
+        let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]);
         let task = tokio::spawn(async move { both.acquire().await.unwrap() });
         until(&server, |probe| probe.children("/locks/b").len() == 2).await;
         expire(&server, &zk).await;

@@ -141,7 +141,7 @@ fn several_leases_and_several_locks_leave_nothing() {
         assert!(steps > 8, "only {steps} steps");
         let mutex: Make = |zk| Arc::new(InterProcessMutex::new(zk, LOCK));
         at_every_step(mutex, |zk, _| async move {
-            let all = InterProcessMultiLock::of_mutexes(&zk, [LOCK, "/locks/a", "/locks/z"]).unwrap();
+            let all = InterProcessMultiLock::of_mutexes(&zk, [LOCK, "/locks/a", "/locks/z"]);
             all.acquire().await.unwrap().release().await.unwrap();
         })
         .await;

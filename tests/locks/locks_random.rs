@@ -178,7 +178,7 @@ impl Contest {
             Recipe::Multi => {
                 let mut paths = vec!["/locks/a", "/locks/b", "/locks/c"];
                 paths.swap_remove(rng.usize(..3));
-                (Role::Writer, Box::new(InterProcessMultiLock::of_mutexes(zk, paths)?.acquire().await?))
+                (Role::Writer, Box::new(InterProcessMultiLock::of_mutexes(zk, paths).acquire().await?))
             }
             Recipe::Handover => (Role::Writer, Box::new(self.handover.acquire().await?)),
         })

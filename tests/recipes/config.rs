@@ -19,7 +19,7 @@ use zk_curator_tests::{
 const STORE: &str = "/config/orders";
 
 fn store(zk: &CuratorFramework) -> ConfigStore {
-    ConfigStore::new(zk, STORE).unwrap()
+    ConfigStore::new(zk, STORE)
 }
 
 async fn set(store: &ConfigStore, key: &str, value: i64) -> Revision {
@@ -383,7 +383,7 @@ fn a_store_can_be_emptied_again() {
         let made = Revision::new(server.probe().stat(STORE).unwrap().czxid);
         store.roll_back(made).await.unwrap();
         assert!(store.snapshot().await.unwrap().entries().is_empty());
-        let nothing = ConfigStore::new(&zk, "/config/none").unwrap();
+        let nothing = ConfigStore::new(&zk, "/config/none");
         assert!(matches!(nothing.roll_back(made).await, Err(Error::NotKept { .. })));
         assert!(nothing.history().await.unwrap().is_empty());
     });
@@ -508,7 +508,19 @@ fn requests_are_those_of_the_documentation() {
 fn mistakes_are_told() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        assert_eq!(ConfigStore::new(&zk, "no-slash").unwrap_err().kind(), ErrorKind::InvalidPath);
+        let nowhere = ConfigStore::new(&zk, "no-slash");
+        for (operation, error) in [
+            ("snapshot", nowhere.snapshot().await.unwrap_err()),
+            ("update", nowhere.update().set("a", 1).commit().await.unwrap_err()),
+            ("follow", nowhere.follow().next().await.unwrap_err()),
+            ("follow", nowhere.follow_below("a").next().await.unwrap_err()),
+            ("history", nowhere.history().await.unwrap_err()),
+            ("roll_back", nowhere.roll_back(Revision::NONE).await.unwrap_err()),
+        ] {
+            let Error::Framework(error) = error else { panic!("{operation}: {error}") };
+            let told = (error.kind(), error.operation(), error.path());
+            assert_eq!(told, (ErrorKind::InvalidPath, operation, "no-slash"));
+        }
         let store = store(&zk);
         for key in ["", ".", "a/b", "a..b", ".a", "a.", "a\nb", ".."] {
             let set = store.update().set(key, 1).commit().await;
@@ -525,7 +537,7 @@ fn mistakes_are_told() {
         assert!(!server.probe().exists("/config"));
 
         zk.create("/other").data("something else").await.unwrap();
-        let other = ConfigStore::new(&zk, "/other").unwrap();
+        let other = ConfigStore::new(&zk, "/other");
         for error in [
             other.snapshot().await.unwrap_err(),
             other.update().set("a", 1).commit().await.unwrap_err(),

@@ -14,11 +14,11 @@ fn an_update_is_made_or_not_wherever_it_is_given_up() {
             each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 let other = connected(&server).await;
-                let theirs = ConfigStore::new(&other, STORE).unwrap();
+                let theirs = ConfigStore::new(&other, STORE);
                 if exists {
                     theirs.update().set("a", 0).set("b", 0).commit().await.unwrap();
                 }
-                let ours = ConfigStore::new(&zk, STORE).unwrap();
+                let ours = ConfigStore::new(&zk, STORE);
                 let done =
                     poll_then_drop(ours.update().set("a", 1).set("b", 1).commit(), step).await.is_some();
                 zk.close().await.unwrap();
@@ -46,7 +46,7 @@ fn going_back_can_be_given_up_everywhere() {
     simulated(async {
         let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
-            let store = ConfigStore::new(&zk, STORE).unwrap();
+            let store = ConfigStore::new(&zk, STORE);
             let first = store.update().set("a", 1).set("b", 1).commit().await.unwrap();
             store.update().set("a", 2).set("b", 2).commit().await.unwrap();
             let done = poll_then_drop(store.roll_back(first), step).await.is_some();
@@ -68,8 +68,8 @@ fn nobody_misses_the_newest_by_giving_up_waiting() {
         for step in 0..20 {
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
-            let theirs = ConfigStore::new(&other, STORE).unwrap();
-            let mut watch = ConfigStore::new(&zk, STORE).unwrap().follow_below("a");
+            let theirs = ConfigStore::new(&other, STORE);
+            let mut watch = ConfigStore::new(&zk, STORE).follow_below("a");
             assert!(watch.next().await.unwrap().entries().is_empty());
             for round in 0..4 {
                 let update = theirs.update().set("a.b", round).commit();

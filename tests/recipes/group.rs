@@ -17,7 +17,7 @@ use zk_curator_tests::{
 const GROUP: &str = "/groups/workers";
 
 async fn joined(zk: &CuratorFramework, id: &str) -> GroupMember {
-    let member = GroupMember::builder(zk, GROUP, id).data(format!("data of {id}")).start().unwrap();
+    let member = GroupMember::builder(zk, GROUP, id).data(format!("data of {id}")).start();
     member.joined().await.unwrap();
     member
 }
@@ -190,7 +190,7 @@ fn administrators_create_and_delete_groups_and_they_stay_deleted() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let group = Group::new(&zk, GROUP);
-        let early = group.join("early", "").unwrap();
+        let early = group.join("early", "");
         assert_eq!(early.joined().await.unwrap_err().kind(), ErrorKind::NoNode);
         group.create().await.unwrap();
         group.create().await.unwrap();
@@ -217,7 +217,7 @@ fn the_second_with_an_id_waits_for_the_first() {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
         let first = joined(&other, "one").await;
-        let second = GroupMember::builder(&zk, GROUP, "one").data("second").start().unwrap();
+        let second = GroupMember::builder(&zk, GROUP, "one").data("second").start();
         until(&server, |probe| !probe.watches().is_empty()).await;
         assert!(!second.is_member());
         first.leave().await.unwrap();
@@ -251,7 +251,10 @@ fn mistakes_are_told() {
         let (server, zk) = in_memory().await;
         for (group, id) in [("no-slash", "a"), (GROUP, ""), (GROUP, "a/b"), (GROUP, ".."), (GROUP, "/a")] {
             let member = GroupMember::builder(&zk, group, id).start();
-            assert_eq!(member.unwrap_err().kind(), ErrorKind::InvalidPath, "{group} {id}");
+            assert_eq!(member.joined().await.unwrap_err().kind(), ErrorKind::InvalidPath, "{group} {id}");
+            assert_eq!(member.set_data("x").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+            assert!(!member.is_member());
+            member.leave().await.unwrap();
         }
         let invalid = Group::new(&zk, "no-slash");
         assert_eq!(invalid.members().await.unwrap_err().kind(), ErrorKind::InvalidPath);

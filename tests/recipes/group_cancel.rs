@@ -32,7 +32,7 @@ fn members_leave_nothing() {
         let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
             let run = async {
-                let member = GroupMember::builder(&zk, GROUP, "one").start().unwrap();
+                let member = GroupMember::builder(&zk, GROUP, "one").start();
                 member.joined().await.unwrap();
                 member.set_data("two").await.unwrap();
                 member.leave().await.unwrap();
@@ -52,7 +52,7 @@ fn administration_can_be_given_up_everywhere() {
     simulated(async {
         let steps = at_every_step(async |_, group| {
             group.create().await.unwrap();
-            let member = group.join("one", "data").unwrap();
+            let member = group.join("one", "data");
             group.wait_for(1).await.unwrap();
             assert_eq!(group.members().await.unwrap().len(), 1);
             member.leave().await.unwrap();
@@ -73,7 +73,7 @@ fn no_event_is_lost_by_whoever_gives_up_waiting() {
             let mut watch = Group::new(&zk, GROUP).follow();
             let mut told = Vec::new();
             for round in 0..3 {
-                let member = GroupMember::builder(&other, GROUP, format!("m{round}")).start().unwrap();
+                let member = GroupMember::builder(&other, GROUP, format!("m{round}")).start();
                 // Given up on the way, or the event.
                 let joined = match poll_then_drop(watch.next(), step).await {
                     Some(event) => event,

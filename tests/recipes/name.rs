@@ -19,7 +19,7 @@ const NAMES: &str = "/names";
 const BILLING: &str = "/names/billing";
 
 fn names(zk: &CuratorFramework) -> NameService {
-    NameService::new(zk, NAMES).unwrap()
+    NameService::new(zk, NAMES)
 }
 
 async fn next(watch: &mut NameWatch) -> Option<String> {
@@ -120,7 +120,7 @@ fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
         let ours = names(&zk);
         let theirs = names(&connected(&server).await);
         let once_only = ours.bind_ephemeral("billing", "one").await.unwrap();
-        let kept = ours.keep_bound("orders", "kept").unwrap();
+        let kept = ours.keep_bound("orders", "kept");
         kept.bound().await.unwrap();
         assert!(once_only.is_bound() && kept.is_bound());
         assert_eq!((once_only.name(), kept.name()), ("billing", "orders"));
@@ -160,7 +160,7 @@ fn nobody_takes_a_name_for_bound_without_a_connection() {
         let (server, zk) = in_memory().await;
         let names = names(&zk);
         let once_only = names.bind_ephemeral("billing", "one").await.unwrap();
-        let kept = names.keep_bound("orders", "kept").unwrap();
+        let kept = names.keep_bound("orders", "kept");
         kept.bound().await.unwrap();
         server.partition();
         until_state(&zk, ConnectionState::Suspended).await;
@@ -179,7 +179,7 @@ fn who_keeps_a_name_bound_waits_until_it_is_free() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let theirs = names(&connected(&server).await).bind_ephemeral("billing", "first").await.unwrap();
-        let ours = names(&zk).keep_bound("billing", "second").unwrap();
+        let ours = names(&zk).keep_bound("billing", "second");
         until(&server, |probe| !probe.watches().is_empty()).await;
         assert!(!ours.is_bound());
         drop(theirs);
@@ -194,7 +194,7 @@ fn who_follows_ends_with_what_there_is() {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
         let theirs = names(&other);
-        let mut watch = names(&zk).follow("billing").unwrap();
+        let mut watch = names(&zk).follow("billing");
         assert_eq!(next(&mut watch).await, None);
         let (told, bound) = tokio::join!(next(&mut watch), theirs.bind("billing", "one"));
         assert_eq!(told.as_deref(), Some("one"));
@@ -231,7 +231,7 @@ fn lost_messages_make_no_difference() {
                 let (server, zk) = in_memory().await;
                 zk.create_containers(NAMES).await.unwrap();
                 let names = names(&zk);
-                let mut watch = names.follow("billing").unwrap();
+                let mut watch = names.follow("billing");
                 let _lost = once(&server, opcode, verdict);
                 let first = names.bind("billing", "one").await.unwrap();
                 let second = names.rebind("billing", "two", first).await.unwrap();
@@ -376,7 +376,7 @@ fn requests_are_those_of_the_documentation() {
         count();
         names.unbind("d", None).await.unwrap();
         count();
-        let mut watch = names.follow("a").unwrap();
+        let mut watch = names.follow("a");
         watch.next().await.unwrap();
         count();
         // A sync goes with the read of those that change something.
@@ -388,17 +388,30 @@ fn requests_are_those_of_the_documentation() {
 fn mistakes_are_told() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        assert_eq!(NameService::new(&zk, "no-slash").unwrap_err().kind(), ErrorKind::InvalidPath);
+        let nowhere = NameService::new(&zk, "no-slash");
+        for (operation, error) in [
+            ("bind", nowhere.bind("a", 1).await.unwrap_err()),
+            ("bind_ephemeral", nowhere.bind_ephemeral("a", 1).await.unwrap_err()),
+            ("keep_bound", nowhere.keep_bound("a", 1).bound().await.unwrap_err()),
+            ("unbind", nowhere.unbind("a", None).await.unwrap_err()),
+            ("resolve", nowhere.resolve("a").await.unwrap_err()),
+            ("follow", nowhere.follow("a").next().await.unwrap_err()),
+            ("list", nowhere.list().await.unwrap_err()),
+        ] {
+            let Error::Framework(error) = error else { panic!("{operation}: {error}") };
+            let told = (error.kind(), error.operation(), error.path());
+            assert_eq!(told, (ErrorKind::InvalidPath, operation, "no-slash"));
+        }
         let names = names(&zk);
         for name in ["", ".", "..", "a/b", "/a", "a\n", "_r_a"] {
             let is_refused =
                 |error: Error| matches!(&error, Error::InvalidName { name: told, .. } if told == name);
             assert!(is_refused(names.bind(name, 1).await.unwrap_err()), "{name:?}");
             assert!(is_refused(names.bind_ephemeral(name, 1).await.unwrap_err()), "{name:?}");
-            assert!(is_refused(names.keep_bound(name, 1).unwrap_err()), "{name:?}");
+            assert!(is_refused(names.keep_bound(name, 1).bound().await.unwrap_err()), "{name:?}");
             assert!(is_refused(names.unbind(name, None).await.unwrap_err()), "{name:?}");
             assert!(is_refused(names.resolve(name).await.unwrap_err()), "{name:?}");
-            assert!(is_refused(names.follow(name).unwrap_err()), "{name:?}");
+            assert!(is_refused(names.follow(name).next().await.unwrap_err()), "{name:?}");
         }
         let _refuse = server.rule(|request| {
             let refused = request.is(OpCode::GetData) || request.is(OpCode::Multi);
@@ -407,7 +420,7 @@ fn mistakes_are_told() {
         let denied =
             |error: Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::NoAuth);
         assert!(denied(names.bind("a", 1).await.unwrap_err()));
-        assert!(denied(names.follow("a").unwrap().next().await.unwrap_err()));
+        assert!(denied(names.follow("a").next().await.unwrap_err()));
     });
 }
 
@@ -420,10 +433,10 @@ fn bindings_that_are_given_up_leave_nothing() {
                 let (server, zk) = in_memory().await;
                 let names = names(&zk);
                 let run = async {
-                    let mut watch = names.follow("billing").unwrap();
+                    let mut watch = names.follow("billing");
                     watch.next().await.unwrap();
                     if kept {
-                        let binding = names.keep_bound("billing", "one").unwrap();
+                        let binding = names.keep_bound("billing", "one");
                         binding.bound().await.unwrap();
                         binding.rebind("two").await.unwrap();
                         watch.next().await.unwrap();
@@ -479,7 +492,7 @@ fn a_name_that_is_bound_twice_in_one_session_is_unbound_once() {
         let other = connected(&server).await;
         let names = names(&zk);
         let passing = names.bind_ephemeral("billing", "ours").await.unwrap();
-        let kept = names.keep_bound("billing", "ours").unwrap();
+        let kept = names.keep_bound("billing", "ours");
         kept.bound().await.unwrap();
         let ours = session_id(&zk).get();
         let deletes = AtomicU32::new(0);

@@ -433,7 +433,7 @@ const TTL: Duration = Duration::from_secs(60);
 fn a_node_with_a_time_to_live_outlives_its_process_for_that_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let node = PersistentTtlNode::builder(&zk, NODE, TTL).data("one").start().unwrap();
+        let node = PersistentTtlNode::builder(&zk, NODE, TTL).data("one").start();
         node.created().await.unwrap();
         until(&server, |probe| probe.exists("/services/worker/touch")).await;
         let probe = server.probe();
@@ -474,7 +474,7 @@ fn a_node_that_was_never_touched_goes_as_well() {
             let touches = request.is_about("/services/worker/touch");
             if touches { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
         });
-        let node = PersistentTtlNode::builder(&zk, NODE, TTL).start().unwrap();
+        let node = PersistentTtlNode::builder(&zk, NODE, TTL).start();
         node.created().await.unwrap();
         drop(node);
         zk.close().await.unwrap();
@@ -491,9 +491,12 @@ fn a_name_that_is_none_is_refused() {
         let (_server, zk) = in_memory().await;
         for (path, touch) in [("no-slash", "touch"), (NODE, ".."), (NODE, "")] {
             let node = PersistentTtlNode::builder(&zk, path, TTL).touch_name(touch).start();
-            assert_eq!(node.unwrap_err().kind(), ErrorKind::InvalidPath, "{path} {touch}");
+            assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::InvalidPath, "{path} {touch}");
+            assert_eq!(node.set_data("x").await.unwrap_err().kind(), ErrorKind::InvalidPath);
         }
-        let never = PersistentTtlNode::builder(&zk, NODE, TTL).touches(0).start().unwrap_err();
+        let node = PersistentTtlNode::builder(&zk, NODE, TTL).touches(0).data("one").start();
+        assert_eq!(node.data(), "one");
+        let never = node.created().await.unwrap_err();
         assert_eq!((never.kind(), never.path()), (ErrorKind::InvalidArgument, NODE));
     });
 }
@@ -503,7 +506,7 @@ fn a_name_that_is_none_is_refused() {
 fn touches_that_are_refused_are_reported_once() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let node = PersistentTtlNode::builder(&zk, NODE, TTL).start().unwrap();
+        let node = PersistentTtlNode::builder(&zk, NODE, TTL).start();
         node.created().await.unwrap();
         let mut errors = zk.background_errors();
         let refuse = server.rule(|request| match request.paths().any(|path| path.ends_with("/touch")) {

@@ -88,7 +88,7 @@ fn adopted_nodes_and_those_with_a_time_to_live_leave_nothing() {
         })
         .await;
         at_every_step(async |zk| {
-            let node = PersistentTtlNode::builder(&zk, NODE, TTL).start().unwrap();
+            let node = PersistentTtlNode::builder(&zk, NODE, TTL).start();
             node.created().await.unwrap();
             node.set_data("two").await.unwrap();
         })

@@ -52,6 +52,7 @@ impl ConfigWatch {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Result<Snapshot, Error> {
+        self.store.check_path("follow")?;
         if let Some(key) = &self.below {
             self.store.check_key(key)?;
         }

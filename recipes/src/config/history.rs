@@ -50,6 +50,7 @@ impl ConfigStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn history(&self) -> Result<Vec<Change>, Error> {
+        self.check_path("history")?;
         let records = self.in_one_session(|zk| async move { self.records(&zk).await }).await?;
         let changes = records.into_values().map(|Kept { record, stat, .. }| {
             let value = |(key, diff): (String, super::record::Diff)| {
@@ -74,9 +75,10 @@ impl ConfigStore {
     /// # Cancel safety
     /// As [`Update::commit`](super::Update::commit).
     pub async fn roll_back(&self, to: Revision) -> Result<Revision, Error> {
+        self.check_path("roll_back")?;
         for _ in 0..ROUNDS {
             let read = async |zk: CuratorFramework| {
-                let root = self.root(zk.get_data(self.root.as_str()).synced().with_stat().await)?;
+                let root = self.root(zk.get_data(&*self.root).synced().with_stat().await)?;
                 Ok((root, self.records(&zk).await?))
             };
             let (root, mut records) = self.in_one_session(read).await?;

@@ -70,7 +70,7 @@
 //! # zk.start().await?;
 //! use zk_curator_recipes::config::ConfigStore;
 //!
-//! let store = ConfigStore::new(&zk, "/config/orders")?;
+//! let store = ConfigStore::new(&zk, "/config/orders");
 //! let first = store.update().set("db.host", "10.0.0.7").set("db.port", 5432).commit().await?;
 //!
 //! let mut database = store.follow_below("db");

@@ -56,6 +56,7 @@ impl ConfigStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.check_path("snapshot")?;
         let view = self.present().await?;
         Ok(self.snapshot_of(view))
     }
@@ -88,7 +89,7 @@ impl ConfigStore {
     pub(super) async fn present(&self) -> Result<View, Error> {
         self.in_one_session(|zk| async move {
             let read = || async {
-                let read = zk.get_data(self.root.as_str()).synced().with_stat().await;
+                let read = zk.get_data(&*self.root).synced().with_stat().await;
                 Ok((self.root(read)?, ()))
             };
             Ok(self.look(&zk, View::default(), read).await?.0)
@@ -100,7 +101,7 @@ impl ConfigStore {
     pub(super) async fn next(&self, last: &View) -> Result<(View, Watch), Error> {
         self.in_one_session(|zk| async move {
             let read = || async {
-                let path = self.root.as_str();
+                let path = &*self.root;
                 loop {
                     let (read, watch) = match zk.get_data(path).watched().await {
                         Ok(watched) => (Ok(watched.value), watched.watch),

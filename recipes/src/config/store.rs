@@ -15,21 +15,19 @@ const KEPT: u32 = 10;
 #[derive(Debug, Clone)]
 pub struct ConfigStore {
     pub(super) zk: CuratorFramework,
-    pub(super) root: ZPath,
+    pub(super) root: String,
     pub(super) values: String,
     pub(super) history: String,
     pub(super) kept: u32,
 }
 
 impl ConfigStore {
-    /// The store at a path. Nothing is sent: it is made by its first update.
-    ///
-    /// # Errors
-    /// `InvalidPath`.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, zk_curator::Error> {
-        let root = ZPath::for_operation("config", path)?;
+    /// The store at a path. Nothing is sent: the first update creates it. An invalid path is refused by the first
+    /// operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let root = path.into();
         let (values, history) = (child(&root, "values"), child(&root, "history"));
-        Ok(Self { zk: zk.uncompressed(), root, values, history, kept: KEPT })
+        Self { zk: zk.uncompressed(), root, values, history, kept: KEPT }
     }
 
     /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
@@ -43,7 +41,7 @@ impl ConfigStore {
     /// The path of the store.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.root.as_str()
+        &self.root
     }
 
     pub(super) fn value_path(&self, key: &str) -> String {
@@ -52,6 +50,12 @@ impl ConfigStore {
 
     pub(super) fn record_path(&self, version: i32) -> String {
         format!("{}/{version:010}", self.history)
+    }
+
+    /// Refuses an invalid path on behalf of an operation.
+    pub(super) fn check_path(&self, operation: &'static str) -> Result<(), Error> {
+        ZPath::for_operation(operation, self.path())?;
+        Ok(())
     }
 
     pub(super) fn check_key(&self, key: &str) -> Result<(), Error> {

@@ -87,6 +87,7 @@ impl Update {
         if let Some((key, source)) = failure {
             return Err(Error::Unencodable { path: store.value_path(&key), source });
         }
+        store.check_path("update")?;
         for key in changes.keys().chain(conditions.keys()) {
             store.check_key(key)?;
         }
@@ -183,7 +184,7 @@ impl Attempt<'_> {
 
     async fn find(&self, zk: &CuratorFramework, sent: Option<Root>) -> Result<Found, Error> {
         let store = self.store;
-        let read = zk.get_data(store.root.as_str()).synced().with_stat().await;
+        let read = zk.get_data(&*store.root).synced().with_stat().await;
         let Some(root) = store.root(read)? else { return Ok(Found::Nothing) };
         if let Some(sent) = sent.filter(|sent| *sent != root) {
             if sent.czxid != root.czxid {
@@ -247,7 +248,7 @@ impl Attempt<'_> {
     fn transaction(&self, basis: &Basis) -> Transaction {
         let store = self.store;
         let version = basis.root.version;
-        let root = SetDataOp::new(store.root.as_str(), MAGIC).version(version);
+        let root = SetDataOp::new(&*store.root, MAGIC).version(version);
         let mut transaction = store.zk.transaction().with(root);
         let mut keys = BTreeMap::new();
         for (key, after) in &self.changes {
@@ -283,7 +284,7 @@ impl ConfigStore {
         {
             self.zk.create_containers(ZPath::for_operation("update", parent)?).await?;
         }
-        let create = self.zk.transaction().with(CreateOp::new(self.root.as_str()).data(MAGIC));
+        let create = self.zk.transaction().with(CreateOp::new(&*self.root).data(MAGIC));
         let create = create.with(CreateOp::new(self.values.as_str()).data(Bytes::new()));
         let create = create.with(CreateOp::new(self.history.as_str()).data(Bytes::new()));
         match create.commit().await {

@@ -15,7 +15,8 @@ use crate::path::child;
 pub struct GroupMember {
     group: Group,
     id: String,
-    node: PersistentNode,
+    /// Or the error that every operation returns.
+    node: Result<PersistentNode, Error>,
 }
 
 /// What member is to join: see [`GroupMember::builder`].
@@ -29,14 +30,12 @@ pub struct GroupMemberBuilder {
 
 impl Group {
     /// Joins the group, which must be there: where an administrator deletes groups, they stay deleted, also while members
-    /// are alive. See [`GroupMember::builder`] for groups that members make themselves.
-    ///
-    /// # Errors
-    /// `InvalidPath` when the id is no name for a node.
+    /// are alive. See [`GroupMember::builder`] for groups that members make themselves. An id that is no name for a node is
+    /// refused by [`GroupMember::joined`].
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn join(&self, id: impl Into<String>, data: impl Into<Bytes>) -> Result<GroupMember, Error> {
+    pub fn join(&self, id: impl Into<String>, data: impl Into<Bytes>) -> GroupMember {
         GroupMember::builder(&self.zk, &self.path, id).data(data).without_parents().start()
     }
 }
@@ -50,8 +49,7 @@ impl GroupMember {
         id: impl Into<String>,
     ) -> GroupMemberBuilder {
         let (group, id) = (Group::new(zk, group), id.into());
-        let path = format!("{}/{id}", group.path().trim_end_matches('/'));
-        let node = PersistentNode::builder(zk, path, CreateMode::Ephemeral);
+        let node = PersistentNode::builder(zk, child(group.path(), &id), CreateMode::Ephemeral);
         GroupMemberBuilder { group, id, node }
     }
 
@@ -72,17 +70,18 @@ impl GroupMember {
     /// # Errors
     /// Why it is none, if that is something else than the connection or another member with its id: for example `NoNode` when
     /// the group [is not there](Group::join). It is tried again all the same. `Closed` when the framework is closed.
+    /// `InvalidPath` when the path of the group is not valid, or the id is no name for a node: it never joins.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn joined(&self) -> Result<(), Error> {
-        self.node.created().await.map(|_| ())
+        self.node()?.created().await.map(|_| ())
     }
 
     /// Whether it is a member now, as far as it can know: its node is there, and there is a connection to a server.
     #[must_use]
     pub fn is_member(&self) -> bool {
-        self.node.is_present() && self.group.zk.state().is_connected()
+        self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.group.zk.state().is_connected()
     }
 
     /// Says something else of itself, now and whenever it joins again, and waits until the server has it.
@@ -94,7 +93,7 @@ impl GroupMember {
     /// Once polled, the data are written in the background all the same.
     #[doc(alias = "setThisData")]
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
-        self.node.set_data(data).await
+        self.node()?.set_data(data).await
     }
 
     /// Leaves the group, and waits for the answer.
@@ -105,7 +104,15 @@ impl GroupMember {
     /// # Cancel safety
     /// It leaves all the same.
     pub async fn leave(self) -> Result<(), Error> {
-        self.node.close().await
+        match self.node {
+            Ok(node) => node.close().await,
+            // It has never joined.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn node(&self) -> Result<&PersistentNode, Error> {
+        self.node.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -122,18 +129,20 @@ impl GroupMemberBuilder {
         self
     }
 
-    /// Begins to join, in a background task.
-    ///
-    /// # Errors
-    /// `InvalidPath` when the path is not valid, or the id is no name for a node.
+    /// Begins to join, in a background task. See [`GroupMember::joined`] for errors.
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn start(self) -> Result<GroupMember, Error> {
+    pub fn start(self) -> GroupMember {
         let Self { group, id, node } = self;
-        let parent = ZPath::for_operation("join", group.path())?;
-        // The name of a node, not a path below the group.
-        ZPath::for_operation("join", child(&parent, &id.replace('/', "\0")))?;
-        Ok(GroupMember { group, id, node: node.start() })
+        let node = check_id(group.path(), &id).map(|()| node.start());
+        GroupMember { group, id, node }
     }
+}
+
+/// Refuses an id that is not the name of a node, but for example a path below the group.
+fn check_id(group: &str, id: &str) -> Result<(), Error> {
+    let parent = ZPath::for_operation("join", group)?;
+    ZPath::for_operation("join", child(&parent, &id.replace('/', "\0")))?;
+    Ok(())
 }

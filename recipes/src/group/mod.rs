@@ -43,7 +43,7 @@
 //! use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
 //!
 //! let group = Group::new(&zk, "/groups/workers");
-//! let member = GroupMember::builder(&zk, "/groups/workers", "worker-1").data("10.0.0.7").start()?;
+//! let member = GroupMember::builder(&zk, "/groups/workers", "worker-1").data("10.0.0.7").start();
 //! assert_eq!(group.wait_for(1).await?["worker-1"], "10.0.0.7");
 //!
 //! let mut changes = group.follow();

@@ -46,7 +46,7 @@ use crate::contender::Contender;
 /// use zk_curator_recipes::leader::Election;
 ///
 /// let election = Election::new(&zk, "/services/orders");
-/// let mut observer = election.observe()?;
+/// let mut observer = election.observe();
 /// assert_eq!(observer.next().await?, None);
 ///
 /// let mut elected = election.campaign("10.0.0.1:80").await?;
@@ -110,12 +110,11 @@ impl Election {
         Ok(self.queue.leader().await?.map(Proclaimed::from))
     }
 
-    /// Follows who leads and what it proclaims. Nothing is sent before the first [`Observer::next`].
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn observe(&self) -> Result<Observer, Error> {
-        Ok(Observer::new(&self.queue.zk, self.queue.parent("observe")?))
+    /// Follows who leads and what it proclaims. Nothing is sent before the first [`Observer::next`], which refuses an
+    /// invalid path.
+    #[must_use]
+    pub fn observe(&self) -> Observer {
+        Observer::new(&self.queue.zk, self.path())
     }
 }
 

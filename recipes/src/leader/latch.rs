@@ -64,7 +64,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// use zk_curator_recipes::leader::LeaderLatch;
 ///
 /// let latch = LeaderLatch::new(&zk, "/services/orders").id("worker-1");
-/// let candidate = latch.join()?;
+/// let candidate = latch.join();
 /// let leadership = candidate.await_leadership().await?;
 /// assert!(candidate.has_leadership());
 /// leadership.fenced().create("/report", "of the only leader").commit().await?;
@@ -117,28 +117,19 @@ impl LeaderLatch {
     }
 
     /// Joins the election: a [task in the background](CuratorFramework::spawn) does, once there is a connection, and
-    /// again after every session that is lost.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
+    /// again after every session that is lost. An invalid path makes the candidate [fail](LatchState::Failed).
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     #[doc(alias = "start")]
-    pub fn join(&self) -> Result<Candidate, Error> {
-        let parent = self.queue.parent("join")?;
+    pub fn join(&self) -> Candidate {
         let view =
             Arc::new(Signal::new(View { state: LatchState::Waiting, term: 0, silent: false, end: None }));
         let leave = CancellationToken::new();
-        let race = Race {
-            queue: self.queue.clone(),
-            parent,
-            leave: leave.clone(),
-            view: Arc::clone(&view),
-            result: Ok(()),
-        };
+        let race =
+            Race { queue: self.queue.clone(), leave: leave.clone(), view: Arc::clone(&view), result: Ok(()) };
         self.queue.zk.spawn(race.run());
-        Ok(Candidate { view, leave, close_mode: self.close_mode })
+        Candidate { view, leave, close_mode: self.close_mode }
     }
 
     /// Who leads, first, and who waits, in their order; those of Java's Curator too. Its id is the
@@ -330,7 +321,6 @@ impl LatchStates {
 /// The task of a candidate.
 struct Race {
     queue: Queue,
-    parent: ZPath,
     leave: CancellationToken,
     view: Arc<Signal<View>>,
     /// How it ends.
@@ -339,8 +329,12 @@ struct Race {
 
 impl Race {
     async fn run(mut self) {
+        let parent = match self.queue.parent("join") {
+            Ok(parent) => parent,
+            Err(error) => return self.refuse(error).await,
+        };
         loop {
-            match self.round().await {
+            match self.round(&parent).await {
                 Ok(None) => {}
                 Ok(Some(result)) => {
                     self.result = result;
@@ -361,13 +355,25 @@ impl Race {
         }
     }
 
+    /// Fails until we leave, or the framework is closed: no retry can help.
+    async fn refuse(self, error: zk_curator::Error) {
+        self.queue.zk.report_background_error(error.clone());
+        self.enter(LatchState::Failed(error));
+        let mut states = self.queue.zk.states();
+        tokio::select! {
+            biased;
+            () = self.leave.cancelled() => {}
+            _ = states.until(|_| false) => {}
+        }
+    }
+
     /// Stays in the election with one node; if we have left it then, how that went.
-    async fn round(&self) -> Result<Option<Result<(), Error>>, Error> {
+    async fn round(&self, parent: &ZPath) -> Result<Option<Result<(), Error>>, Error> {
         let mut place = Place::default();
         let elected = tokio::select! {
             biased;
             () = self.leave.cancelled() => None,
-            turn = self.queue.turn(&self.parent, &mut place) => Some(turn?),
+            turn = self.queue.turn(parent, &mut place) => Some(turn?),
         };
         let node = match elected {
             Some((node, kept)) => self.lead(node, kept).await?,

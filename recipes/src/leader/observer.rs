@@ -40,7 +40,7 @@ impl From<Participant> for Proclaimed {
 /// something newer, also where another server lags behind.
 pub struct Observer {
     zk: CuratorFramework,
-    parent: ZPath,
+    path: String,
     /// Fires when it is time to look; nothing if it is time.
     watch: Option<Watch>,
     /// The name of the node that was first: it stays so for as long as it exists.
@@ -55,20 +55,22 @@ pub struct Observer {
 type Place = (i64, i64);
 
 impl Observer {
-    pub(super) fn new(zk: &CuratorFramework, parent: ZPath) -> Self {
-        Self { zk: zk.clone(), parent, watch: None, leader: None, told: None, newest: None }
+    pub(super) fn new(zk: &CuratorFramework, path: &str) -> Self {
+        Self { zk: zk.clone(), path: path.to_owned(), watch: None, leader: None, told: None, newest: None }
     }
 
     /// The leader and its value, or `None` while nobody leads: at the first call the present ones, then whenever they
     /// change. Waits through every outage.
     ///
     /// # Errors
-    /// * [`Error::Framework`] when the election cannot be read, for example for `NoAuth`. The next call tries again.
+    /// * [`Error::Framework`] when the election cannot be read, for example for `InvalidPath` or `NoAuth`. The next call
+    ///   tries again.
     /// * [`Error::Closed`] when the framework was closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Result<Option<Proclaimed>, Error> {
+        let parent = ZPath::for_operation("observe", self.path.as_str())?;
         loop {
             if let Some(watch) = &mut self.watch {
                 let event = watch.await;
@@ -77,7 +79,7 @@ impl Observer {
                     self.leader = None;
                 }
             }
-            let (place, seen) = match self.look().await {
+            let (place, seen) = match self.look(&parent).await {
                 Ok(seen) => seen.unzip(),
                 Err(error) => {
                     self.zk.ride_out(error).await?;
@@ -98,14 +100,14 @@ impl Observer {
     }
 
     /// Looks who leads, and leaves a watch for its next change.
-    async fn look(&mut self) -> Result<Option<(Place, Proclaimed)>, ZkError> {
+    async fn look(&mut self, parent: &ZPath) -> Result<Option<(Place, Proclaimed)>, ZkError> {
         loop {
             let candidates = match self.leader.take() {
                 Some(leader) => vec![leader],
-                None => in_order(&self.zk, &self.parent, tag::ELECTION).await?,
+                None => in_order(&self.zk, parent, tag::ELECTION).await?,
             };
             for name in candidates {
-                let path = child(&self.parent, &name);
+                let path = child(parent, &name);
                 match self.zk.get_data(path.as_str()).watched().await {
                     Ok(watched) => {
                         let (value, stat) = watched.value;
@@ -119,7 +121,7 @@ impl Observer {
                     Err(error) => return Err(error),
                 }
             }
-            if let Some(watch) = self.nobody().await? {
+            if let Some(watch) = self.nobody(parent).await? {
                 self.watch = Some(watch);
                 return Ok(None);
             }
@@ -127,14 +129,14 @@ impl Observer {
     }
 
     /// A watch that fires when somebody comes, if nobody has come.
-    async fn nobody(&self) -> Result<Option<Watch>, ZkError> {
-        match self.zk.children(self.parent.as_str()).watched().await {
+    async fn nobody(&self, parent: &ZPath) -> Result<Option<Watch>, ZkError> {
+        match self.zk.children(parent.as_str()).watched().await {
             Ok(watched) => {
                 let is_candidate = |name: &String| SequenceSuffix::after(name, tag::ELECTION).is_some();
                 Ok((!watched.value.0.iter().any(is_candidate)).then_some(watched.watch))
             }
             Err(error) if error.kind() == ErrorKind::NoNode => {
-                let watched = self.zk.exists(self.parent.as_str()).watched().await?;
+                let watched = self.zk.exists(parent.as_str()).watched().await?;
                 Ok(watched.value.is_none().then_some(watched.watch))
             }
             Err(error) => Err(error),
@@ -144,6 +146,6 @@ impl Observer {
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observer").field("path", &self.parent.as_str()).finish_non_exhaustive()
+        f.debug_struct("Observer").field("path", &self.path).finish_non_exhaustive()
     }
 }

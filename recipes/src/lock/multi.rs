@@ -33,7 +33,7 @@ use super::{Error, Guard, InterProcessLock, InterProcessMutex};
 /// # zk.start().await?;
 /// use zk_curator_recipes::lock::InterProcessMultiLock;
 ///
-/// let both = InterProcessMultiLock::of_mutexes(&zk, ["/accounts/a/lock", "/accounts/b/lock"])?;
+/// let both = InterProcessMultiLock::of_mutexes(&zk, ["/accounts/a/lock", "/accounts/b/lock"]);
 /// zk.create("/accounts/a/balance").creating_parents().await?;
 /// zk.create("/accounts/b/balance").creating_parents().await?;
 ///
@@ -46,6 +46,12 @@ use super::{Error, Guard, InterProcessLock, InterProcessMutex};
 /// ```
 #[derive(Debug, Clone)]
 pub struct InterProcessMultiLock {
+    /// Or the error that every operation returns.
+    locks: Result<Locks, Error>,
+}
+
+#[derive(Debug, Clone)]
+struct Locks {
     /// The one with the lowest path on the server.
     first: Arc<dyn InterProcessLock>,
     /// In the order of their paths on the server.
@@ -53,30 +59,14 @@ pub struct InterProcessMultiLock {
 }
 
 impl InterProcessMultiLock {
-    /// All of these locks. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Duplicate`] when two have the same path on the server, namespace included; [`Error::NoLocks`] when there
-    /// are none.
-    pub fn new(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self, Error> {
-        let mut locks: Vec<_> = locks.into_iter().map(|lock| (lock.server_path(), lock)).collect();
-        locks.sort_by(|(a, _), (b, _)| a.cmp(b));
-        if let Some(pair) = locks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Error::Duplicate { path: pair[0].0.clone() });
-        }
-        let mut locks = locks.into_iter().map(|(_, lock)| lock);
-        let first = locks.next().ok_or(Error::NoLocks)?;
-        Ok(Self { first, others: locks.collect() })
+    /// All of these locks. Nothing is sent. An empty list, or two locks with the same path on the server, namespace
+    /// included, are refused by the first [`acquire`](Self::acquire).
+    pub fn new(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Self {
+        Self { locks: Locks::in_order(locks) }
     }
 
-    /// A mutex at each of these paths. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Duplicate`] when a path is given twice, [`Error::NoLocks`] when there are none.
-    pub fn of_mutexes<P: Into<String>>(
-        zk: &CuratorFramework,
-        paths: impl IntoIterator<Item = P>,
-    ) -> Result<Self, Error> {
+    /// A mutex at each of these paths: see [`new`](Self::new).
+    pub fn of_mutexes<P: Into<String>>(zk: &CuratorFramework, paths: impl IntoIterator<Item = P>) -> Self {
         let mutex = |path| Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>;
         Self::new(paths.into_iter().map(mutex))
     }
@@ -84,15 +74,17 @@ impl InterProcessMultiLock {
     /// Acquires all locks, however long it takes. Compose with `tokio::time::timeout`: one deadline over all.
     ///
     /// # Errors
-    /// The first error of a lock; the locks before it are released, those after it are not touched.
+    /// * [`Error::Duplicate`], [`Error::NoLocks`]: nothing was sent.
+    /// * The first error of a lock; the locks before it are released, those after it are not touched.
     ///
     /// # Cancel safety
     /// Dropping the future releases all locks and leaves the queue.
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
+        let locks = self.locks()?;
         loop {
-            let first = self.first.acquire().await?;
-            let mut others = Vec::with_capacity(self.others.len());
-            for lock in &self.others {
+            let first = locks.first.acquire().await?;
+            let mut others = Vec::with_capacity(locks.others.len());
+            for lock in &locks.others {
                 others.push(lock.acquire().await?);
             }
             let guard = MultiGuard { first, others };
@@ -100,7 +92,7 @@ impl InterProcessMultiLock {
             if !guard.is_over() {
                 return Ok(guard);
             }
-            debug!(path = self.first.path(), "acquiring all locks anew");
+            debug!(path = locks.first.path(), "acquiring all locks anew");
         }
     }
 
@@ -112,9 +104,10 @@ impl InterProcessMultiLock {
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
-        let Some(first) = self.first.try_acquire().await? else { return Ok(None) };
-        let mut others = Vec::with_capacity(self.others.len());
-        for lock in &self.others {
+        let locks = self.locks()?;
+        let Some(first) = locks.first.try_acquire().await? else { return Ok(None) };
+        let mut others = Vec::with_capacity(locks.others.len());
+        for lock in &locks.others {
             let Some(guard) = lock.try_acquire().await? else { return Ok(None) };
             others.push(guard);
         }
@@ -143,6 +136,24 @@ impl InterProcessMultiLock {
         let held = guard.guards().map(|guard| guard.ownership().clone()).collect();
         let output = while_held(guard.lost(), body(held)).await?;
         after_work(guard.release().await, output)
+    }
+
+    fn locks(&self) -> Result<&Locks, Error> {
+        self.locks.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Locks {
+    /// Sorts the locks by their paths on the server: everybody acquires them in the same order.
+    fn in_order(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self, Error> {
+        let mut locks: Vec<_> = locks.into_iter().map(|lock| (lock.server_path(), lock)).collect();
+        locks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if let Some(pair) = locks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::Duplicate { path: pair[0].0.clone() });
+        }
+        let mut locks = locks.into_iter().map(|(_, lock)| lock);
+        let first = locks.next().ok_or(Error::NoLocks)?;
+        Ok(Self { first, others: locks.collect() })
     }
 }
 

@@ -111,12 +111,17 @@ impl fmt::Debug for Binding {
 pub struct KeptBinding {
     zk: CuratorFramework,
     name: String,
-    node: PersistentNode,
+    /// Or the error that every operation returns.
+    node: Result<PersistentNode, Error>,
 }
 
 impl KeptBinding {
-    pub(super) const fn new(zk: CuratorFramework, name: String, node: PersistentNode) -> Self {
+    pub(super) const fn new(zk: CuratorFramework, name: String, node: Result<PersistentNode, Error>) -> Self {
         Self { zk, name, node }
+    }
+
+    fn node(&self) -> Result<&PersistentNode, Error> {
+        self.node.as_ref().map_err(Clone::clone)
     }
 
     /// The name.
@@ -128,19 +133,20 @@ impl KeptBinding {
     /// Waits until the name is bound by us.
     ///
     /// # Errors
-    /// [`Error::Framework`]: why it is not, if that is something else than the connection or another binding; it is tried
-    /// again all the same. `Closed` when the framework is closed.
+    /// * [`Error::InvalidName`], [`Error::Unencodable`]: the name is never bound.
+    /// * [`Error::Framework`] for a failure other than the connection or another binding; binding is retried. `Closed` when
+    ///   the framework is closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn bound(&self) -> Result<(), Error> {
-        Ok(self.node.created().await.map(|_| ())?)
+        Ok(self.node()?.created().await.map(|_| ())?)
     }
 
     /// Whether the name is bound by us now, as far as we can know.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        self.node.is_present() && self.zk.state().is_connected()
+        self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.zk.state().is_connected()
     }
 
     /// Binds the name to another value, now and whenever it is bound again, and waits until the server has it.
@@ -152,7 +158,7 @@ impl KeptBinding {
     /// Once polled, the name is rebound in the background all the same.
     pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
         let unencodable = |source| Error::Unencodable { path: self.name.clone(), source };
-        Ok(self.node.set_data(value.to_data().map_err(unencodable)?).await?)
+        Ok(self.node()?.set_data(value.to_data().map_err(unencodable)?).await?)
     }
 
     /// Unbinds the name, and waits for the answer.
@@ -163,6 +169,10 @@ impl KeptBinding {
     /// # Cancel safety
     /// The name is unbound all the same.
     pub async fn unbind(self) -> Result<(), Error> {
-        Ok(self.node.close().await?)
+        match self.node {
+            Ok(node) => Ok(node.close().await?),
+            // It was never bound.
+            Err(_) => Ok(()),
+        }
     }
 }

@@ -10,10 +10,10 @@ use super::{Bound, Error};
 /// # Cancel safety
 /// Dropping it removes its watch.
 #[must_use = "nothing is read unless it is asked for the next binding"]
-pub struct NameWatch(DataWatch);
+pub struct NameWatch(Result<DataWatch, Error>);
 
 impl NameWatch {
-    pub(super) const fn new(watch: DataWatch) -> Self {
+    pub(super) const fn new(watch: Result<DataWatch, Error>) -> Self {
         Self(watch)
     }
 
@@ -22,13 +22,15 @@ impl NameWatch {
     /// never is.
     ///
     /// # Errors
-    /// [`Error::Framework`]: what cannot pass by itself, such as `NoAuth`; `Closed`.
+    /// * [`Error::InvalidName`].
+    /// * [`Error::Framework`] that does not pass by itself: `InvalidPath`, `NoAuth`, `Closed`.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Result<Option<Bound>, Error> {
-        let node = self.0.next().await?;
-        Ok(node.map(|(data, stat)| Bound::new(self.0.path().to_owned(), data, &stat)))
+        let watch = self.0.as_mut().map_err(|error| error.clone())?;
+        let node = watch.next().await?;
+        Ok(node.map(|(data, stat)| Bound::new(watch.path().to_owned(), data, &stat)))
     }
 }
 

@@ -57,9 +57,9 @@
 //! # zk.start().await?;
 //! use zk_curator_recipes::name::NameService;
 //!
-//! let names = NameService::new(&zk, "/names")?;
+//! let names = NameService::new(&zk, "/names");
 //! let version = names.bind("billing", "10.0.0.7:80").await?;
-//! let mut billing = names.follow("billing")?;
+//! let mut billing = names.follow("billing");
 //! assert_eq!(billing.next().await?.unwrap().value::<String>()?, "10.0.0.7:80");
 //!
 //! names.rebind("billing", "10.0.0.8:80", version).await?;

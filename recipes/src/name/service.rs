@@ -26,24 +26,21 @@ const RECEIPT: &str = "_r_";
 #[derive(Debug, Clone)]
 pub struct NameService {
     zk: CuratorFramework,
-    path: ZPath,
+    path: String,
     receipt: Receipt,
 }
 
 impl NameService {
-    /// The names below a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// `InvalidPath`.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, zk_curator::Error> {
-        let path = ZPath::for_operation("name", path)?;
-        Ok(Self { zk: zk.clone(), receipt: Receipt::at(zk, path.as_str()), path })
+    /// The names below a path. Nothing is sent. An invalid path is refused by the first operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let path = path.into();
+        Self { zk: zk.clone(), receipt: Receipt::at(zk, path.as_str()), path }
     }
 
     /// The path of the names.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.path.as_str()
+        &self.path
     }
 
     /// Binds a name that is not bound, until somebody unbinds it.
@@ -56,7 +53,7 @@ impl NameService {
     /// # Cancel safety
     /// Once polled, the name may be bound.
     pub async fn bind(&self, name: &str, value: impl ToData) -> Result<Version, Error> {
-        let (path, data) = (self.name_path(name)?, self.data(name, &value)?);
+        let (path, data) = (self.name_path("bind", name)?, self.data(name, &value)?);
         let identity = format!("{path}/{IDENTITY}{}", self.zk.new_guid());
         let create = || {
             let node = CreateOp::new(path.as_str()).data(data.clone());
@@ -98,7 +95,7 @@ impl NameService {
     /// # Cancel safety
     /// The name is not bound, or is unbound in the background.
     pub async fn bind_ephemeral(&self, name: &str, value: impl ToData) -> Result<Binding, Error> {
-        let (path, data) = (self.name_path(name)?, self.data(name, &value)?);
+        let (path, data) = (self.name_path("bind_ephemeral", name)?, self.data(name, &value)?);
         let (names, name) = (self.clone(), name.to_owned());
         let (tell, told) = oneshot::channel();
         // A task of its own, which goes on when this future is dropped, or nobody would unbind the name.
@@ -133,15 +130,16 @@ impl NameService {
     /// Binds a name in a background task, as soon as it is not bound, and again in every session, until the binding is
     /// unbound or dropped: as [`PersistentNode`] does. Several of one session that keep the same value share a node.
     ///
-    /// # Errors
-    /// [`Error::InvalidName`], [`Error::Unencodable`].
+    /// An invalid name, or a value that cannot be encoded, is refused by [`KeptBinding::bound`].
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn keep_bound(&self, name: &str, value: impl ToData) -> Result<KeptBinding, Error> {
-        let (path, data) = (self.name_path(name)?, self.data(name, &value)?);
-        let node = PersistentNode::builder(&self.zk, path, CreateMode::Ephemeral).data(data).start();
-        Ok(KeptBinding::new(self.zk.clone(), name.to_owned(), node))
+    pub fn keep_bound(&self, name: &str, value: impl ToData) -> KeptBinding {
+        let node = || {
+            let (path, data) = (self.name_path("keep_bound", name)?, self.data(name, &value)?);
+            Ok(PersistentNode::builder(&self.zk, path, CreateMode::Ephemeral).data(data).start())
+        };
+        KeptBinding::new(self.zk.clone(), name.to_owned(), node())
     }
 
     /// Binds a name to another value, if its binding is the one that was seen.
@@ -155,9 +153,9 @@ impl NameService {
     /// # Cancel safety
     /// Once polled, the name may be rebound.
     pub async fn rebind(&self, name: &str, value: impl ToData, seen: Version) -> Result<Version, Error> {
-        let (path, data) = (self.name_path(name)?, self.data(name, &value)?);
+        let (path, data) = (self.name_path("rebind", name)?, self.data(name, &value)?);
         loop {
-            let Lasting { identity, .. } = self.look(name, Some(seen)).await?;
+            let Lasting { identity, .. } = self.look(&path, Some(seen)).await?;
             let write = SetDataOp::new(path.as_str(), data.clone()).version(seen.version);
             let identity = identity.map(|identity| CheckOp::new(identity).into());
             if self.change("rebind", identity, write.into()).await? {
@@ -177,9 +175,9 @@ impl NameService {
     /// # Cancel safety
     /// Once polled, the name may be unbound.
     pub async fn unbind(&self, name: &str, seen: Option<Version>) -> Result<(), Error> {
-        let path = self.name_path(name)?;
+        let path = self.name_path("unbind", name)?;
         loop {
-            let Lasting { bound, identity } = self.look(name, seen).await?;
+            let Lasting { bound, identity } = self.look(&path, seen).await?;
             let delete = DeleteOp::new(path.as_str()).version(bound.version.version);
             let identity = identity.map(|identity| DeleteOp::new(identity).into());
             if self.change("unbind", identity, delete.into()).await? {
@@ -212,7 +210,7 @@ impl NameService {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn resolve(&self, name: &str) -> Result<Option<Bound>, Error> {
-        let path = self.name_path(name)?;
+        let path = self.name_path("resolve", name)?;
         match self.zk.get_data(path.as_str()).with_stat().await {
             Ok((data, stat)) => Ok(Some(Bound::new(path, data, &stat))),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
@@ -220,12 +218,9 @@ impl NameService {
         }
     }
 
-    /// Follows a name for ever, whether it is bound or not.
-    ///
-    /// # Errors
-    /// [`Error::InvalidName`].
-    pub fn follow(&self, name: &str) -> Result<NameWatch, Error> {
-        Ok(NameWatch::new(self.zk.watch_data(self.name_path(name)?)))
+    /// Follows a name for ever, whether it is bound or not. An invalid name is refused by [`NameWatch::next`].
+    pub fn follow(&self, name: &str) -> NameWatch {
+        NameWatch::new(self.name_path("follow", name).map(|path| self.zk.watch_data(path)))
     }
 
     /// All names that are bound, and to what.
@@ -236,7 +231,8 @@ impl NameService {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn list(&self) -> Result<BTreeMap<String, Bound>, Error> {
-        let nodes = match self.zk.children_with_data(self.path.as_str()).await {
+        let path = ZPath::for_operation("list", self.path.as_str())?;
+        let nodes = match self.zk.children_with_data(path.as_str()).await {
             Ok(nodes) => nodes,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
             Err(error) => return Err(error.into()),
@@ -249,16 +245,15 @@ impl NameService {
     }
 
     /// A binding that may be changed by anybody.
-    async fn look(&self, name: &str, seen: Option<Version>) -> Result<Lasting, Error> {
-        let path = self.name_path(name)?;
+    async fn look(&self, path: &str, seen: Option<Version>) -> Result<Lasting, Error> {
         let (children, data, stat) = loop {
             let since = self.zk.status().epoch;
-            let children = self.zk.children(path.as_str()).synced().into_future();
-            let data = self.zk.get_data(path.as_str()).with_stat().into_future();
+            let children = self.zk.children(path).synced().into_future();
+            let data = self.zk.get_data(path).with_stat().into_future();
             // In one flight.
             let (children, read) = join(children, data).await;
             let not_bound = |error: zk_curator::Error| match error.kind() {
-                ErrorKind::NoNode => Error::NotBound { path: path.clone() },
+                ErrorKind::NoNode => Error::NotBound { path: path.to_owned() },
                 _ => error.into(),
             };
             let (children, (data, stat)) = (children.map_err(not_bound)?, read.map_err(not_bound)?);
@@ -270,20 +265,20 @@ impl NameService {
         };
         let identity = children.iter().find(|child| child.starts_with(IDENTITY));
         let identity = identity.map(|identity| format!("{path}/{identity}"));
-        let bound = Bound::new(path.clone(), data, &stat);
+        let bound = Bound::new(path.to_owned(), data, &stat);
         if bound.is_ephemeral {
-            Err(Error::Held { path })
+            Err(Error::Held { path: path.to_owned() })
         } else if seen.is_some_and(|seen| seen != bound.version) {
-            Err(Error::Rebound { path })
+            Err(Error::Rebound { path: path.to_owned() })
         } else {
             Ok(Lasting { bound, identity })
         }
     }
 
-    fn name_path(&self, name: &str) -> Result<String, Error> {
-        let path = child(&self.path, name);
+    fn name_path(&self, operation: &'static str, name: &str) -> Result<String, Error> {
+        let path = child(ZPath::for_operation(operation, self.path.as_str())?, name);
         let is_reserved = name.starts_with(RECEIPT);
-        if is_reserved || name.contains('/') || ZPath::for_operation("name", path.as_str()).is_err() {
+        if is_reserved || name.contains('/') || ZPath::parse(path.as_str()).is_err() {
             return Err(Error::InvalidName { path: self.path().to_owned(), name: name.to_owned() });
         }
         Ok(path)

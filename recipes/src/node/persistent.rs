@@ -79,7 +79,7 @@ pub struct PersistentNode {
 pub struct PersistentNodeBuilder {
     zk: CuratorFramework,
     spec: Spec,
-    data: Bytes,
+    pub(super) data: Bytes,
 }
 
 impl PersistentNode {

@@ -52,7 +52,7 @@ use crate::path::child;
 /// use zk_curator_recipes::node::PersistentTtlNode;
 ///
 /// let ttl = Duration::from_secs(600);
-/// let node = PersistentTtlNode::builder(&zk, "/services/worker-7", ttl).data("10.0.0.7").start()?;
+/// let node = PersistentTtlNode::builder(&zk, "/services/worker-7", ttl).data("10.0.0.7").start();
 /// node.created().await?;
 /// drop(node); // it stays for ten minutes
 /// # zk.close().await?;
@@ -61,7 +61,8 @@ use crate::path::child;
 #[derive(Debug)]
 #[must_use = "dropping it ends the touching of the node"]
 pub struct PersistentTtlNode {
-    node: PersistentNode,
+    /// Or the error that every operation returns, and the data that were to be kept.
+    node: Result<PersistentNode, (Error, Bytes)>,
     /// Whether it has ended.
     ended: Arc<Signal<bool>>,
 }
@@ -95,18 +96,23 @@ impl PersistentTtlNode {
     /// Waits until the node exists: its path.
     ///
     /// # Errors
-    /// As [`PersistentNode::created`].
+    /// * `InvalidPath` when the path of the node, or that of its child, is not valid; `InvalidArgument` for zero
+    ///   [`touches`](PersistentTtlNodeBuilder::touches): the node is never created.
+    /// * As [`PersistentNode::created`].
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn created(&self) -> Result<String, Error> {
-        self.node.created().await
+        self.node()?.created().await
     }
 
     /// The data that were set last.
     #[must_use]
     pub fn data(&self) -> Bytes {
-        self.node.data()
+        match &self.node {
+            Ok(node) => node.data(),
+            Err((_, data)) => data.clone(),
+        }
     }
 
     /// Replaces the data, and waits until the server has them.
@@ -117,7 +123,11 @@ impl PersistentTtlNode {
     /// # Cancel safety
     /// Once polled, the data are written in the background all the same.
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
-        self.node.set_data(data).await
+        self.node()?.set_data(data).await
+    }
+
+    fn node(&self) -> Result<&PersistentNode, Error> {
+        self.node.as_ref().map_err(|(error, _)| error.clone())
     }
 }
 
@@ -152,23 +162,18 @@ impl PersistentTtlNodeBuilder {
         self
     }
 
-    /// Begins to keep the node, in background tasks.
-    ///
-    /// # Errors
-    /// `InvalidPath` when the path of the node, or that of its child, is not valid; `InvalidArgument` for zero
-    /// [`touches`](Self::touches).
+    /// Begins to keep the node, in background tasks. See [`PersistentTtlNode::created`] for errors.
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn start(self) -> Result<PersistentTtlNode, Error> {
-        let Self { zk, path, node, ttl, touch, factor } = self;
-        let path = ZPath::for_operation("start", path)?;
-        if factor == 0 {
-            return Err(Error::invalid_argument("start", path.as_str(), "touches cannot be 0"));
-        }
-        let touch = ZPath::for_operation("start", child(&path, &touch))?;
-        let node = node.start();
+    pub fn start(self) -> PersistentTtlNode {
         let ended = Arc::new(Signal::new(false));
+        let touch = match self.touch_path() {
+            Ok(touch) => touch,
+            Err(error) => return PersistentTtlNode { node: Err((error, self.node.data)), ended },
+        };
+        let Self { zk, node, ttl, factor, .. } = self;
+        let node = node.start();
         let toucher = Toucher { zk: zk.clone(), path: touch.into(), ttl, pause: ttl / factor };
         let end = Arc::clone(&ended);
         zk.spawn(async move {
@@ -178,7 +183,16 @@ impl PersistentTtlNodeBuilder {
                 () = toucher.run() => {}
             }
         });
-        Ok(PersistentTtlNode { node, ended })
+        PersistentTtlNode { node: Ok(node), ended }
+    }
+
+    /// Returns the path of the child, if all settings are valid.
+    fn touch_path(&self) -> Result<ZPath, Error> {
+        let path = ZPath::for_operation("start", self.path.as_str())?;
+        if self.factor == 0 {
+            return Err(Error::invalid_argument("start", path.as_str(), "touches cannot be 0"));
+        }
+        ZPath::for_operation("start", child(&path, &self.touch))
     }
 }
 

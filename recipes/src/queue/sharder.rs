@@ -17,8 +17,8 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 use super::Error;
 use super::layout::{at_least_one, create_persistent};
 use super::redelivery::fraction;
-use crate::path::child;
 use crate::leader::{Candidate, LeaderLatch};
+use crate::path::child;
 
 /// How the names of the queues begin: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";
@@ -281,6 +281,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
         if leader_path == path.as_str() || leader_path.starts_with(&below) {
             return Err(Error::LeaderPath { path: leader_path });
         }
+        let leader_path = ZPath::for_operation("queue sharder", leader_path)?;
         let known = Known { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
         let known = Arc::new(Signal::new(known));
         let mut task = Task {
@@ -298,7 +299,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
             task.adopt(vec![name])?;
             task.list().await?;
         }
-        let candidate = LeaderLatch::new(&zk, leader_path).join().map_err(of_election)?;
+        let candidate = LeaderLatch::new(&zk, leader_path).join();
         let stop = CancellationToken::new();
         zk.spawn(task.run(candidate, stop.clone()));
         Ok(QueueSharder { zk, known, _stop: stop.clone().drop_guard(), stop })

@@ -14,7 +14,7 @@ pub(crate) async fn fail_over(stage: &mut Stage) -> Result<()> {
     let latch = |zk: &CuratorFramework| LeaderLatch::new(zk, &path);
     let mut candidates: Vec<Candidate> = Vec::new();
     for zk in &contenders {
-        candidates.push(latch(zk).join()?);
+        candidates.push(latch(zk).join());
         // It takes part when its node is there.
         while zk.children(&path).await.map_or(0, |children| children.len()) < candidates.len() {
             tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ pub(crate) async fn fail_over(stage: &mut Stage) -> Result<()> {
             let leads = |candidate: &&Candidate| matches!(candidate.state(), LatchState::Leader(_));
             most = most.max(candidates.iter().filter(leads).count());
             // Enough others are in line: nobody waits for it.
-            candidates.insert(leader, latch(&contenders[leader]).join()?);
+            candidates.insert(leader, latch(&contenders[leader]).join());
             leader = if next >= leader { next + 1 } else { next };
         }
         let check = format!("max_leaders={most} terms={}", latencies.len());

@@ -35,8 +35,8 @@ pub(super) const RECIPE: Recipe = Recipe::new(
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let store = |path| ConfigStore::new(&zk, path).map(|store| store.kept(KEPT));
-    let (forward, back) = (store(FORWARD)?, store(BACK)?);
+    let store = |path| ConfigStore::new(&zk, path).kept(KEPT);
+    let (forward, back) = (store(FORWARD), store(BACK));
     let mut followers = [Follower::of(&forward), Follower::of(&back)];
     let mut past = Past::default();
     let mut rng = client.rng();

@@ -27,7 +27,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         campaign(&client, &zk).await;
         return Ok(());
     }
-    let observer = Election::new(&zk, "/election").observe()?;
+    let observer = Election::new(&zk, "/election").observe();
     let done = Arc::new(Notify::new());
     let observing = client.spawn(observe(client.clone(), observer, Arc::clone(&done)));
     campaign(&client, &zk).await;

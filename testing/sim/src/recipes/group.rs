@@ -31,7 +31,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         let number = client.unique();
         let data = format!("{number}/{round}");
         client.record(Event::Joining { group: Name::from(GROUP), member: name(&id, number) });
-        let member = GroupMember::builder(&zk, GROUP, id.as_str()).data(data.clone()).start()?;
+        let member = GroupMember::builder(&zk, GROUP, id.as_str()).data(data.clone()).start();
         Ok::<_, Failure>((member, number, data))
     };
     let mut rng = client.rng();

@@ -28,7 +28,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         let hold = acquiring(&client);
         let candidate = match joined.take() {
             Some(candidate) => candidate,
-            None => latch.join()?,
+            None => latch.join(),
         };
         match client.maybe_cancel(candidate.await_leadership()).await {
             Some(Ok(leadership)) => {

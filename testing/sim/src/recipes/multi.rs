@@ -30,7 +30,7 @@ async fn transfer(client: Client) -> Result<(), Failure> {
         let mut some = [0, 1, 2, 3];
         rng.shuffle(&mut some);
         let some = &some[..rng.usize(2..4)];
-        let locks = InterProcessMultiLock::of_mutexes(&zk, some.iter().map(|&lock| LOCKS[lock]))?;
+        let locks = InterProcessMultiLock::of_mutexes(&zk, some.iter().map(|&lock| LOCKS[lock]));
         let mut some = some.to_vec();
         some.sort_unstable();
         let begin = |&lock: &usize| Attempt::begin(&client, &LOCKS[lock].into(), Mode::Exclusive);

@@ -29,8 +29,8 @@ pub(super) const RECIPE: Recipe =
         .operator(&["/names/lasting", "/names/passing"]);
 
 async fn work(client: Client) -> Result<(), Failure> {
-    let names = NameService::new(&client.connect().await?, NAMES)?;
-    let mut follower = Follower { watch: names.follow(LASTING)?, told: None };
+    let names = NameService::new(&client.connect().await?, NAMES);
+    let mut follower = Follower { watch: names.follow(LASTING), told: None };
     let mut binding: Option<Binding> = None;
     while client.next_round().is_some() {
         for _ in 0..ACTS {
@@ -41,7 +41,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     client.faults_are_over().await;
     drop(binding);
     // Everybody gets it once.
-    let kept = names.keep_bound(PASSING, client.who().to_string())?;
+    let kept = names.keep_bound(PASSING, client.who().to_string());
     kept.bound().await?;
     if !kept.is_bound() {
         return Err("a name that is bound by us is not for us".into());
