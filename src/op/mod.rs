@@ -1,7 +1,7 @@
 //! The builders of all operations, one verb a file.
 //!
 //! A builder owns a handle of the framework and everything it needs: its future is `Send + 'static` and can
-//! be spawned. **Nothing is sent until it is awaited.** Bad arguments come out of the `await`, as errors that
+//! be spawned. **Nothing is sent until it is awaited**, or [started](OpFuture::start). Bad arguments come out of the `await`, as errors that
 //! name the operation and the path.
 //!
 //! Every builder takes a `retry` policy and a `deadline` of its own; handles can have both for all their operations
@@ -61,6 +61,7 @@ mod multi_read;
 mod parents;
 pub(crate) mod protected;
 mod set_data;
+mod started;
 mod sync;
 mod transaction;
 mod transaction_op;
@@ -89,6 +90,7 @@ pub use get_data::GetDataBuilder;
 pub use multi_read::{ChildData, ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
 pub(crate) use multi_read::{found, read_many};
 pub use set_data::SetDataBuilder;
+pub use started::Started;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;
 pub use transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
@@ -128,7 +130,7 @@ pub mod output {
     pub struct OwnedWithData;
 }
 
-/// The future of an operation. Nothing is sent before it is first polled.
+/// The future of an operation. Nothing is sent before it is [started](Self::start) or first polled.
 #[must_use = "futures do nothing unless polled"]
 pub struct OpFuture<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
 

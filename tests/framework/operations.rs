@@ -417,6 +417,26 @@ fn nothing_is_sent_until_it_is_awaited() {
 
 /// Compiles only if every future can be spawned on any runtime.
 #[test]
+fn a_started_operation_is_sent_before_those_awaited_later() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create("/a").data("old").await.unwrap();
+        let late = zk.set_data("/a", "late").into_future();
+        let write = zk.set_data("/a", "new").into_future().start();
+        assert_eq!(zk.get_data("/a").await.unwrap(), "new");
+        assert_eq!(write.await.unwrap().version, 1);
+        assert_eq!(late.await.unwrap().version, 2);
+        // Refused without a request: the error is kept for whoever awaits it.
+        let refused = zk.get_data("no-slash").into_future().start();
+        assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        // Dropped, a write is applied all the same.
+        drop(zk.delete("/a").into_future().start());
+        zk.sync("/").await.unwrap();
+        assert!(!server.probe().exists("/a"));
+    });
+}
+
+#[test]
 fn futures_are_send_and_own_what_they_need() {
     const fn spawnable<T: Send + 'static>(_: &T) {}
     real_time(async {

@@ -46,7 +46,7 @@ const RULES: &[(&str, &[&str])] = &[
     ("std::time::{Duration, Instant", &["testing/real/src", "client/src/clock.rs"]),
     ("std::time::Instant", &["testing/real/src"]),
     // The defaults of settings.
-    ("SystemTime::now", &["testing/src/clock.rs", "recipes/src/queue/site.rs"]),
+    ("SystemTime::now", &["testing/src/clock.rs", "recipes/src/queue/layout.rs"]),
     ("thread::sleep", &["testing/real/src"]),
     // Tasks are started through the spawner of their client, or on the runtime of their server.
     (

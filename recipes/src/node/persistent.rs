@@ -1,8 +1,6 @@
 use std::fmt;
-use std::future::{Future, IntoFuture};
-use std::pin::pin;
+use std::future::IntoFuture;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -222,9 +220,8 @@ impl Drop for PersistentNode {
         if let Some(Hold::Lasting { czxid }) = hold
             && self.deleted_at_end
         {
-            // Polled once, it is queued; dropped, it is left to the janitor.
-            let delete = pin!(self.zk.delete(path).czxid(czxid).guaranteed().quietly().into_future());
-            drop(delete.poll(&mut Context::from_waker(Waker::noop())));
+            // Dropped, it is left to the janitor.
+            drop(self.zk.delete(path).czxid(czxid).guaranteed().quietly().into_future().start());
         }
     }
 }

@@ -9,11 +9,12 @@ use futures_util::future::join_all;
 use futures_util::stream::{Stream, unfold};
 use tokio::time::Instant;
 use tracing::debug;
+use zk_curator::op::Started;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 use super::feed::{Feed, Turn};
-use super::layout::{QueueLayout, Started, at_least_one};
+use super::layout::{QueueLayout, at_least_one};
 use super::name::{Kind, apart};
 use super::{Error, codec};
 use crate::path::child;
@@ -372,7 +373,7 @@ impl AutoAckConsumer {
             && let Some(name) = self.feed.pop()
         {
             let layout = &self.feed.layout;
-            let read = Started::new(layout.zk.get_data(layout.item(&name)).with_stat().into_future());
+            let read = layout.zk.get_data(layout.item(&name)).with_stat().into_future().start();
             self.fetches.push_back(Fetch { name, read });
         }
     }

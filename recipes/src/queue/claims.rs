@@ -14,12 +14,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 use zk_curator::certain::{Applied, Receipt};
-use zk_curator::op::Transaction;
+use zk_curator::op::{Started, Transaction};
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::Error;
 use super::feed::{Feed, Seen, Turn};
-use super::layout::{QueueLayout, Started, at_least_one};
+use super::layout::{QueueLayout, at_least_one};
 use super::redelivery::{MOST_HELD, fraction};
 
 /// The number of items of the list that are looked at together.

@@ -12,11 +12,12 @@ use bytes::Bytes;
 use futures_util::future::{join_all, select_all};
 use tokio::time::{Instant, sleep};
 use tracing::debug;
+use zk_curator::op::Started;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
-use super::layout::{QueueLayout, Started, at_least_one};
+use super::layout::{QueueLayout, at_least_one};
 use super::name::{Kind, Place, TAKER, is_taker};
 use super::shelves::{Listed, Shelves, forget_fired};
 use crate::contender::Contender;
@@ -392,8 +393,8 @@ impl Feed {
     /// Asks whether there are new items, where these may come first, and if it is time for that.
     pub(super) fn start_check(&mut self) {
         if self.can_be_reordered() && self.taken >= self.refresh_after {
-            let look = self.layout.zk.exists(self.layout.path.as_str()).into_future();
-            self.check = Some(Started::new(look));
+            let look = self.layout.zk.exists(self.layout.path.as_str());
+            self.check = Some(look.into_future().start());
         }
     }
 

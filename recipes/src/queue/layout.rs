@@ -1,8 +1,5 @@
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -148,36 +145,5 @@ fn unless_there<T>(created: Result<T, Error>) -> Result<(), Error> {
     match created {
         Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
         created => created.map(drop),
-    }
-}
-
-/// A request that has been sent already: operations of the framework are sent when they are first polled.
-pub(super) struct Started<T> {
-    future: Pin<Box<dyn Future<Output = T> + Send>>,
-    output: Option<T>,
-}
-
-impl<T> Started<T> {
-    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
-        let output = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        };
-        Self { future, output }
-    }
-}
-
-// The output is never pinned.
-impl<T> Unpin for Started<T> {}
-
-impl<T> Future for Started<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        match self.output.take() {
-            Some(output) => Poll::Ready(output),
-            None => self.future.as_mut().poll(cx),
-        }
     }
 }
