@@ -133,6 +133,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_shared_source(mut self, source: Arc<dyn StdError + Send + Sync>) -> Self {
+        self.source = Some(source);
+        self
+    }
+
     /// Names the failure of the connection, which tells more than that there was one.
     pub(crate) fn because(mut self, failure: Arc<io::Error>) -> Self {
         self.source = Some(failure);

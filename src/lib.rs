@@ -36,6 +36,7 @@
 //! * [`acl`] and [`ensemble`]: the ACLs of new nodes, and the members of the ensemble;
 //! * [`OwnedNode`] and [`Ownership`]: a node that goes with a guard, with a fencing token; what recipes are
 //!   made of;
+//! * [`typed`] and [`value`]: nodes as values of a type;
 //! * [`raw`]: the seam to the raw client.
 //!
 //! Features, all off by default:
@@ -49,7 +50,7 @@
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
 //! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
 //! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
-//! | `serde` | values of any type, in JSON or otherwise: `CuratorFramework::typed`, the module `typed` |
+//! | `serde` | values of any type in JSON: `value::Json` |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
 //! `zk-curator-testing`.
@@ -79,8 +80,8 @@ pub mod schema;
 pub mod state;
 #[cfg(feature = "tls")]
 pub use zk_curator_client::tls;
-#[cfg(feature = "serde")]
 pub mod typed;
+pub mod value;
 pub mod watch;
 
 pub use crate::core::FencingToken;

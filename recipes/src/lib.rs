@@ -49,7 +49,6 @@ mod path;
 pub mod queue;
 mod removal;
 pub mod two_phase;
-pub mod value;
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -1,28 +1,23 @@
-//! Values in nodes: read and written as the types of the service (feature `serde`; Curator's `ModeledFramework`).
+//! Nodes as values of a type (Curator's `ModeledFramework`).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = zk_curator_testing::TestServer::start().await;
 //! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 //! # zk.start().await?;
-//! #[derive(serde::Serialize, serde::Deserialize)]
-//! struct Limit {
-//!     jobs: u32,
-//! }
-//!
-//! let limits = zk.typed::<Limit>();
-//! limits.put("/config/limit", &Limit { jobs: 8 }).await?;
-//! limits.modify("/config/limit", |limit| Limit { jobs: limit.jobs * 2 }).await?;
+//! let limits = zk.typed::<u32>();
+//! limits.put("/config/limit", &8).await?;
+//! limits.modify("/config/limit", |limit| limit * 2).await?;
 //! let node = limits.get("/config/limit").await?;
-//! assert_eq!((node.value.jobs, node.stat.version), (16, 1));
-//! assert_eq!(zk.get_data("/config/limit").await?, r#"{"jobs":16}"#);
+//! assert_eq!((node.value, node.stat.version), (16, 1));
+//! assert_eq!(zk.get_data("/config/limit").await?, "16");
 //! # zk.close().await?; Ok(()) }
 //! ```
 //!
-//! The values are JSON unless another codec is [named](Typed::codec): [`Decode`] to read, [`Encode`] to write. Data that cannot be read as the type fail with
-//! `Undecodable`, values that cannot be written with `InvalidArgument`; both have the codec's error as source.
+//! A type is read as its [`FromData`] says, and written as its [`ToData`] says: for JSON, `typed::<Json<Job>>()` (feature
+//! `serde`). Data that cannot be decoded fail with `Undecodable`, values that cannot be encoded with `InvalidArgument`; both
+//! have the [`Failure`] as source.
 
-mod codec;
 mod watch;
 
 use std::fmt;
@@ -30,7 +25,6 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
-pub use codec::{CodecFailure, Decode, Encode, Json, Raw};
 pub use watch::TypedWatch;
 use zk_curator_client::{CreateMode, Created, Stat, Version};
 
@@ -39,6 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::op::{ChildData, OpFuture};
 use crate::path::join;
+use crate::value::{Failure, FromData, ToData};
 use crate::watch::Watched;
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
@@ -47,9 +42,8 @@ use crate::watch::Watched;
 /// nothing; one that writes may have written. Paths are those of the framework:
 /// within its namespace, subject to its schemas, compressed if it [compresses](crate::compression).
 #[must_use]
-pub struct Typed<T, C = Json> {
+pub struct Typed<T> {
     zk: CuratorFramework,
-    codec: C,
     mode: CreateMode,
     ttl: Option<Duration>,
     value: PhantomData<fn(T) -> T>,
@@ -68,18 +62,13 @@ pub struct ZNode<T> {
 }
 
 impl CuratorFramework {
-    /// Nodes as values of a type, in JSON unless [`Typed::codec`] names another codec.
+    /// Nodes as values of a type.
     pub fn typed<T>(&self) -> Typed<T> {
-        Typed { zk: self.clone(), codec: Json, mode: CreateMode::Persistent, ttl: None, value: PhantomData }
+        Typed { zk: self.clone(), mode: CreateMode::Persistent, ttl: None, value: PhantomData }
     }
 }
 
-impl<T, C> Typed<T, C> {
-    /// The same with another codec. Default: [`Json`].
-    pub fn codec<D>(self, codec: D) -> Typed<T, D> {
-        Typed { zk: self.zk, codec, mode: self.mode, ttl: self.ttl, value: PhantomData }
-    }
-
+impl<T> Typed<T> {
     /// The kind of nodes that are created. Default: [`CreateMode::Persistent`].
     pub const fn mode(mut self, mode: CreateMode) -> Self {
         self.mode = mode;
@@ -94,7 +83,7 @@ impl<T, C> Typed<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
+impl<T: FromData + Send + 'static> Typed<T> {
     /// Reads a node. **Awaiting returns** a [`ZNode`]. Fails with `NoNode`, `Undecodable`.
     pub fn get(&self, path: impl Into<String>) -> OpFuture<ZNode<T>> {
         self.run(path, async |this, path| this.read(path).await)
@@ -131,18 +120,18 @@ impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
     }
 
     fn node(&self, path: String, data: Bytes, stat: Stat) -> Result<ZNode<T>> {
-        match self.codec.decode(data) {
+        match T::from_data(&data) {
             Ok(value) => Ok(ZNode { path, stat, value }),
-            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_source(why)),
+            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_shared_source(why)),
         }
     }
 }
 
-impl<T: Send + 'static, C: Encode<T>> Typed<T, C> {
+impl<T: ToData + Send + 'static> Typed<T> {
     /// Creates a node, and its missing parents as containers. **Awaiting returns** [`Created`]. Fails with `NodeExists`;
     /// after an unknown outcome with [`may_have_applied`](Error::may_have_applied).
     pub fn create(&self, path: impl Into<String>, value: &T) -> OpFuture<Created> {
-        let data = self.codec.encode(value);
+        let data = value.to_data();
         self.run(path, async |this, path| {
             let data = encoded("typed_create", &path, data)?;
             this.create_node(&path, data).await
@@ -153,7 +142,7 @@ impl<T: Send + 'static, C: Encode<T>> Typed<T, C> {
     /// fails with [`may_have_applied`](Error::may_have_applied).
     pub fn put(&self, path: impl Into<String>, value: &T) -> OpFuture<Stat> {
         const OP: &str = "typed_put";
-        let data = self.codec.encode(value);
+        let data = value.to_data();
         self.run(path, async |this, path| {
             let data = encoded(OP, &path, data)?;
             for _ in 0..RACE_ROUNDS {
@@ -173,7 +162,7 @@ impl<T: Send + 'static, C: Encode<T>> Typed<T, C> {
     /// Replaces the value of a node that has this version, as [`ZNode::stat`] tells it. **Awaiting returns** the new
     /// stat. Fails with `NoNode`, `BadVersion`.
     pub fn replace(&self, path: impl Into<String>, value: &T, version: impl Into<Version>) -> OpFuture<Stat> {
-        let (data, version) = (self.codec.encode(value), version.into());
+        let (data, version) = (value.to_data(), version.into());
         self.run(path, async move |this, path| {
             let data = encoded("typed_replace", &path, data)?;
             this.zk.set_data(&path, data).version(version).await
@@ -181,7 +170,7 @@ impl<T: Send + 'static, C: Encode<T>> Typed<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Decode<T> + Encode<T>> Typed<T, C> {
+impl<T: FromData + ToData + Send + 'static> Typed<T> {
     /// Replaces the value of a node by what `change` makes of it; again, if somebody else has replaced it meanwhile.
     /// **Awaiting returns** the node as it was written.
     ///
@@ -201,7 +190,7 @@ impl<T: Send + 'static, C: Decode<T> + Encode<T>> Typed<T, C> {
                 let node = this.read(path.clone()).await?;
                 let version = node.stat.version;
                 let value = change(node.value);
-                let data = encoded(OP, &path, this.codec.encode(&value))?;
+                let data = encoded(OP, &path, value.to_data())?;
                 match this.zk.set_data(&path, data).version(version).await {
                     Ok(stat) => return Ok(ZNode { path, stat, value }),
                     Err(error) if error.kind() == ErrorKind::BadVersion && rounds < RACE_ROUNDS => {
@@ -214,7 +203,7 @@ impl<T: Send + 'static, C: Decode<T> + Encode<T>> Typed<T, C> {
     }
 }
 
-impl<T: Send + 'static, C: Clone + Send + Sync + 'static> Typed<T, C> {
+impl<T: Send + 'static> Typed<T> {
     async fn create_node(&self, path: &str, data: Bytes) -> Result<Created> {
         let create = self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
         match self.ttl {
@@ -239,24 +228,18 @@ fn found<N>(node: Result<N>) -> Result<Option<N>> {
     }
 }
 
-fn encoded(operation: &'static str, path: &str, data: Result<Bytes, CodecFailure>) -> Result<Bytes> {
-    data.map_err(|why| Error::new(ErrorKind::InvalidArgument, operation, path).with_source(why))
+fn encoded(operation: &'static str, path: &str, data: Result<Bytes, Failure>) -> Result<Bytes> {
+    data.map_err(|why| Error::new(ErrorKind::InvalidArgument, operation, path).with_shared_source(why))
 }
 
-impl<T, C: Clone> Clone for Typed<T, C> {
+impl<T> Clone for Typed<T> {
     fn clone(&self) -> Self {
-        Self {
-            zk: self.zk.clone(),
-            codec: self.codec.clone(),
-            mode: self.mode,
-            ttl: self.ttl,
-            value: PhantomData,
-        }
+        Self { zk: self.zk.clone(), mode: self.mode, ttl: self.ttl, value: PhantomData }
     }
 }
 
-impl<T, C: fmt::Debug> fmt::Debug for Typed<T, C> {
+impl<T> fmt::Debug for Typed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Typed").field("codec", &self.codec).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("Typed").field("mode", &self.mode).finish_non_exhaustive()
     }
 }

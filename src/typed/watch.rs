@@ -2,8 +2,9 @@ use std::fmt;
 
 use futures_util::Stream;
 
-use super::{Decode, Json, Typed, ZNode};
+use super::{Typed, ZNode};
 use crate::error::Result;
+use crate::value::FromData;
 use crate::watch::{DataWatch, until_error};
 
 /// Follows the value of a node: see [`Typed::watch`].
@@ -11,20 +12,20 @@ use crate::watch::{DataWatch, until_error};
 /// # Cancel safety
 /// Dropping it removes its watch.
 #[must_use = "nothing is read unless the next state is awaited"]
-pub struct TypedWatch<T, C = Json> {
-    typed: Typed<T, C>,
+pub struct TypedWatch<T> {
+    typed: Typed<T>,
     watch: DataWatch,
 }
 
-impl<T: Send + 'static, C: Decode<T>> Typed<T, C> {
+impl<T: FromData + Send + 'static> Typed<T> {
     /// Follows the value of a node, which need not exist: now, and after every change. As
     /// [`watch_data`](crate::CuratorFramework::watch_data). **Nothing is sent until [`next`](TypedWatch::next) is awaited.**
-    pub fn watch(&self, path: impl Into<String>) -> TypedWatch<T, C> {
+    pub fn watch(&self, path: impl Into<String>) -> TypedWatch<T> {
         TypedWatch { typed: self.clone(), watch: self.zk.watch_data(path) }
     }
 }
 
-impl<T: Send + 'static, C: Decode<T>> TypedWatch<T, C> {
+impl<T: FromData + Send + 'static> TypedWatch<T> {
     /// Waits for the next state: as [`DataWatch::next`].
     ///
     /// # Errors
@@ -48,7 +49,7 @@ impl<T: Send + 'static, C: Decode<T>> TypedWatch<T, C> {
     }
 }
 
-impl<T, C> fmt::Debug for TypedWatch<T, C> {
+impl<T> fmt::Debug for TypedWatch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TypedWatch").field(&self.watch).finish()
     }

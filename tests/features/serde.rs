@@ -5,7 +5,8 @@ use std::error::Error as _;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
-use zk_curator::typed::{Raw, Typed};
+use zk_curator::typed::Typed;
+use zk_curator::value::Json;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::Verdict;
@@ -17,11 +18,11 @@ struct Job {
     attempt: u32,
 }
 
-fn job(name: &str, attempt: u32) -> Job {
-    Job { name: name.to_owned(), attempt }
+fn job(name: &str, attempt: u32) -> Json<Job> {
+    Json(Job { name: name.to_owned(), attempt })
 }
 
-fn jobs(zk: &CuratorFramework) -> Typed<Job> {
+fn jobs(zk: &CuratorFramework) -> Typed<Json<Job>> {
     zk.typed()
 }
 
@@ -40,10 +41,10 @@ fn a_type_may_be_only_read_or_only_written() {
 
     simulated(async {
         let (_server, zk) = in_memory().await;
-        zk.typed::<Written<'static>>().put("/x/a", &Written { name: "a", attempt: 3 }).await.unwrap();
-        let read = zk.typed::<Attempt>();
-        assert_eq!(read.get("/x/a").await.unwrap().value, Attempt { attempt: 3 });
-        assert_eq!(read.watched("/x/a").await.unwrap().value.value, Attempt { attempt: 3 });
+        zk.typed().put("/x/a", &Json(Written { name: "a", attempt: 3 })).await.unwrap();
+        let read = zk.typed::<Json<Attempt>>();
+        assert_eq!(read.get("/x/a").await.unwrap().value, Json(Attempt { attempt: 3 }));
+        assert_eq!(read.watched("/x/a").await.unwrap().value.value, Json(Attempt { attempt: 3 }));
         assert_eq!(read.find("/x/b").await.unwrap(), None);
         assert_eq!(read.children("/x").await.unwrap().len(), 1);
     });
@@ -125,7 +126,7 @@ fn a_modification_is_made_again_when_somebody_else_was_faster() {
         let (server, zk) = in_memory().await;
         let (ours, theirs) = (jobs(&zk), jobs(&connected(&server).await));
         ours.put("/a", &job("a", 0)).await.unwrap();
-        let more = |mut job: Job| {
+        let more = |mut job: Json<Job>| {
             job.attempt += 1;
             job
         };
@@ -162,11 +163,11 @@ fn data_of_another_type_are_undecodable_and_say_why() {
             assert_eq!((error.kind(), error.path()), (ErrorKind::Undecodable, "/a"));
             assert!(error.source().unwrap().to_string().contains("missing field `attempt`"));
         }
-        let error = zk.typed::<String>().codec(Raw).get("/bytes").await.unwrap_err();
+        let error = zk.typed::<String>().get("/bytes").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Undecodable);
         // A map whose keys are no text has no JSON.
         let odd = std::collections::HashMap::from([((1, 2), 3)]);
-        let error = zk.typed().put("/odd", &odd).await.unwrap_err();
+        let error = zk.typed().put("/odd", &Json(odd)).await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "typed_put"));
     });
 }
@@ -175,12 +176,12 @@ fn data_of_another_type_are_undecodable_and_say_why() {
 fn raw_values_are_the_bytes_and_modes_are_kept() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let texts = zk.typed::<String>().codec(Raw).mode(CreateMode::Ephemeral);
+        let texts = zk.typed::<String>().mode(CreateMode::Ephemeral);
         texts.put("/text", &"grün".to_owned()).await.unwrap();
         assert_eq!(server.probe().data("/text").unwrap(), "grün");
         assert_ne!(server.probe().stat("/text").unwrap().ephemeral_owner, 0);
-        assert_eq!(zk.typed::<Bytes>().codec(Raw).get("/text").await.unwrap().value, "grün");
-        assert_eq!(zk.typed::<Vec<u8>>().codec(Raw).get("/text").await.unwrap().value, "grün".as_bytes());
+        assert_eq!(zk.typed::<Bytes>().get("/text").await.unwrap().value, "grün");
+        assert_eq!(zk.typed::<Vec<u8>>().get("/text").await.unwrap().value, "grün".as_bytes());
         let watched = texts.watched("/text").await.unwrap();
         texts.put("/text", &"rot".to_owned()).await.unwrap();
         assert_eq!(watched.value.value, "grün");

@@ -1,5 +1,5 @@
 use super::Revision;
-use crate::value::Failure;
+use zk_curator::value::Failure;
 
 /// Why something could not be read or changed.
 #[non_exhaustive]

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{Error, Revision};
-use crate::value::FromData;
+use zk_curator::value::FromData;
 
 /// A value, and since when it is the value.
 #[derive(Debug, Clone, PartialEq, Eq)]

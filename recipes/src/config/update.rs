@@ -11,7 +11,7 @@ use super::read::Root;
 use super::record::{Diff, Record};
 use super::store::{MAGIC, ROUNDS};
 use super::{ConfigStore, Error, Revision};
-use crate::value::{Failure, ToData};
+use zk_curator::value::{Failure, ToData};
 
 /// So many records are removed at most along with an update, when fewer are to be kept than there are.
 const MOST_REMOVED: usize = 100;

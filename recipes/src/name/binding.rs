@@ -6,7 +6,7 @@ use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 use super::Error;
 use crate::node::PersistentNode;
 use crate::removal::is_race;
-use crate::value::ToData;
+use zk_curator::value::ToData;
 
 /// The largest number of attempts of a [`Binding::rebind`] that competes with others.
 const ROUNDS: usize = 50;

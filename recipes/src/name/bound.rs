@@ -2,7 +2,7 @@ use bytes::Bytes;
 use zk_curator::Stat;
 
 use super::Error;
-use crate::value::FromData;
+use zk_curator::value::FromData;
 
 /// Which binding of a name it is: that which was made by one transaction, and so many times rebound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

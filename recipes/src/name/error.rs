@@ -1,4 +1,4 @@
-use crate::value::Failure;
+use zk_curator::value::Failure;
 
 /// Why a name could not be bound or changed.
 #[non_exhaustive]

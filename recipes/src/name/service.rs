@@ -13,7 +13,7 @@ use super::{Binding, Bound, Error, KeptBinding, NameWatch, Version};
 use crate::node::PersistentNode;
 use crate::path::child;
 use crate::removal::is_race;
-use crate::value::ToData;
+use zk_curator::value::ToData;
 
 /// How often the parent is made that somebody else removes.
 const ROUNDS: usize = 50;

@@ -1,33 +1,62 @@
-//! Values as the types of a service: what [`config`](crate::config) and [`name`](crate::name) keep in nodes.
+//! Values of a service as the data of nodes: for [`typed`](crate::typed) nodes, and for recipes that store values.
 //!
-//! Bytes are kept as they are; strings, numbers and truth values as the text that people write, so that they can be read,
-//! and are the same for programs in other languages. With the feature `serde`, `Json` is a value of any type.
+//! Bytes are stored as they are; strings, numbers and booleans as text that people and programs in other languages can
+//! read. With the feature `serde`, `Json` stores a value of any type. Types of a service implement [`ToData`] and
+//! [`FromData`] themselves:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use std::sync::Arc;
+//! use zk_curator::value::{Failure, FromData, ToData};
+//!
+//! /// The four bytes, big-endian, of Curator's `SharedCount`.
+//! #[derive(Debug, PartialEq)]
+//! struct Count(i32);
+//!
+//! impl ToData for Count {
+//!     fn to_data(&self) -> Result<Bytes, Failure> {
+//!         Ok(Bytes::copy_from_slice(&self.0.to_be_bytes()))
+//!     }
+//! }
+//!
+//! impl FromData for Count {
+//!     fn from_data(data: &Bytes) -> Result<Self, Failure> {
+//!         match data.as_ref().try_into() {
+//!             Ok(bytes) => Ok(Self(i32::from_be_bytes(bytes))),
+//!             Err(error) => Err(Arc::new(error)),
+//!         }
+//!     }
+//! }
+//!
+//! assert_eq!(Count::from_data(&Count(7).to_data()?)?, Count(7));
+//! # Ok::<(), Failure>(())
+//! ```
 
 use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Why a value could not be written or read.
+/// The reason why a value could not be encoded or decoded; the source of the operation's error.
 pub type Failure = Arc<dyn Error + Send + Sync>;
 
-/// What can be written.
+/// Encodes a value as the data of a node (`org.apache.curator.x.async.modeled.ModelSerializer`, with [`FromData`]).
 pub trait ToData {
-    /// The data of the node.
+    /// Returns the data of the node.
     ///
     /// # Errors
-    /// When the value has none.
+    /// When the value has no data.
     fn to_data(&self) -> Result<Bytes, Failure>;
 }
 
-/// What can be read.
+/// Decodes the data of a node.
 ///
-/// The data were written by others: it must not panic.
+/// The data may have been written by others: implementations must not panic.
 pub trait FromData: Sized {
-    /// The value of the data of a node.
+    /// Returns the value.
     ///
     /// # Errors
-    /// When they are not those of a value of this type.
+    /// When the data are not those of a value of this type.
     fn from_data(data: &Bytes) -> Result<Self, Failure>;
 }
 
@@ -55,6 +84,18 @@ impl ToData for [u8] {
     }
 }
 
+impl ToData for Vec<u8> {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        self.as_slice().to_data()
+    }
+}
+
+impl FromData for Vec<u8> {
+    fn from_data(data: &Bytes) -> Result<Self, Failure> {
+        Ok(data.to_vec())
+    }
+}
+
 impl ToData for str {
     fn to_data(&self) -> Result<Bytes, Failure> {
         self.as_bytes().to_data()
@@ -77,7 +118,7 @@ fn text(data: &[u8]) -> Result<&str, Failure> {
     std::str::from_utf8(data).map_err(|why| Arc::new(why) as Failure)
 }
 
-/// Those that are written as people write them. Space around them, such as the end of a line, is ignored.
+/// Encodes types as text. Space around it, such as the end of a line, is ignored.
 macro_rules! as_text {
     ($($type:ty)*) => {$(
         impl ToData for $type {
@@ -96,26 +137,28 @@ macro_rules! as_text {
 
 as_text!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
-/// A value of any type that serde knows, in JSON (feature `serde`). To read one, the type must be `DeserializeOwned`; to
-/// write one, `Serialize`.
+/// A value of any type that serde knows, in JSON without additional spaces (feature `serde`). To decode one, the type
+/// must be `DeserializeOwned`; to encode one, `Serialize`. Fields that the type does not have are ignored, as by Curator's
+/// `JacksonModelSerializer`, unless the type says otherwise.
 ///
 /// ```
-/// use zk_curator_recipes::value::{FromData, Json, ToData};
+/// use zk_curator::value::{FromData, Json, ToData};
 ///
 /// let data = Json(vec![1, 2, 3]).to_data()?;
 /// assert_eq!(data, "[1,2,3]");
 /// let Json(numbers) = Json::<Vec<u8>>::from_data(&data)?;
 /// assert_eq!(numbers, [1, 2, 3]);
 /// assert!(Json::<bool>::from_data(&data).is_err());
-/// # Ok::<(), zk_curator_recipes::value::Failure>(())
+/// # Ok::<(), zk_curator::value::Failure>(())
 /// ```
 #[cfg(feature = "serde")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "made and taken apart by its users")]
 pub struct Json<T>(pub T);
 
 #[cfg(feature = "serde")]
 mod json {
+    use std::ops::{Deref, DerefMut};
     use std::sync::Arc;
 
     use bytes::Bytes;
@@ -123,6 +166,20 @@ mod json {
     use serde::de::DeserializeOwned;
 
     use super::{Failure, FromData, Json, ToData};
+
+    impl<T> Deref for Json<T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.0
+        }
+    }
+
+    impl<T> DerefMut for Json<T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.0
+        }
+    }
 
     impl<T: Serialize> ToData for Json<T> {
         fn to_data(&self) -> Result<Bytes, Failure> {
