@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::two_phase::{
-    Coordinator, Outcome, Participant, SiteState, TransactionInspection, Vote, inspect,
+    Coordinator, Outcome, Site, SiteState, TransactionInspection, Vote, inspect,
 };
 
 const SITES: [&str; 3] = ["orders", "stock", "billing"];
@@ -56,7 +56,7 @@ fn all_vote_to_commit(order: &TransactionInspection) -> bool {
 
 /// A service: votes, does what was decided, and says so.
 async fn site(zk: CuratorFramework, path: String, name: &'static str, vote: Vote) -> Result<Outcome> {
-    let mut site = Participant::join(&zk, path, name).await?;
+    let mut site = Site::join(&zk, path, name).await?;
     site.vote(vote).await.or_else(|error| match error {
         zk_curator_recipes::two_phase::Error::Late { .. } => Ok(()),
         error => Err(error),

@@ -19,7 +19,7 @@ use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
     CorruptItem, DistributedQueue, Error, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
-use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Participant, Vote};
+use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Site, Vote};
 use zk_curator_testing::{TestServer, Verdict};
 
 use crate::gzip::{compressing, is_compressed};
@@ -172,8 +172,8 @@ fn all_sites_of_a_transaction_hear_of_each_other() {
             let begin =
                 Coordinator::begin(one, "/tx", ["a", "b"], "payload").form(form).deadline(A_MOMENT * 60);
             let mut coordinator = begin.await.unwrap();
-            let mut a = Participant::join(one, "/tx", "a").await.unwrap();
-            let mut b = Participant::join(other, "/tx", "b").await.unwrap();
+            let mut a = Site::join(one, "/tx", "a").await.unwrap();
+            let mut b = Site::join(other, "/tx", "b").await.unwrap();
             assert_eq!(b.payload(), "payload");
             let (one, two) = join!(a.vote(Vote::Commit), b.vote(Vote::Commit));
             assert!(one.is_ok() && two.is_ok());

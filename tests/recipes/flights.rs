@@ -16,7 +16,7 @@ use zk_curator_client::{Connector, Transport};
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
-use zk_curator_recipes::two_phase::{Coordinator, Outcome, Participant, Vote};
+use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 use zk_curator_testing::{MemoryConnector, TestServer};
 use zk_curator_tests::{builder, simulated, until};
 
@@ -268,7 +268,7 @@ fn a_two_phase_commit_takes_five_flights() {
                 let names = clients.iter().map(|(_, name)| name);
                 let mut coordinator = Coordinator::begin(&coordinates, path, names, "order").await.unwrap();
                 let site = async |(zk, name): &(CuratorFramework, String)| {
-                    let mut site = Participant::join(zk, path, name).await.unwrap();
+                    let mut site = Site::join(zk, path, name).await.unwrap();
                     site.vote(Vote::Commit).await.unwrap();
                     assert_eq!(site.outcome().await.unwrap(), Outcome::Committed);
                 };

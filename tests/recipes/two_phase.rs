@@ -8,7 +8,7 @@ use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::two_phase::{
-    Coordinator, Error, Form, Outcome, Participant, SiteState, Vote, inspect, sweep,
+    Coordinator, Error, Form, Outcome, Site, SiteState, Vote, inspect, sweep,
 };
 use zk_curator_testing::{ProbeWatch, TestServer, Verdict, WatchKind};
 use zk_curator_tests::{
@@ -25,20 +25,20 @@ async fn begin(zk: &CuratorFramework, form: Form) -> Coordinator {
     Coordinator::begin(zk, TX, SITES, "payload").form(form).deadline(DEADLINE).await.unwrap()
 }
 
-async fn join_all_sites(zk: &CuratorFramework) -> Vec<Participant> {
-    try_join_all(SITES.map(|site| Participant::join(zk, TX, site))).await.unwrap()
+async fn join_all_sites(zk: &CuratorFramework) -> Vec<Site> {
+    try_join_all(SITES.map(|site| Site::join(zk, TX, site))).await.unwrap()
 }
 
 /// The outcome, which all of them learn.
-async fn outcome(parties: &mut [Participant]) -> Outcome {
-    let outcomes = join_all(parties.iter_mut().map(Participant::outcome)).await;
+async fn outcome(parties: &mut [Site]) -> Outcome {
+    let outcomes = join_all(parties.iter_mut().map(Site::outcome)).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
     assert!(outcomes.windows(2).all(|pair| pair[0] == pair[1]), "{outcomes:?}");
     outcomes[0]
 }
 
 /// What a transaction has ended with leaves nothing behind.
-async fn finish(server: &TestServer, mut coordinator: Coordinator, sites: Vec<Participant>) {
+async fn finish(server: &TestServer, mut coordinator: Coordinator, sites: Vec<Site>) {
     for mut site in sites {
         site.acknowledge().await.unwrap();
         site.acknowledge().await.unwrap();
@@ -115,12 +115,12 @@ fn a_vote_is_cast_once() {
         for form in FORMS {
             let (server, zk) = in_memory().await;
             let _coordinator = begin(&zk, form).await;
-            let mut site = Participant::join(&zk, TX, "stock").await.unwrap();
+            let mut site = Site::join(&zk, TX, "stock").await.unwrap();
             assert_eq!(site.vote_cast().await.unwrap(), None);
             site.vote(Vote::Commit).await.unwrap();
             let zxid = server.probe().zxid();
             site.vote(Vote::Commit).await.unwrap();
-            for mut site in [site, Participant::join(&zk, TX, "stock").await.unwrap()] {
+            for mut site in [site, Site::join(&zk, TX, "stock").await.unwrap()] {
                 let refused = site.vote(Vote::Abort).await;
                 assert!(matches!(refused, Err(Error::AlreadyCast { vote: Vote::Commit })), "{refused:?}");
                 assert_eq!(site.vote_cast().await.unwrap(), Some(Vote::Commit));
@@ -226,7 +226,7 @@ fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
         let (server, zk) = in_memory().await;
         let mortal = connected(&server).await;
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
-        let mut site = Participant::join(&mortal, TX, "stock").await.unwrap();
+        let mut site = Site::join(&mortal, TX, "stock").await.unwrap();
         site.vote(Vote::Commit).await.unwrap();
         let began = Instant::now();
         let death = async {
@@ -249,7 +249,7 @@ fn a_vote_that_vanishes_before_the_commit_aborts_at_once() {
         let mortal = connected(&server).await;
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         for site in ["orders", "stock"] {
-            Participant::join(&mortal, TX, site).await.unwrap().vote(Vote::Commit).await.unwrap();
+            Site::join(&mortal, TX, site).await.unwrap().vote(Vote::Commit).await.unwrap();
         }
         let began = Instant::now();
         let death = async {
@@ -271,7 +271,7 @@ fn a_dropped_look_does_not_forget_the_votes_it_saw() {
         let (server, zk) = in_memory().await;
         let mortal = connected(&server).await;
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
-        Participant::join(&mortal, TX, "stock").await.unwrap().vote(Vote::Commit).await.unwrap();
+        Site::join(&mortal, TX, "stock").await.unwrap().vote(Vote::Commit).await.unwrap();
         let began = Instant::now();
         let give_up = async |coordinator: &mut Coordinator| {
             assert!(timeout(Duration::from_secs(1), coordinator.outcome()).await.is_err());
@@ -357,7 +357,7 @@ fn late_parties_do_not_act_in_the_next_transaction() {
             let mut first = begin(&zk, form).await;
             let mut sites = Vec::new();
             for zk in [&zk, &other] {
-                sites.push(Participant::join(zk, TX, "stock").await.unwrap());
+                sites.push(Site::join(zk, TX, "stock").await.unwrap());
             }
             let mut late = Coordinator::resume(&other, TX).await.unwrap();
             first.abort().await.unwrap();
@@ -387,7 +387,7 @@ fn a_refused_vote_is_an_error_at_once() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let _coordinator = begin(&zk, Form::Coordinated).await;
-        let mut site = Participant::join(&zk, TX, "stock").await.unwrap();
+        let mut site = Site::join(&zk, TX, "stock").await.unwrap();
         zk.set_acl(format!("{TX}/stock"), Acl::read_unsafe()).await.unwrap();
         let before = server.probe().requests(OpCode::Multi);
         let Err(Error::Framework(error)) = site.vote(Vote::Commit).await else { panic!("a vote") };
@@ -422,7 +422,7 @@ fn a_site_that_returns_before_its_old_session_ends_keeps_its_vote() {
         let old = connected(&server).await;
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         let vote = async |zk: &CuratorFramework, site: &str| {
-            let mut site = Participant::join(zk, TX, site).await.unwrap();
+            let mut site = Site::join(zk, TX, site).await.unwrap();
             site.vote(Vote::Commit).await.unwrap();
         };
         vote(&old, "stock").await;
@@ -478,7 +478,7 @@ fn votes_to_abort_and_deadlines_survive_lost_answers() {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
                 let (server, zk) = in_memory().await;
                 let mut coordinator = begin(&zk, form).await;
-                let mut site = Participant::join(&zk, TX, "stock").await.unwrap();
+                let mut site = Site::join(&zk, TX, "stock").await.unwrap();
                 let lost = once(&server, OpCode::Multi, verdict);
                 site.vote(Vote::Abort).await.unwrap();
                 lost.fired().await;
@@ -509,7 +509,7 @@ fn sessions_that_end_while_everybody_waits_change_nothing() {
             }
             let mut coordinator = begin(&clients[0], form).await;
             let run = |zk: CuratorFramework, site: &'static str, at: u64| async move {
-                let mut site = Participant::join(&zk, TX, site).await.unwrap();
+                let mut site = Site::join(&zk, TX, site).await.unwrap();
                 sleep(Duration::from_secs(at)).await;
                 site.vote(Vote::Commit).await.unwrap();
                 site.outcome().await.unwrap()
@@ -549,15 +549,15 @@ fn mistakes_are_told() {
         }
         let invalid = Coordinator::begin(&zk, "no-slash", ["a"], "").await.unwrap_err();
         assert!(matches!(invalid, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath));
-        assert!(matches!(Participant::join(&zk, TX, "a").await, Err(Error::Gone { .. })));
+        assert!(matches!(Site::join(&zk, TX, "a").await, Err(Error::Gone { .. })));
         assert!(inspect(&zk, TX).await.unwrap().is_none());
 
         let mut coordinator = begin(&["a", "b"]).await.unwrap();
         assert!(matches!(begin(&["a", "b"]).await, Err(Error::Exists { path }) if path == TX));
-        assert!(matches!(Participant::join(&zk, TX, "c").await, Err(Error::NotASite { .. })));
+        assert!(matches!(Site::join(&zk, TX, "c").await, Err(Error::NotASite { .. })));
         assert!(matches!(coordinator.clean_up().await, Err(Error::Undecided { .. })));
         assert!(matches!(coordinator.discard().await, Err(Error::Undecided { .. })));
-        let mut site = Participant::join(&zk, TX, "a").await.unwrap();
+        let mut site = Site::join(&zk, TX, "a").await.unwrap();
         assert!(matches!(site.acknowledge().await, Err(Error::Undecided { .. })));
 
         zk.create("/transactions/other")
@@ -568,7 +568,7 @@ fn mistakes_are_told() {
             )
             .await
             .unwrap();
-        let other = Participant::join(&zk, "/transactions/other", "a").await;
+        let other = Site::join(&zk, "/transactions/other", "a").await;
         assert!(matches!(other, Err(Error::NotATransaction { .. })), "{other:?}");
     });
 }
@@ -614,7 +614,7 @@ fn any_deadline_can_be_given() {
             let begin = Coordinator::begin(&zk, TX, ["a"], "").deadline(deadline);
             let mut coordinator = begin.await.unwrap();
             assert_eq!(reply.hits(), 1);
-            let mut site = Participant::join(&zk, TX, "a").await.unwrap();
+            let mut site = Site::join(&zk, TX, "a").await.unwrap();
             site.vote(Vote::Commit).await.unwrap();
             assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
             coordinator.discard().await.unwrap();
@@ -665,7 +665,7 @@ async fn messages(form: Form, sites: usize) -> (u64, u64) {
     let before = server.probe();
     let mut coordinator = Coordinator::begin(&zk, TX, names.clone(), "").form(form).await.unwrap();
     let sites = clients.iter().zip(&names).zip(1..).map(async |((zk, name), turn)| {
-        let mut site = Participant::join(zk, TX, name).await.unwrap();
+        let mut site = Site::join(zk, TX, name).await.unwrap();
         sleep(Duration::from_millis(10 * turn)).await;
         site.vote(Vote::Commit).await.unwrap();
         assert_eq!(site.outcome().await.unwrap(), Outcome::Committed);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Participant, Vote, inspect, sweep};
+use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep};
 use zk_curator_tests::cancel;
 use zk_curator_tests::{assert_clean_after_close, simulated, two_in_memory};
 
@@ -16,8 +16,8 @@ async fn begin(zk: &CuratorFramework, form: Form) -> Coordinator {
     Coordinator::begin(zk, TX, SITES, "payload").form(form).deadline(DEADLINE).await.unwrap()
 }
 
-async fn vote(zk: &CuratorFramework, site: &str, vote: Vote) -> Participant {
-    let mut site = Participant::join(zk, TX, site).await.unwrap();
+async fn vote(zk: &CuratorFramework, site: &str, vote: Vote) -> Site {
+    let mut site = Site::join(zk, TX, site).await.unwrap();
     site.vote(vote).await.unwrap();
     site
 }
@@ -43,7 +43,7 @@ where
                         assert_eq!(told, found);
                     }
                     for site in SITES {
-                        let mut site = Participant::join(&other, TX, site).await.unwrap();
+                        let mut site = Site::join(&other, TX, site).await.unwrap();
                         assert_eq!(site.outcome().await.unwrap(), found);
                         site.acknowledge().await.unwrap();
                     }
@@ -162,7 +162,7 @@ fn looks_and_sweeps_leave_nothing() {
                 }
                 let outcome = coordinator.outcome().await.unwrap();
                 for name in SITES {
-                    let mut site = Participant::join(&other, TX, name).await.unwrap();
+                    let mut site = Site::join(&other, TX, name).await.unwrap();
                     site.outcome().await.unwrap();
                     site.acknowledge().await.unwrap();
                 }

@@ -145,7 +145,7 @@ impl Coordinator {
         Ok(outcome)
     }
 
-    /// Waits until all sites have [acknowledged](super::Participant::acknowledge) the decision, however long it takes, and
+    /// Waits until all sites have [acknowledged](super::Site::acknowledge) the decision, however long it takes, and
     /// removes the transaction.
     ///
     /// # Errors

@@ -90,14 +90,14 @@
 //! # let server = zk_curator_testing::TestServer::start().await;
 //! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 //! # zk.start().await?;
-//! use zk_curator_recipes::two_phase::{Coordinator, Outcome, Participant, Vote};
+//! use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 //!
 //! let path = "/transactions/order-17";
 //! let mut coordinator = Coordinator::begin(&zk, path, ["orders", "stock"], "3 of article 7").await?;
 //!
 //! // Elsewhere:
-//! let mut orders = Participant::join(&zk, path, "orders").await?;
-//! let mut stock = Participant::join(&zk, path, "stock").await?;
+//! let mut orders = Site::join(&zk, path, "orders").await?;
+//! let mut stock = Site::join(&zk, path, "stock").await?;
 //! assert_eq!(orders.payload(), "3 of article 7");
 //! orders.vote(Vote::Commit).await?;
 //! stock.vote(Vote::Commit).await?;
@@ -118,13 +118,13 @@ mod inspect;
 mod machine;
 #[cfg(test)]
 mod model;
-mod participant;
 mod record;
 mod settle;
+mod site;
 
 pub use coordinator::{Begin, Coordinator};
 pub use inspect::{SiteState, TransactionInspection, inspect, sweep};
-pub use participant::Participant;
+pub use site::Site;
 
 /// The data of the node of a site that has acknowledged the decision.
 const DONE: &[u8] = b"done";

@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::future::{join, try_join_all};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
-use zk_curator_recipes::two_phase::{Coordinator, Outcome as Decision, Participant, Vote};
+use zk_curator_recipes::two_phase::{Coordinator, Outcome as Decision, Site, Vote};
 
 use super::stage::{Outcome, Result, Samples, Stage};
 
@@ -49,7 +49,7 @@ pub(crate) async fn two_phase(stage: &mut Stage) -> Result<()> {
             let began = Instant::now();
             let mut coordinator = Coordinator::begin(&coordinates, &path, &names, payload.clone()).await?;
             let site = async |(zk, name): (&CuratorFramework, &String)| {
-                let mut site = Participant::join(zk, &path, name).await?;
+                let mut site = Site::join(zk, &path, name).await?;
                 site.vote(Vote::Commit).await?;
                 let outcome = site.outcome().await?;
                 Result::Ok((site, outcome))

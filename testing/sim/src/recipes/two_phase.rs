@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Participant, Vote};
+use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Site, Vote};
 
 use super::Recipe;
 use crate::checkers::AtomicCommit;
@@ -84,8 +84,8 @@ async fn take_all_parts(client: &Client, zk: &CuratorFramework, name: &str) {
 }
 
 /// Votes as a site, unless it is too late, and learns the outcome.
-async fn take_part(client: &Client, zk: &CuratorFramework, name: &str, site: &str) -> Option<Participant> {
-    let mut participant = client.maybe_cancel(Participant::join(zk, path(name), site)).await?.ok()?;
+async fn take_part(client: &Client, zk: &CuratorFramework, name: &str, site: &str) -> Option<Site> {
+    let mut participant = client.maybe_cancel(Site::join(zk, path(name), site)).await?.ok()?;
     let yes = votes_yes(name, site);
     client.record(Event::Voted { txn: Name::from(name), site: Name::from(site), yes });
     let vote = if yes { Vote::Commit } else { Vote::Abort };
@@ -141,7 +141,7 @@ async fn end(client: &Client, zk: &CuratorFramework, name: &str) -> Result<(), E
     let outcome = coordinator.outcome().await?;
     decided(client, name, "coordinator", outcome);
     for site in coordinator.sites().to_vec() {
-        let mut participant = Participant::join(zk, path(name), site.as_str()).await?;
+        let mut participant = Site::join(zk, path(name), site.as_str()).await?;
         decided(client, name, &site, participant.outcome().await?);
         participant.acknowledge().await?;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::two_phase::{Coordinator, Form, Outcome, Participant, SiteState, Vote, inspect};
+use zk_curator_recipes::two_phase::{Coordinator, Form, Outcome, Site, SiteState, Vote, inspect};
 
 use super::Recipe;
 use super::two_phase::{PARENT, coordinate, decided, finish, path, transactions};
@@ -80,7 +80,7 @@ async fn take_part(client: &Client, zk: &CuratorFramework, name: &str) -> Result
     let site = site(client.number());
     let own = client.connect().await?;
     let session = own.session().map(|session| session.id);
-    let Ok(mut participant) = Participant::join(&own, path(name), site.as_str()).await else {
+    let Ok(mut participant) = Site::join(&own, path(name), site.as_str()).await else {
         drop(own.close().await);
         return Ok(());
     };

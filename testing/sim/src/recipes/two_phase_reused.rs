@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Participant, Vote};
+use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Site, Vote};
 
 use super::Recipe;
 use super::two_phase::{PARENT, decided, path};
@@ -109,7 +109,7 @@ async fn coordinate(client: &Client, mut coordinator: Coordinator) {
 
 async fn take_part(client: &Client, zk: &CuratorFramework, at: &str, site: &str) {
     let Some(visit) = open(client, zk, at).await else { return };
-    let Some(Ok(mut participant)) = client.maybe_cancel(Participant::join(zk, at, site)).await else {
+    let Some(Ok(mut participant)) = client.maybe_cancel(Site::join(zk, at, site)).await else {
         return;
     };
     opened(client, visit, participant.payload());

@@ -13,14 +13,14 @@ use super::{DONE, Error, Form, Outcome, Vote};
 ///
 /// # Cancel safety
 /// Dropping it changes nothing: a vote that was cast is a promise and stands. It can [`join`](Self::join) again.
-pub struct Participant {
+pub struct Site {
     transaction: Transaction,
     site: usize,
     due: Instant,
     outcome: Option<Outcome>,
 }
 
-impl Participant {
+impl Site {
     /// Joins a transaction as one of its sites, also after a crash, whatever has happened meanwhile. One site is to be
     /// one process at a time.
     ///
@@ -237,9 +237,9 @@ struct Cast {
     ours: bool,
 }
 
-impl fmt::Debug for Participant {
+impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Participant")
+        f.debug_struct("Site")
             .field("path", &self.path())
             .field("site", &self.site())
             .field("outcome", &self.outcome)
