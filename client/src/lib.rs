@@ -12,6 +12,8 @@
 //! * **A session ends once**, as a state and not as an error string: when the server says so, or when the
 //!   negotiated timeout has passed without a server that answers ([`SessionState::Expired`]).
 //!
+//! The framework uses it through the traits in [`raw`].
+//!
 //! Features, off by default: `tls` for `tls::TlsConnector`, `sasl` for `ZooKeeperBuilder::sasl_digest_md5`.
 //!
 //! ```
@@ -38,6 +40,7 @@ mod connector;
 mod credentials;
 mod error;
 pub mod path;
+pub mod raw;
 mod sasl;
 mod session;
 mod signal;

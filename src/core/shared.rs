@@ -235,7 +235,10 @@ impl Core {
     }
 
     fn session_settings(&self, connect_string: String) -> SessionSettings {
-        SessionSettings { connect_string, seed: self.random.seed(), ..self.settings.session.clone() }
+        let mut settings = self.settings.session.clone();
+        settings.connect_string = connect_string;
+        settings.seed = self.random.seed();
+        settings
     }
 
     async fn open_raw(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, RawError> {

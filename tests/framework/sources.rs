@@ -71,7 +71,7 @@ fn sources() -> Vec<(String, String)> {
     .map(|path| root.join(path))
     .to_vec();
     while let Some(path) = left.pop() {
-        if path.is_dir() && !["bin", "zookeeper_async"].iter().any(|free| path.ends_with(free)) {
+        if path.is_dir() && !path.ends_with("bin") {
             left.extend(
                 fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()),
             );

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
-use zk_curator_client::{
+
+use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
+use crate::{
     Acl, AclOf, AddWatchMode, Children, Clock, ConnectString, Connector, Created, CredentialsProvider, Data,
     DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer,
     Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType,
     ZooKeeper,
 };
 
-use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
-
-/// Opens sessions of [`zk_curator_client::ZooKeeper`]; the default.
+/// Opens sessions of [`crate::ZooKeeper`]; the default.
 #[derive(Debug, Clone)]
 pub struct NativeFactory {
     connector: Arc<dyn Connector>,
@@ -67,14 +67,14 @@ impl NativeFactory {
         self
     }
 
-    /// Asks for credentials on every connection; see [`zk_curator_client::CredentialsProvider`]. Default: none.
+    /// Asks for credentials on every connection; see [`crate::CredentialsProvider`]. Default: none.
     #[must_use]
     pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
         self.credentials = Some(provider);
         self
     }
 
-    /// Tells for how long the machine was suspended. Default: [`zk_curator_client::SystemClock`].
+    /// Tells for how long the machine was suspended. Default: [`crate::SystemClock`].
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -82,7 +82,7 @@ impl NativeFactory {
     }
 
     /// Proves with SASL DIGEST-MD5 who the client is, on every connection and before anything else; see
-    /// [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
+    /// [`crate::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
     #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -103,7 +103,7 @@ impl RawClientFactory for NativeFactory {
         settings.connect_string.parse::<ConnectString>()?;
         let millis = settings.session_timeout.as_millis();
         if millis == 0 || i32::try_from(millis).is_err() {
-            return Err(Box::new(zk_curator_client::ConnectError::SessionTimeout(settings.session_timeout)));
+            return Err(Box::new(crate::ConnectError::SessionTimeout(settings.session_timeout)));
         }
         Ok(())
     }

@@ -1,12 +1,10 @@
-//! The seam between the framework and a raw ZooKeeper client.
+//! The seam between the framework `zk-curator` and a raw ZooKeeper client.
 //!
 //! The framework knows sessions only through [`RawClient`]: one value is one session. It opens the next one
 //! through a [`RawClientFactory`] when a session is lost. [`NativeFactory`] is the default and opens
-//! [`zk_curator_client::ZooKeeper`] sessions.
+//! [`ZooKeeper`](crate::ZooKeeper) sessions. An adapter for another client is a crate that implements the two traits.
 
 mod native;
-#[cfg(feature = "zookeeper-async")]
-pub mod zookeeper_async;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -19,7 +17,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_core::Stream;
 use tokio::time::Instant;
-use zk_curator_client::{
+
+use crate::{
     Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
     Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version,
     WatcherType,
@@ -90,7 +89,7 @@ pub struct SessionSettings {
     pub last_zxid_seen: i64,
 }
 
-/// For tests of raw clients. The timeouts are those of a [framework](crate::CuratorFrameworkBuilder); there is no server.
+/// For tests of raw clients. The timeouts are the framework's defaults; there is no server.
 impl Default for SessionSettings {
     fn default() -> Self {
         Self {
@@ -241,7 +240,7 @@ pub trait RawClient: Debug + Send + Sync + 'static {
         None
     }
     /// Until when the session is certain to be alive, whether or not the tasks of the client get to run; `None` if that is not
-    /// known. See [`zk_curator_client::ZooKeeper::valid_until`].
+    /// known. See [`ZooKeeper::valid_until`](crate::ZooKeeper::valid_until).
     fn valid_until(&self) -> Option<Instant> {
         None
     }

@@ -1,4 +1,5 @@
-//! The raw client over the crate `zookeeper-async` (feature `zookeeper-async`), for services that must use that crate.
+//! The raw client over the crate `zookeeper-async`, for services that must use that crate. With the feature
+//! `zookeeper-async` of `zk-curator` it is the module `zk_curator::raw::zookeeper_async`.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), zk_curator::Error> {
@@ -31,7 +32,7 @@
 //! * Transactions, containers, sequential nodes without a name, lasting watches, removal of watches, and the configuration of the ensemble fail with
 //!   `Unsupported`. Missing parents are then created as persistent nodes (as Curator does on servers without containers);
 //!   fenced writes need transactions.
-//! * TLS, SASL and read-only servers: [`build`](crate::CuratorFrameworkBuilder::build) fails for the latter.
+//! * TLS, SASL and read-only servers: `CuratorFrameworkBuilder::build` fails for the latter.
 //! * The limits of requests, of answers and of what waits are its own.
 //! * One request is in flight at a time; reading children takes three.
 //! * `sync` is a delete of a node that does not exist: a write goes through the leader, and is answered after everything
@@ -56,13 +57,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
+use zk_curator_client::raw::{
+    NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings,
+};
 use zk_curator_client::{
     Acl, AclOf, Children, ConnectString, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
     SessionInfo, Stat, StatePublisher, Version,
 };
 use zookeeper_async::ZooKeeper;
 
-use super::{NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings};
 use actor::{Actor, Api, Command, Identity, Progress, Request, converted};
 use link::{Link, LinkState, Reports};
 use registry::{Kind, Registry};
@@ -72,7 +75,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// How often the children of a node are listed to get a stat that fits.
 const LISTINGS: usize = 5;
 
-/// Opens sessions of the crate `zookeeper-async`; see the [module](self).
+/// Opens sessions of the crate `zookeeper-async`; see the [crate](self).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ZookeeperAsyncFactory;
