@@ -31,7 +31,7 @@ impl ConfigStore {
     }
 
     /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
-    /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](Update::commit).
+    /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](super::Update::commit).
     #[must_use]
     pub fn kept(mut self, updates: u32) -> Self {
         self.kept = updates;

@@ -25,7 +25,7 @@ pub struct Bound {
     pub path: String,
     /// The value as it is stored.
     pub data: Bytes,
-    /// For [`NameService::rebind`].
+    /// For [`NameService::rebind`](super::NameService::rebind).
     pub version: Version,
     /// Whether it goes with the session of whoever has bound it.
     pub is_ephemeral: bool,
