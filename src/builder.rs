@@ -188,7 +188,7 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// The largest request in bytes: the servers' `jute.maxbuffer`. Default
+    /// The largest request in bytes, from 64 to `i32::MAX`: the servers' `jute.maxbuffer`. Default
     /// [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one below 1 MiB.
     ///
     /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent.
@@ -197,8 +197,8 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on. Default 4 times that: a listing of about 60,000
-    /// protected names.
+    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on, which is taken in place of a smaller one; zero is
+    /// refused. Default 4 times that: a listing of about 60,000 protected names.
     ///
     /// A larger answer fails its request alone, with [`AnswerTooLarge`](ErrorKind::AnswerTooLarge). It is not kept in memory.
     pub const fn max_answer(mut self, bytes: usize) -> Self {
@@ -206,7 +206,7 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// How many requests may wait for their answers, and their size in bytes. Default 65,536 and 256 MiB.
+    /// How many requests may wait for their answers, from 1, and their size in bytes, from 64. Default 65,536 and 256 MiB.
     ///
     /// Above either, requests fail with [`Overloaded`](ErrorKind::Overloaded), and are tried again as the retry policy says.
     pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
@@ -378,7 +378,7 @@ impl CuratorFrameworkBuilder {
     /// Builds the framework. Nothing is sent before [`CuratorFramework::start`].
     ///
     /// # Errors
-    /// `InvalidArgument` when the connect string or a timeout is not valid, or an ensemble is followed to ports without TLS;
+    /// `InvalidArgument` when the connect string, a timeout or a limit is not valid, or an ensemble is followed to ports without TLS;
     /// `InvalidPath` when the namespace
     /// is not.
     pub fn build(mut self) -> Result<CuratorFramework> {

@@ -32,10 +32,27 @@ pub enum ConnectError {
     /// The session timeout is zero or above `i32::MAX` milliseconds.
     #[error("session timeout of {0:?} is out of range")]
     SessionTimeout(Duration),
+    /// A setting is zero, or otherwise such that no request could be made, or no session could last.
+    #[error("{setting} of {value} is out of range, from {least} to {most}")]
+    OutOfRange {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: usize,
+        /// The least that it can be.
+        least: usize,
+        /// The most that it can be.
+        most: usize,
+    },
     /// There is neither a tokio runtime to run on nor a [spawner](ZooKeeperBuilder::spawner).
     #[error("no tokio runtime")]
     NoRuntime,
 }
+
+/// The least that a request can be limited to: its header, and a short path. Watches are re-armed in requests of this size.
+const LEAST_FRAME: usize = 64;
+/// Lengths on the wire are signed numbers of 32 bits.
+const MOST_FRAME: usize = i32::MAX as usize;
 
 /// Settings of a [`ZooKeeper`] client.
 #[derive(Debug, Clone)]
@@ -107,7 +124,7 @@ impl ZooKeeperBuilder {
     }
 
     /// Gives the session up, too, when there was no connection for this part of the negotiated timeout, in percent, from
-    /// 1 on: [`crate::ExpiredBy::Clock`]. Default 100, which is no earlier than the servers do.
+    /// 1 to 100: [`crate::ExpiredBy::Clock`]. Default 100, which is no earlier than the servers do.
     pub const fn expiration_percent(mut self, percent: u8) -> Self {
         self.expiration_percent = percent;
         self
@@ -125,7 +142,7 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// How many requests may wait for their answers, and their size in bytes. Default 65,536 and 256 MiB.
+    /// How many requests may wait for their answers, from 1, and their size in bytes, from 64. Default 65,536 and 256 MiB.
     /// Above either, a request fails with [`crate::Error::QueueFull`].
     pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
         self.max_requests = requests;
@@ -133,14 +150,15 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// The largest request in bytes: the servers' `jute.maxbuffer`. Default [`DEFAULT_MAX_FRAME`], one below 1 MiB.
+    /// The largest request in bytes, from 64 to `i32::MAX`: the servers' `jute.maxbuffer`. Default [`DEFAULT_MAX_FRAME`], one
+    /// below 1 MiB.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.max_frame = bytes;
         self
     }
 
-    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on. Default 4 times that, because a server adds names and
-    /// stats that were never in one request.
+    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on, which is taken in place of a smaller one; zero is
+    /// refused. Default 4 times that, because a server adds names and stats that were never in one request.
     ///
     /// A longer answer is skipped and not kept in memory: its request fails with [`crate::Error::AnswerTooLarge`], and the
     /// connection goes on. A longer watch event, or an answer of more than 1 GiB, ends the connection.
@@ -264,6 +282,36 @@ impl ZooKeeperBuilder {
         self
     }
 
+    /// Refuses what [`connect`](Self::connect) refuses, but for the want of a runtime. Nothing is sent.
+    ///
+    /// # Errors
+    /// A [`ConnectError`] when a setting is not valid.
+    pub fn validate(&self) -> Result<(), ConnectError> {
+        self.connect_string.parse::<ConnectString>()?;
+        self.validate_numbers()
+    }
+
+    /// The same for all but the connect string.
+    fn validate_numbers(&self) -> Result<(), ConnectError> {
+        let millis = self.session_timeout.as_millis();
+        if millis == 0 || i32::try_from(millis).is_err() {
+            return Err(ConnectError::SessionTimeout(self.session_timeout));
+        }
+        let ranges = [
+            ("expiration_percent", usize::from(self.expiration_percent), 1, 100),
+            ("queue_limits: number of requests", self.max_requests, 1, usize::MAX),
+            ("queue_limits: number of bytes", self.max_bytes, LEAST_FRAME, usize::MAX),
+            ("max_frame", self.max_frame, LEAST_FRAME, MOST_FRAME),
+            ("max_answer", self.max_answer.unwrap_or(usize::MAX), 1, usize::MAX),
+        ];
+        match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+            Some((setting, value, least, most)) => {
+                Err(ConnectError::OutOfRange { setting, value, least, most })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Starts the client and returns at once; it connects in the background, for as long as it takes.
     ///
     /// # Errors
@@ -275,10 +323,7 @@ impl ZooKeeperBuilder {
 
     /// The same with the servers of another connect string.
     pub(crate) fn connect_to(self, target: &ConnectString) -> Result<ZooKeeper, ConnectError> {
-        let millis = self.session_timeout.as_millis();
-        if millis == 0 || i32::try_from(millis).is_err() {
-            return Err(ConnectError::SessionTimeout(self.session_timeout));
-        }
+        self.validate_numbers()?;
         let spawner: Arc<dyn Spawn> = match &self.spawner {
             Some(spawner) => Arc::clone(spawner),
             None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),

@@ -231,6 +231,61 @@ fn a_client_needs_a_runtime_and_sane_settings() {
 }
 
 #[test]
+fn limits_that_admit_no_request_are_refused() {
+    use zk_curator_client::ConnectError;
+    let longest = i32::MAX as usize;
+    let client = || ZooKeeper::builder("h");
+    simulated(async {
+        for (builder, setting, value) in [
+            (client().queue_limits(0, 1000), "queue_limits: number of requests", 0),
+            (client().queue_limits(1, 0), "queue_limits: number of bytes", 0),
+            (client().queue_limits(1, 63), "queue_limits: number of bytes", 63),
+            (client().max_frame(0), "max_frame", 0),
+            (client().max_frame(63), "max_frame", 63),
+            (client().max_frame(longest + 1), "max_frame", longest + 1),
+            (client().max_answer(0), "max_answer", 0),
+            (client().expiration_percent(0), "expiration_percent", 0),
+            (client().expiration_percent(101), "expiration_percent", 101),
+        ] {
+            let refused = builder.validate().unwrap_err();
+            assert_eq!(builder.connect().unwrap_err(), refused);
+            let ConnectError::OutOfRange { setting: refused, value: seen, .. } = refused else {
+                panic!("{refused}")
+            };
+            assert_eq!((refused, seen), (setting, value));
+        }
+        for builder in [
+            client().queue_limits(1, 64),
+            client().max_frame(64),
+            client().max_frame(longest),
+            // In place of what is smaller than a request.
+            client().max_answer(1),
+            client().max_answer(usize::MAX),
+            client().expiration_percent(1),
+        ] {
+            builder.validate().unwrap();
+            drop(builder.connect().unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_client_with_the_least_limits_works() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = start(builder(&server).queue_limits(1, 64).max_frame(64)).await;
+        zk.create("/a", b"", &open(), CreateMode::Persistent).await.unwrap();
+        let watch = zk.exists_watched("/a").await.unwrap().1;
+        for session in server.probe().sessions() {
+            server.disconnect(session.id);
+        }
+        zk.delete("/a", None).await.unwrap();
+        watch.await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
 fn answers_that_are_there_already_leave_other_tasks_their_turn() {
     simulated(async {
         let server = TestServer::in_memory().await;

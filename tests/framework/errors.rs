@@ -10,7 +10,9 @@ use zk_curator::retry::{RetryForever, RetryNTimes};
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind, Version};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, in_memory, real_time, simulated};
+use zk_curator_tests::{
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, builder_for, in_memory, real_time, simulated,
+};
 
 /// What every operation answers about a path, by name.
 async fn every_operation(zk: &CuratorFramework, path: &str) -> Vec<(&'static str, Result<(), Error>)> {
@@ -291,6 +293,22 @@ fn a_listing_over_the_limit_fails_once_and_alone() {
         let error = zk.create("/b").data(vec![0; 2000]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge);
     });
+}
+
+#[test]
+fn limits_that_admit_no_request_are_refused() {
+    let zk = || builder_for("localhost:1");
+    for (builder, why) in [
+        (zk().queue_limits(0, 1000), "queue_limits: number of requests of 0 is out of range"),
+        (zk().queue_limits(1, 0), "queue_limits: number of bytes of 0 is out of range"),
+        (zk().max_frame(0), "max_frame of 0 is out of range, from 64 to 2147483647"),
+        (zk().max_frame(usize::MAX), "out of range, from 64 to 2147483647"),
+        (zk().max_answer(0), "max_answer of 0 is out of range"),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "build"));
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 #[test]

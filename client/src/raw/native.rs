@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
 use crate::{
-    Acl, AclOf, AddWatchMode, Children, Clock, ConnectString, Connector, Created, CredentialsProvider, Data,
+    Acl, AclOf, AddWatchMode, Children, Clock, Connector, Created, CredentialsProvider, Data,
     DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer,
     Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType,
-    ZooKeeper,
+    ZooKeeper, ZooKeeperBuilder,
 };
 
 /// Opens sessions of [`crate::ZooKeeper`]; the default.
@@ -89,26 +89,9 @@ impl NativeFactory {
         self.sasl = Some(Credentials { user: user.into(), password: password.into() });
         self
     }
-}
 
-impl Default for NativeFactory {
-    fn default() -> Self {
-        Self::new(Arc::new(TcpConnector::default()))
-    }
-}
-
-#[async_trait]
-impl RawClientFactory for NativeFactory {
-    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        settings.connect_string.parse::<ConnectString>()?;
-        let millis = settings.session_timeout.as_millis();
-        if millis == 0 || i32::try_from(millis).is_err() {
-            return Err(Box::new(crate::ConnectError::SessionTimeout(settings.session_timeout)));
-        }
-        Ok(())
-    }
-
-    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
+    /// The client of a session.
+    fn builder(&self, settings: &SessionSettings) -> ZooKeeperBuilder {
         let builder = ZooKeeper::builder(settings.connect_string.as_str())
             .session_timeout(settings.session_timeout)
             .disconnected(DisconnectedPolicy::Wait(settings.connection_timeout))
@@ -150,12 +133,29 @@ impl RawClientFactory for NativeFactory {
             None => builder,
         };
         #[cfg(feature = "sasl")]
-        let builder = match &self.sasl {
-            Some(Credentials { user, password }) => builder.sasl_digest_md5(user.as_str(), password.as_str()),
-            None => builder,
-        };
-        let client =
-            builder.connect().map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
+        if let Some(Credentials { user, password }) = &self.sasl {
+            return builder.sasl_digest_md5(user.as_str(), password.as_str());
+        }
+        builder
+    }
+}
+
+impl Default for NativeFactory {
+    fn default() -> Self {
+        Self::new(Arc::new(TcpConnector::default()))
+    }
+}
+
+#[async_trait]
+impl RawClientFactory for NativeFactory {
+    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.builder(settings).validate()?;
+        Ok(())
+    }
+
+    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
+        let connected = self.builder(settings).connect();
+        let client = connected.map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
         Ok(Arc::new(client))
     }
 
