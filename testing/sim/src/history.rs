@@ -365,6 +365,15 @@ pub enum Event {
         item: Name,
     },
 
+    /// An item was refused, because there is another one with its id. Comes between [`Putting`](Self::Putting) and
+    /// [`Put`](Self::Put) of the same client.
+    Refused {
+        /// By which queue.
+        queue: Name,
+        /// Which one.
+        item: Name,
+    },
+
     /// Begins to remove items of a queue by their id, whoever has them.
     Withdrawing {
         /// From where.
@@ -382,6 +391,14 @@ pub enum Event {
         count: u32,
         /// Whether they are gone.
         outcome: Outcome,
+    },
+    /// There was nothing with this id at some moment since the same client last began to [withdraw](Self::Withdrawing) it, or to
+    /// [work off](Self::Finishing) an item with it: because that one surely has deleted what there was.
+    Vacant {
+        /// Of which queue.
+        queue: Name,
+        /// The id.
+        id: Name,
     },
 
     /// Comes to a barrier and waits for the others.
@@ -585,6 +602,10 @@ impl fmt::Display for Event {
             Self::Done { queue, item, outcome } => write!(f, "has worked off {item} of {queue}: {outcome}"),
             Self::Returned { queue, item } => write!(f, "gives {item} back to {queue}"),
             Self::Dead { queue, item } => write!(f, "puts {item} of {queue} aside"),
+            Self::Refused { queue, item } => {
+                write!(f, "{queue} refuses {item}, for there is one with its id")
+            }
+            Self::Vacant { queue, id } => write!(f, "has deleted what there was of {id} in {queue}"),
             Self::Withdrawing { queue, id } => write!(f, "withdraws {id} from {queue}"),
             Self::Withdrawn { queue, id, count, outcome } => {
                 write!(f, "has withdrawn {count} of {id} from {queue}: {outcome}")

@@ -83,7 +83,8 @@ impl Delivery {
         self
     }
 
-    /// Also that there is one item of an id at a time.
+    /// Also that there is one item of an id at a time; and that an item is [refused](Event::Refused) for that only if there may
+    /// be another one with its id. One that was put before its id was [vacant](Event::Vacant) is none.
     #[must_use]
     pub const fn one_at_a_time(mut self) -> Self {
         self.one_at_a_time = true;
@@ -272,6 +273,7 @@ impl Checker for Delivery {
         }
         if self.one_at_a_time {
             ids::one_at_a_time(history)?;
+            ids::refused_for_a_reason(history)?;
         }
         let withdrawals = Withdrawals::of(history);
         withdrawals.check(&items)?;

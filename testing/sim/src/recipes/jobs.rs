@@ -43,19 +43,27 @@ async fn work(client: Client) -> Result<(), Failure> {
         match rng.u8(..8) {
             0..=3 => {
                 let id = client.id();
-                let job = item_of(&client, &id);
-                let name = Name::from(job.as_str());
-                let submit = async { jobs.submit_as(&id, job).await.map(|()| true) };
-                match put_all(&client, &[name], 0, submit).await {
+                match submit(&client, &jobs, &id).await {
                     Outcome::Sure => last = Some(id),
-                    // There is one with this id, perhaps for no more than its result.
-                    _ if client.has_few_ids() => drop(forget(&client, &jobs, &id).await),
+                    // There is one with this id, perhaps for no more than its result: then it makes room.
+                    _ if client.has_few_ids() => {
+                        let is_free = matches!(forget(&client, &jobs, &id).await, Ok(true));
+                        if is_free && submit(&client, &jobs, &id).await == Outcome::Sure {
+                            last = Some(id);
+                        }
+                    }
                     _ => {}
                 }
             }
             4 => {
                 if let Some(id) = last.take() {
-                    let cancel = async { jobs.cancel(&id).await.map(u32::from) };
+                    let cancel = async {
+                        let is_cancelled = jobs.cancel(&id).await?;
+                        if is_cancelled {
+                            vacant(&client, &id);
+                        }
+                        Ok(u32::from(is_cancelled))
+                    };
                     withdraw(&client, &id, 1, cancel).await;
                 }
             }
@@ -82,6 +90,14 @@ async fn work(client: Client) -> Result<(), Failure> {
     }
     jobs.flush().await?;
     Ok(())
+}
+
+/// Submits a job under this id.
+async fn submit(client: &Client, jobs: &Jobs, id: &str) -> Outcome {
+    let job = item_of(client, id);
+    let name = Name::from(job.as_str());
+    let submit = async { jobs.submit_as(id, job).await.map(|()| true) };
+    put_all(client, &[name], 0, submit).await
 }
 
 /// Deletes what is kept of jobs that have come to their end: whether there are no others.
@@ -119,13 +135,21 @@ async fn failed(zk: &CuratorFramework, jobs: &Jobs, id: &str) -> Result<Option<N
     Ok(is_it.then(|| name_of(&data)))
 }
 
-/// Deletes what is kept of a job. Where ids are used again, nobody knows of which one.
-async fn forget(client: &Client, jobs: &Jobs, id: &str) -> Result<(), Error> {
+/// Deletes what is kept of a job: whether there was something. Where ids are used again, nobody knows of which one.
+async fn forget(client: &Client, jobs: &Jobs, id: &str) -> Result<bool, Error> {
     client.record(Event::Withdrawing { queue: queue(), id: id.into() });
     let forgotten = jobs.forget(id).await;
+    if matches!(forgotten, Ok(true)) {
+        vacant(client, id);
+    }
     let count = u32::from(client.has_few_ids() && !matches!(forgotten, Ok(false)));
     client.record(Event::Withdrawn { queue: queue(), id: id.into(), count, outcome: Outcome::Unknown });
-    forgotten.map(drop)
+    forgotten
+}
+
+/// The id of a job is free again.
+fn vacant(client: &Client, id: &str) {
+    client.record(Event::Vacant { queue: queue(), id: id.into() });
 }
 
 async fn settle(client: &Client, attempt: Attempt, job: Job) -> Result<(), Failure> {
@@ -139,7 +163,16 @@ async fn settle(client: &Client, attempt: Attempt, job: Job) -> Result<(), Failu
         0 => drop(job),
         1 => drop(client.maybe_cancel(job.fail("bad luck")).await),
         2 => drop(client.maybe_cancel(job.reject("never")).await),
-        3..=5 => done(client, &holding, name, job.complete()).await,
+        3..=5 => {
+            let id = job.id().to_owned();
+            // Without a result nothing is kept of it.
+            let complete = async {
+                job.complete().await?;
+                vacant(client, &id);
+                Ok(())
+            };
+            done(client, &holding, name, complete).await;
+        }
         _ => done(client, &holding, name, job.complete_with("result")).await,
     }
     Ok(())

@@ -153,6 +153,78 @@ pub(super) fn one_at_a_time(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
+/// What has become of one id.
+#[derive(Default)]
+struct Past<'a> {
+    /// Items that may have been there: where their puts began, and where these were sure.
+    puts: BTreeMap<&'a Name, (usize, Option<usize>)>,
+    /// From where to where there was a moment without any of them.
+    vacancies: Vec<(usize, usize)>,
+    /// Items that were not put because of another one: where their puts began, and where they were refused.
+    refused: Vec<(&'a Name, usize, usize)>,
+}
+
+impl<'a> Past<'a> {
+    /// The first item that was refused without a reason, and the records that prove it.
+    fn wrongly_refused(&self) -> Option<(&'a Name, Vec<usize>)> {
+        self.refused.iter().find_map(|&(item, begun, refused)| {
+            // What was there when the put began was created after this.
+            let vacant = self.vacancies.iter().filter(|(_, proof)| *proof < begun).max();
+            let since = vacant.map_or(0, |(since, _)| *since);
+            let is_reason = |(begun, sure): &(usize, Option<usize>)| {
+                *begun < refused && sure.is_none_or(|sure| sure >= since)
+            };
+            let proof = || vacant.map(|(_, proof)| *proof).into_iter().chain([begun, refused]).collect();
+            (!self.puts.values().any(is_reason)).then(|| (item, proof()))
+        })
+    }
+}
+
+/// That no item was refused because of another one with its id when there was none.
+pub(super) fn refused_for_a_reason(history: &History) -> Result<(), Violation> {
+    let mut ids: BTreeMap<Id<'_>, Past<'_>> = BTreeMap::new();
+    // Where clients have begun to delete what has this id.
+    let mut deleting: BTreeMap<(Who, Id<'_>), usize> = BTreeMap::new();
+    for (place, record) in history.records().iter().enumerate() {
+        match &record.event {
+            Event::Putting { queue, item, .. } => {
+                ids.entry((queue, id_of(item))).or_default().puts.insert(item, (place, None));
+            }
+            Event::Put { queue, item, outcome } => {
+                let puts = &mut ids.entry((queue, id_of(item))).or_default().puts;
+                match (outcome, puts.get_mut(item)) {
+                    (Outcome::Sure, Some((_, sure))) => *sure = Some(place),
+                    (Outcome::Failed, _) => drop(puts.remove(item)),
+                    _ => {}
+                }
+            }
+            Event::Refused { queue, item } => {
+                let past = ids.entry((queue, id_of(item))).or_default();
+                if let Some((begun, _)) = past.puts.remove(item) {
+                    past.refused.push((item, begun, place));
+                }
+            }
+            Event::Withdrawing { queue, id } => drop(deleting.insert((record.who, (queue, id)), place)),
+            Event::Finishing { queue, item } => {
+                deleting.insert((record.who, (queue, id_of(item))), place);
+            }
+            Event::Vacant { queue, id } => {
+                let id: Id<'_> = (queue, id);
+                let since = deleting.get(&(record.who, id)).copied().unwrap_or_default();
+                ids.entry(id).or_default().vacancies.push((since, place));
+            }
+            _ => {}
+        }
+    }
+    for ((queue, id), past) in &ids {
+        if let Some((item, proof)) = past.wrongly_refused() {
+            let broken = format!("{item} of {queue} was refused, and there was no other {id}");
+            return Err(Violation::new(NAME, broken, proof));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::checkers::Delivery;
@@ -220,5 +292,63 @@ mod tests {
         passes(&checker, late);
         let other_id = [&item("a#1")[..], &item("b#2"), &off("a#1"), &off("b#2")].concat();
         passes(&checker, other_id);
+    }
+
+    fn refused(producer: u32, name: &str) -> [Line; 3] {
+        let refused = Event::Refused { queue: "q".into(), item: name.into() };
+        [putting(producer, name), (0, producer, refused), put(producer, name, FAILED)]
+    }
+
+    fn vacant(client: u32, id: &str) -> Line {
+        (0, client, Event::Vacant { queue: "q".into(), id: id.into() })
+    }
+
+    #[test]
+    fn an_item_is_refused_because_of_another_one_of_its_id() {
+        let checker = CHECKER.one_at_a_time();
+        let off = [taken(3, "a#1"), finishing(3, "a#1"), done(3, "a#1", SURE)];
+        passes(&checker, [&item("a#1")[..], &refused(2, "a#2"), &off].concat());
+        // Something may be kept of it.
+        passes(&checker, [&item("a#1")[..], &off, &refused(2, "a#2")].concat());
+        // Nobody knows whether it is there, or when it comes.
+        passes(&checker, [&[putting(1, "a#1")][..], &refused(2, "a#2")].concat());
+        passes(&checker, [&[putting(1, "a#1"), put(1, "a#1", UNKNOWN)][..], &refused(2, "a#2")].concat());
+        let late = [putting(2, "a#2"), putting(1, "a#1")];
+        passes(&checker, [&late[..], &refused(2, "a#2")[1..], &[put(1, "a#1", SURE)], &off].concat());
+        // It was only checked where there is to be one item of an id.
+        passes(&CHECKER, refused(2, "a#1"));
+    }
+
+    #[test]
+    fn an_item_that_was_refused_without_a_reason_is_found() {
+        let checker = CHECKER.one_at_a_time();
+        fails(&checker, refused(2, "a#1"), "a#1 of q was refused, and there was no other a", &[0, 1]);
+        fails(&checker, [&[putting(1, "b#1")][..], &refused(2, "a#2")].concat(), "no other a", &[1, 2]);
+        let failed = [putting(1, "a#1"), put(1, "a#1", FAILED)];
+        fails(&checker, [&failed[..], &refused(2, "a#2")].concat(), "no other a", &[2, 3]);
+        // The other one was put later, or refused as well.
+        fails(&checker, [&refused(2, "a#2")[..], &[putting(1, "a#1")]].concat(), "no other a", &[0, 1]);
+        let both = [&refused(2, "a#2")[..], &refused(1, "a#1")].concat();
+        fails(&checker, both, "no other a", &[0, 1]);
+    }
+
+    #[test]
+    fn an_item_is_not_refused_because_of_one_that_was_deleted() {
+        let checker = CHECKER.one_at_a_time();
+        let off = [taken(3, "a#1"), finishing(3, "a#1"), vacant(3, "a"), done(3, "a#1", SURE)];
+        let gone = [&item("a#1")[..], &off].concat();
+        fails(&checker, [&gone[..], &refused(2, "a#2")].concat(), "no other a", &[4, 6, 7]);
+        let forgotten =
+            [&item("a#1")[..], &off[..2], &[off[3].clone(), withdrawing("a"), vacant(2, "a")]].concat();
+        fails(&checker, [&forgotten[..], &refused(1, "a#2")].concat(), "no other a", &[6, 7, 8]);
+        // It was deleted when the other was on its way, or another one has come since.
+        let meanwhile = [&gone[..4], &refused(2, "a#2")[..1], &gone[4..], &refused(2, "a#2")[1..]].concat();
+        passes(&checker, meanwhile);
+        passes(&checker, [&gone[..], &[putting(1, "a#3")], &refused(2, "a#2")].concat());
+        let between = [&gone[..4], &[putting(1, "a#3")], &gone[4..], &[put(1, "a#3", UNKNOWN)]].concat();
+        passes(&checker, [&between[..], &refused(2, "a#2")].concat());
+        // What was vacant is another id.
+        let other = [&gone[..4], &[vacant(3, "b")], &gone[5..]].concat();
+        passes(&checker, [&other[..], &refused(2, "a#2")].concat());
     }
 }

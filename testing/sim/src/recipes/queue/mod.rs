@@ -192,8 +192,12 @@ pub(super) async fn put_all(
         Some(Ok(true)) => Outcome::Sure,
         Some(Ok(false)) => Outcome::Failed,
         Some(Err(Error::Framework(error))) if !error.may_have_applied() => Outcome::Failed,
-        // There is a job with this id.
-        Some(Err(Error::Exists { .. })) => Outcome::Failed,
+        Some(Err(Error::Exists { .. })) => {
+            for item in items {
+                client.record(Event::Refused { queue: queue(), item: Name::clone(item) });
+            }
+            Outcome::Failed
+        }
         _ => Outcome::Unknown,
     };
     for item in items {
