@@ -1,6 +1,6 @@
 //! [`group`](zk_curator_recipes::group): members come, go and say something else of themselves, and all follow. What one is
-//! told has to make sense; and when there are no more faults everybody has to see itself come and go, and nobody who is
-//! gone for longer than a session lasts.
+//! told has to make sense; and when there are no more faults everybody has to see itself come and go, all others who are
+//! there, and nobody who is gone for longer than a session lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
-use zk_curator::ErrorKind;
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 
 use super::Recipe;
@@ -21,7 +21,8 @@ const GROUP: &str = "/groups/workers";
 pub(super) const RECIPE: Recipe =
     Recipe::new("group", "group membership: who comes and goes", |client| Box::pin(work(client)))
         .checked_by(|| vec![Arc::new(GroupViews::default())])
-        .operator(&["/groups/workers/*"]);
+        .operator(&["/groups/workers/*"])
+        .crowd();
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -75,6 +76,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     while view.watch.members().get(&id).is_none_or(|seen| *seen != data) {
         view.next().await?;
     }
+    view.is_complete(&zk).await?;
     if !member.is_member() {
         return Err("a member that all see is none for itself".into());
     }
@@ -128,6 +130,17 @@ struct View {
 }
 
 impl View {
+    /// Follows until it knows of all members: as long as nobody else goes on, that is what one who asks is told.
+    async fn is_complete(&mut self, zk: &CuratorFramework) -> Result<(), Failure> {
+        let group = Group::new(zk, GROUP);
+        while *self.watch.members() != group.members().await? {
+            while let Ok(told) = timeout(Duration::from_millis(100), self.next()).await {
+                told?;
+            }
+        }
+        Ok(())
+    }
+
     async fn next(&mut self) -> Result<(), Failure> {
         let event = match self.watch.next().await {
             Ok(event) => event,
