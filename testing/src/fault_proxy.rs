@@ -87,6 +87,8 @@ pub struct ProxyCounts {
     pub connections: u64,
     /// Frames forwarded to servers, including handshakes and pings.
     pub requests: u64,
+    /// Frames received from clients, including those that wait or were discarded.
+    pub received: u64,
 }
 
 impl FaultProxy {
@@ -178,6 +180,14 @@ impl FaultProxy {
         self.shared.counts.until(|counts| counts.requests >= requests).await;
     }
 
+    /// Waits until this many frames have been received from clients, forwarded or not.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn received(&self, requests: u64) {
+        self.shared.counts.until(|counts| counts.received >= requests).await;
+    }
+
     /// Returns the credentials of the session that a server granted last. They allow acting as that
     /// client, and ending its session.
     #[must_use]
@@ -238,9 +248,13 @@ impl Shared {
         self.handshake().clear();
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
-        let mut frames = Frames::default();
+        let (mut received, mut forwarded) = (Frames::default(), Frames::default());
+        let receive = |bytes: &[u8]| {
+            let complete = received.feed(bytes);
+            self.counts.modify(|counts| counts.received += complete);
+        };
         let count = |bytes: &[u8]| {
-            let complete = frames.feed(bytes);
+            let complete = forwarded.feed(bytes);
             self.counts.modify(|counts| counts.requests += complete);
         };
         let keep = |bytes: &[u8]| {
@@ -251,8 +265,8 @@ impl Shared {
         // The reason does not matter: the connection has ended.
         tokio::select! {
             biased;
-            _ = self.pump(from_client, to_server, |now| now.requests, count) => {}
-            _ = self.pump(from_server, to_client, |now| now.replies, keep) => {}
+            _ = self.pump(from_client, to_server, |now| now.requests, receive, count) => {}
+            _ = self.pump(from_server, to_client, |now| now.replies, |_| (), keep) => {}
         }
     }
 
@@ -261,11 +275,13 @@ impl Shared {
         mut from: OwnedReadHalf,
         mut to: OwnedWriteHalf,
         flow: impl Fn(&Conditions) -> Flow,
+        mut received: impl FnMut(&[u8]),
         mut passed: impl FnMut(&[u8]),
     ) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK];
         loop {
             let read = from.read(&mut buffer).await?;
+            received(&buffer[..read]);
             let delay = self.conditions.look(|now| now.delay);
             if !delay.is_zero() {
                 sleep(delay).await;

@@ -136,15 +136,18 @@ pub(crate) async fn a_client_that_reaches_no_server_in_time_ends(case: Case) {
 pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case: Case) {
     let addresses = &case.target.addresses;
     let relay = FaultProxy::start(&addresses[..1]).await.unwrap();
+    let other_relay = FaultProxy::start(&addresses[addresses.len() - 1..]).await.unwrap();
     let first = start(case.through(&relay)).await;
     ephemeral(&first, "/e").await;
     // Its request is on the way when another client takes the session, at another member if there is one.
     relay.requests(Flow::Stalled);
     relay.replies(Flow::Stalled);
+    let sent = relay.counts().received + 1;
     let late = first.set_data("/e", b"of the first", None);
-    let there = format!("{}{}", addresses[addresses.len() - 1], case.chroot);
+    // Otherwise it would be sent after the move, when the first client has taken the session back.
+    relay.received(sent).await;
     let credentials = first.credentials().unwrap();
-    let second = start(ZooKeeper::builder(there).session_timeout(TIMEOUT).resume(credentials)).await;
+    let second = start(case.through(&other_relay).resume(credentials)).await;
     assert_eq!(id(&second), id(&first));
     second.set_data("/e", b"of the second", None).await.unwrap();
 
@@ -157,8 +160,10 @@ pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case:
     witness.sync("/").await.unwrap();
     assert_eq!(witness.get_data("/e").await.unwrap().data, "of the second");
 
-    // The one that closes the session ends it for both.
+    // The one that closes the session ends it for both; the other one cannot take it back in between.
+    other_relay.down();
     first.close().await.unwrap();
+    other_relay.up();
     assert_eq!(history(second.states()).await.last(), Some(&EXPIRED));
     assert_eq!(owner(&witness, "/e").await, None);
 }
