@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 use zk_curator::{ConnectionState, CreateMode};
 use zk_curator_client::{Connector, Transport, ZooKeeper};
 use zk_curator_proto::OpCode;
@@ -70,6 +71,19 @@ fn an_inspection_shows_who_holds_and_who_waits() {
 
 /// What a subscriber of one thread wants to hear is remembered for all threads: these tests do not run side by side.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// A subscriber to nothing. While there is one subscriber, tracing asks only the thread that comes first to an event whether
+/// anybody wants to hear it, and remembers the answer for all threads; with two, it asks both.
+static NOBODY: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+
+/// Keeps what is told in this thread, until the guards are dropped.
+fn listen() -> (Told, (DefaultGuard, MutexGuard<'static, ()>)) {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    LazyLock::force(&NOBODY);
+    let told = Told::default();
+    let subscribed = tracing::subscriber::set_default(told.clone());
+    (told, (subscribed, alone))
+}
 
 /// Keeps what is told, as `span{fields}: level message fields`.
 #[derive(Clone, Default)]
@@ -143,9 +157,7 @@ impl Told {
 
 #[test]
 fn spans_and_events_are_the_documented_ones() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let (server, zk) = in_memory().await;
         told.assert("INFO connection state", "state=Connected");
@@ -179,9 +191,7 @@ fn spans_and_events_are_the_documented_ones() {
 #[cfg(debug_assertions)]
 fn an_acquire_that_is_left_alone_is_warned_of() {
     const WARNING: &str = "WARN a future was woken and left alone";
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
@@ -214,9 +224,7 @@ fn an_acquire_that_is_left_alone_is_warned_of() {
 
 #[test]
 fn every_term_of_a_leader_has_a_line_for_its_end() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let (server, zk) = in_memory().await;
         let terms = |ended| {
@@ -243,9 +251,7 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
 
 #[test]
 fn events_name_the_framework_and_the_session_and_lost_is_a_warning() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let server = TestServer::in_memory().await;
         let zk = builder(&server).name("billing").build().unwrap();
@@ -287,9 +293,7 @@ impl Connector for Buggy {
 
 #[test]
 fn a_session_whose_task_ends_early_is_a_warning() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let zk = ZooKeeper::builder("zk:2181").connector(Arc::new(Buggy)).connect().unwrap();
         assert!(zk.exists("/").await.is_err());
@@ -301,9 +305,7 @@ fn a_session_whose_task_ends_early_is_a_warning() {
 #[test]
 fn a_lost_session_that_no_server_hears_of_is_a_warning() {
     const WARNING: &str = "WARN closed before the servers were told of a lost session";
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = Told::default();
-    let _subscribed = tracing::subscriber::set_default(told.clone());
+    let (told, _guards) = listen();
     simulated(async {
         let (server, zk) = in_memory().await;
         server.stop().await;
