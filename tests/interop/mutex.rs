@@ -1,12 +1,11 @@
 //! [`InterProcessMutex`] on every kind of server.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, MutexGuard};
-use zk_curator_tests::{Server, on_each_server};
+use zk_curator_tests::{Contention, Server, on_each_server};
 
 const LOCK: &str = "/locks/orders";
 
@@ -39,27 +38,7 @@ async fn sessions_and_tasks_get_the_lock_once_in_order(server: Server) {
     for _ in 0..SESSIONS {
         sessions.push(server.connected().await);
     }
-    let inside = Arc::new(AtomicUsize::new(0));
-    let tokens = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = tokio::task::JoinSet::new();
-    for task in 0..TASKS {
-        let lock = InterProcessMutex::new(&sessions[task % SESSIONS], LOCK);
-        let (inside, tokens) = (Arc::clone(&inside), Arc::clone(&tokens));
-        tasks.spawn(async move {
-            let guard = lock.acquire().await.unwrap();
-            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
-            tokens.lock().unwrap().push(guard.fencing_token());
-            tokio::task::yield_now().await;
-            inside.fetch_sub(1, Ordering::SeqCst);
-            guard.release().await.unwrap();
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    let tokens = std::mem::take(&mut *tokens.lock().unwrap());
-    assert_eq!(tokens.len(), TASKS);
-    assert!(tokens.is_sorted_by(|a, b| a < b));
+    Contention::start(&sessions, LOCK, TASKS).ends_in_order().await;
     assert_eq!(sessions[0].children(LOCK).await.unwrap(), [""; 0]);
 }
 

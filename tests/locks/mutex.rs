@@ -1,6 +1,5 @@
 //! [`InterProcessMutex`] when all is well: layout, order, cost, contention.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{Error, InterProcessMutex};
 use zk_curator_testing::{MemoryConnector, SequenceOverflow, TestServer};
 use zk_curator_tests::{
-    assert_clean_after_close, builder, connected, in_memory, real_time, simulated, until,
+    Contention, assert_clean_after_close, builder, connected, in_memory, real_time, simulated, until,
 };
 
 const LOCK: &str = "/locks/orders";
@@ -360,32 +359,11 @@ fn a_thousand_tasks_over_fifty_sessions_get_the_lock_once_in_order_without_a_her
         }
         let gate = InterProcessMutex::new(&sessions[0], LOCK).acquire().await.unwrap();
         let before = server.probe();
-        let inside = Arc::new(AtomicUsize::new(0));
-        let tokens = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = tokio::task::JoinSet::new();
-        for task in 0..TASKS {
-            let lock = InterProcessMutex::new(&sessions[task % SESSIONS], LOCK);
-            let (inside, tokens) = (Arc::clone(&inside), Arc::clone(&tokens));
-            tasks.spawn(async move {
-                let guard = lock.acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
-                tokens.lock().unwrap().push((guard.fencing_token(), guard.path().to_owned()));
-                tokio::task::yield_now().await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                guard.release().await.unwrap();
-            });
-        }
+        let contention = Contention::start(&sessions, LOCK, TASKS);
         until(&server, |probe| probe.children(LOCK).len() == TASKS + 1).await;
         gate.release().await.unwrap();
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        contention.ends_in_order().await;
         let after = server.probe();
-
-        let tokens = std::mem::take(&mut *tokens.lock().unwrap());
-        assert_eq!(tokens.len(), TASKS);
-        assert!(tokens.is_sorted_by(|a, b| a.0 < b.0), "not in the order of arrival");
-        assert_eq!(tokens.iter().map(|(_, path)| path).collect::<BTreeSet<_>>().len(), TASKS);
         let new = |count: fn(&zk_curator_testing::Probe) -> u64| count(&after) - count(&before);
         // At most two notifications for each hand-over, to the next and to the next but one, and one listing and
         // watch for each entry and hand-over.

@@ -8,10 +8,12 @@
 )]
 
 pub mod cancel;
+mod contention;
 pub mod raw_suite;
 mod server;
 
 pub use cancel::poll_then_drop;
+pub use contention::Contention;
 pub use server::Server;
 
 use std::cell::Cell;
