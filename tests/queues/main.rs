@@ -15,4 +15,5 @@ mod queue_locking;
 mod queue_many;
 mod queue_names;
 mod queue_rights;
+mod queue_rights_tables;
 mod queue_sharder;

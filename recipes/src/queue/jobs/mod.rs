@@ -63,10 +63,11 @@
 //! |---|---|---|
 //! | `/jobs` | – | create, delete: receipts |
 //! | `all` | create; delete, to cancel and to forget | delete |
-//! | `pending` | create, write: buckets | create, delete, write: buckets |
+//! | `pending` | create, write: buckets | create, delete: buckets |
 //! | a bucket of it | create, write; delete, to cancel | create, delete, write |
 //! | `executing`, `leases` | – | create, delete |
-//! | `done`, `failed` and their buckets | delete, to forget and to retry | create, write |
+//! | `done`, `failed` | delete, to forget and to retry | create: buckets; write, to upgrade the layout |
+//! | a bucket of these | delete, to forget and to retry | create |
 //! | `ids` | create, delete, write | – |
 //! | `line`, `cleaner` | – | create, delete |
 //!
