@@ -186,8 +186,13 @@ async fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed(ens
 
 async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(ensemble: &RealEnsemble) {
     let networks = [Network::tcp(), Network::tcp()];
-    let builder = |member, network: &Network| {
-        builder(ensemble.server(member)).session_timeout(TIMEOUT * 5).connector(network.connector())
+    // The leader knows whose session it is, and refuses reads as well.
+    let leader = ensemble.leader().await.expect("a leader");
+    let followers: Vec<usize> = (0..ensemble.servers().len()).filter(|member| *member != leader).collect();
+    let builder = |member: usize, network: &Network| {
+        builder(ensemble.server(followers[member]))
+            .session_timeout(TIMEOUT * 5)
+            .connector(network.connector())
     };
     let first = start(builder(0, &networks[0])).await;
     ephemeral(&first, "/e").await;
