@@ -55,8 +55,8 @@ const LOCKING_QUEUE: &[Row] = &[
     ("/queue/items/b-*/*", None, [&[], &[C, D, W]]),
     ("/queue/ids", Some(""), [&[C, D, W], &[]]),
     ("/queue/line", Some(""), [&[], &[C, D]]),
-    ("/queue/dead", Some(""), [&[], &[]]),
-    ("/queue/dead/items", Some(BUCKETS), [&[], &[C, W]]),
+    ("/queue/dead", None, [&[], &[C]]),
+    ("/queue/dead/items", None, [&[], &[C, W]]),
     ("/queue/dead/items/b-*", None, [&[], &[C, W]]),
 ];
 

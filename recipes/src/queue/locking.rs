@@ -97,6 +97,7 @@ const CLAIM: &str = "claim";
 /// | an item | – | create, delete: claims; write: redeliveries |
 /// | `ids` | create, delete, write | – |
 /// | `line` | – | create, delete |
+/// | `dead` | – | create |
 /// | `dead/items` and its buckets | – | as producers |
 ///
 /// Who uses the queue first creates `items`, `ids` and `line`, which takes the right to create children of `/queue`, or an operator
