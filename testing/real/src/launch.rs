@@ -207,6 +207,26 @@ pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
         .map_err(io_error("run", shell))
 }
 
+/// Waits until no thread of a process runs: the signal is only pending when it was sent, and a thread that has not seen it yet
+/// still answers. Where the system does not list threads, or after five seconds, it returns all the same.
+pub(super) fn wait_until_suspended(process: u32) {
+    let is_suspended = |thread: io::Result<fs::DirEntry>| {
+        // The second field is the name, in parentheses, and may contain anything; the third is the state.
+        let stat = fs::read_to_string(thread?.path().join("stat"))?;
+        io::Result::Ok(
+            stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 't', 'Z', 'X'])),
+        )
+    };
+    let started = Instant::now();
+    while let Ok(mut threads) = fs::read_dir(format!("/proc/{process}/task"))
+        && started.elapsed() < STOP_TIMEOUT
+        // One that cannot be read has ended.
+        && !threads.all(|thread| is_suspended(thread).unwrap_or(true))
+    {
+        thread::sleep(POLL);
+    }
+}
+
 /// Sends a four-letter word and reads the answer. `timeout` bounds each step.
 pub(super) fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&addr, timeout)?;

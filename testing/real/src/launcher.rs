@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use zk_curator_testing::ZooKeeperVersion;
 
-use super::launch::{Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal};
+use super::launch::{
+    Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal, wait_until_suspended,
+};
 use super::temp_dir::TempDir;
 use super::{RealError, java};
 
@@ -144,7 +146,7 @@ impl RealZooKeeper {
         }
     }
 
-    /// Suspends the process (SIGSTOP): it keeps its connections and answers nothing. Nothing happens when it is
+    /// Suspends the process (SIGSTOP): it keeps its connections and answers nothing more. Nothing happens when it is
     /// stopped.
     ///
     /// # Errors
@@ -153,7 +155,11 @@ impl RealZooKeeper {
     /// # Cancel safety
     /// The server is suspended all the same.
     pub async fn pause(&self) -> Result<(), RealError> {
-        self.signal("STOP").await
+        self.signal("STOP").await?;
+        match self.process_id() {
+            Some(process) => blocking(move || Ok(wait_until_suspended(process))).await,
+            None => Ok(()),
+        }
     }
 
     /// Ends [`RealZooKeeper::pause`] (SIGCONT).
