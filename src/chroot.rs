@@ -96,7 +96,7 @@ async fn create_all(raw: &Arc<dyn RawClient>, chroot: &str, acl: &[Acl]) -> Resu
     for end in ends {
         let path = chroot[..end].to_owned();
         let (data, acl, mode) = (Bytes::new(), acl.to_vec(), CreateMode::Persistent);
-        match raw.create(Op::Create { path: path.clone(), data, acl, mode, ttl: None }).await {
+        match raw.create(&Op::Create { path: path.clone(), data, acl, mode, ttl: None }).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {}
             // Refused before the server has looked whether it exists.
             Err(RawError::Refused(ErrorCode::NoAuth)) if raw.exists(&path).await?.is_some() => {}

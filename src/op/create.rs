@@ -220,18 +220,25 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    /// Creates the node, and reads what is to be read after that: `None` if it does not exist.
-    async fn run<T>(&self, owned: bool, beside: Option<&Beside<'_, T>>) -> Result<(OwnedNode, Option<T>)> {
+    /// Creates the node, and reads what is to be read after that: `None` if it does not exist. `keep` makes of the node what
+    /// the caller is to have, before anything else is awaited; its path is the server's.
+    async fn run<K, T>(
+        mut self,
+        owned: bool,
+        keep: impl Fn(&Self, Created, &Attempt) -> K,
+        beside: Option<&Beside<'_, T>>,
+    ) -> Result<(K, Option<T>)> {
+        self.options.check(&self.target, owned)?;
+        let (own_data, own_acl) = (self.options.data.take(), self.options.acl.take());
         let (target, options) = (&self.target, &self.options);
-        options.check(target, owned)?;
         let sequential = options.mode.is_sequential();
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
         validate_create(&target.path, sequential).map_err(invalid)?;
         let server_path = target.zk.ns().apply_create(&target.path, sequential);
         let (parent, name) = split(&server_path);
         let core = target.zk.core();
-        let acl = options.acl.clone().unwrap_or_else(|| core.acl_of(&server_path));
-        let plain = options.data.clone().unwrap_or_else(|| core.default_data());
+        let acl = own_acl.unwrap_or_else(|| core.acl_of(&server_path));
+        let plain = own_data.unwrap_or_else(|| core.default_data());
         target.admit(Intent::Create { mode: options.mode, data: &plain, acl: &acl })?;
         let data = target.compress(options.compressed, plain)?;
         let protection = options.protected.then(|| Protection {
@@ -244,27 +251,29 @@ impl<R> CreateBuilder<R> {
         let mut budget = target.budget();
         let mut unknown: Option<Error> = None;
         let mut rounds = 0..RACE_ROUNDS;
+        let (mode, ttl) = (options.mode, options.ttl);
+        let mut op = Op::Create { path: String::new(), data: data.clone(), acl, mode, ttl };
         loop {
             let attempt = target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
             let prefix = claim.protection().filter(|protection| protection.data.is_none());
             let prefix = prefix.map_or("", |protection| protection.prefix.as_str());
-            let op = Op::Create {
-                path: join(parent, &format!("{prefix}{name}")),
-                data: data.clone(),
-                acl: acl.clone(),
-                mode: options.mode,
-                ttl: options.ttl,
-            };
+            if let Op::Create { path, .. } = &mut op {
+                *path = if prefix.is_empty() {
+                    server_path.clone()
+                } else {
+                    join(parent, &format!("{prefix}{name}"))
+                };
+            }
             let owed = options.shares_name() && core.held.owes(&server_path);
             // The deadline ends the wait, and not the answer: it may have to be deleted.
             let raw = &attempt.session.raw;
-            let sent = claim.create(&attempt.session, || raw.create_revocable(op));
+            let sent = claim.create(&attempt.session, || raw.create_revocable(&op));
             sent.map_err(|last| unknown.clone().unwrap_or_else(|| target.error(last)))?;
             // Queued before anything is awaited: one flight.
             let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));
             let error = match claim.answer(budget.time_left()).await {
                 Ok(created) => {
-                    let node = self.node(created, &attempt);
+                    let node = keep(&self, created, &attempt);
                     return Ok((node, self.beside(&mut budget, beside, parent, read).await?));
                 }
                 Err(RawError::Refused(ErrorCode::NoNode)) if parent == "/" => {
@@ -279,7 +288,7 @@ impl<R> CreateBuilder<R> {
                 Err(RawError::Refused(ErrorCode::NodeExists)) if options.accepts_existing() => {
                     match self.adopt(&mut budget, &attempt, &server_path, &data).await {
                         Ok(Some(created)) => {
-                            let node = self.node(created, &attempt);
+                            let node = keep(&self, created, &attempt);
                             return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
                         }
                         // It has just gone.
@@ -298,10 +307,9 @@ impl<R> CreateBuilder<R> {
                 Err(error) => target.error(error),
             };
             if error.may_have_applied() && options.protected {
-                let Some(node) = self.recover(&mut claim, &mut budget, error, attempt.session.epoch).await?
-                else {
-                    continue;
-                };
+                let recovered = self.recover(&mut claim, &mut budget, error, attempt.session.epoch);
+                let Some((created, attempt)) = recovered.await? else { continue };
+                let node = keep(&self, created, &attempt);
                 return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
             }
             if error.may_have_applied() {
@@ -321,8 +329,13 @@ impl<R> CreateBuilder<R> {
         }
     }
 
-    /// `created` has the path on the server.
-    fn node(&self, created: Created, attempt: &Attempt) -> OwnedNode {
+    /// The node without a guard, with its path within the namespace.
+    fn plain(&self, created: Created, _: &Attempt) -> Created {
+        Created::new(self.target.zk.ns().strip(&created.path).to_owned(), created.stat)
+    }
+
+    /// The node with a guard.
+    fn guarded(&self, created: Created, attempt: &Attempt) -> OwnedNode {
         let session = Arc::clone(&attempt.session);
         let ephemeral = self.options.mode.is_ephemeral();
         OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.shares_name())
@@ -369,13 +382,13 @@ impl<R> CreateBuilder<R> {
         budget: &mut Budget<'_>,
         lost: Error,
         mut epoch: u64,
-    ) -> Result<Option<OwnedNode>> {
+    ) -> Result<Option<(Created, Attempt)>> {
         let mut error = lost.clone();
         loop {
             budget.spend(error, epoch).await.map_err(|_| lost.clone())?;
             let attempt = self.target.attempt(budget).map_err(|_| lost.clone())?;
             match self.look(claim, &attempt).await {
-                Ok(node) => return Ok(node),
+                Ok(created) => return Ok(created.map(|created| (created, attempt))),
                 Err(taken @ RawError::Refused(ErrorCode::NodeExists)) => {
                     return Err(self.target.error(taken));
                 }
@@ -386,7 +399,7 @@ impl<R> CreateBuilder<R> {
         }
     }
 
-    async fn look(&self, claim: &mut Claim<'_>, attempt: &Attempt) -> Result<Option<OwnedNode>, RawError> {
+    async fn look(&self, claim: &mut Claim<'_>, attempt: &Attempt) -> Result<Option<Created>, RawError> {
         let raw = &*attempt.raw;
         let Some(protection) = claim.protection().cloned() else {
             return Err(RawError::UnexpectedAnswer);
@@ -404,7 +417,7 @@ impl<R> CreateBuilder<R> {
         match stat {
             Some(stat) if !self.options.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
                 claim.settle()?;
-                return Ok(Some(self.node(Created::new(path, stat), attempt)));
+                return Ok(Some(Created::new(path, stat)));
             }
             // It ends with its session, and may have ended since. To delete it could hit that of somebody else.
             Some(_) if shared => {
@@ -491,20 +504,22 @@ call_options!(CreateBuilder<R>);
 
 const NOTHING: Option<&Beside<'_, ()>> = None;
 
-awaits!(CreateBuilder => Created, |this| this.run(false, NOTHING).await.map(|(node, _)| node.leak()));
-awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| this.run(true, NOTHING).await.map(|(node, _)| node));
+awaits!(CreateBuilder => Created, |this| this.run(false, Self::plain, NOTHING).await.map(|(node, _)| node));
+awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| {
+    this.run(true, Self::guarded, NOTHING).await.map(|(node, _)| node)
+});
 awaits!(CreateBuilder<output::OwnedWithSiblings> => (OwnedNode, Vec<String>), |this| {
-    let (node, children) = this.run(true, Some(&|raw, parent| raw.get_children(parent))).await?;
+    let list = |raw: &dyn RawClient, parent: &str| raw.get_children(parent);
+    let (node, children) = this.run(true, Self::guarded, Some(&list)).await?;
     // Without its parent the node is gone as well.
     Ok((node, children.map(|children| children.names).unwrap_or_default()))
 });
 awaits!(CreateBuilder<output::OwnedWithData> => (OwnedNode, Option<(Bytes, Stat)>), |this| {
-    let target = &this.target;
-    let path = this.options.read.as_deref().unwrap_or_default();
-    zk_curator_client::path::validate(path)
-        .map_err(|why| Error::invalid_path(target.operation, path, why))?;
-    let path = target.zk.ns().apply(path);
-    let (node, read) = this.run(true, Some(&|raw, _| raw.get_data(&path))).await?;
+    let (zk, of) = (this.target.zk.clone(), this.options.read.clone().unwrap_or_default());
+    let path = this.target.server_path_of(&of)?;
+    let read = |raw: &dyn RawClient, _: &str| raw.get_data(&path);
+    let (node, read) = this.run(true, Self::guarded, Some(&read)).await?;
+    let target = Target::<output::Plain>::new(zk, "create", of);
     let read = read.map(|read| Ok((target.decompress(None, read.data)?, read.stat)));
     Ok((node, read.transpose()?))
 });

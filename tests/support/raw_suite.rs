@@ -39,7 +39,7 @@ impl Case {
     ) -> Self {
         let case = Self { server, factory, limited, chroot: String::new() };
         let zk = case.client().await;
-        zk.create(op(&format!("/{name}"), "", CreateMode::Persistent)).await.unwrap();
+        zk.create(&op(&format!("/{name}"), "", CreateMode::Persistent)).await.unwrap();
         zk.close().await.unwrap();
         Self { chroot: format!("/{name}"), ..case }
     }
@@ -80,7 +80,7 @@ fn op(path: &str, data: &str, mode: CreateMode) -> Op {
 }
 
 async fn create(zk: &Arc<dyn RawClient>, path: &str) -> Created {
-    zk.create(op(path, "", CreateMode::Persistent)).await.unwrap()
+    zk.create(&op(path, "", CreateMode::Persistent)).await.unwrap()
 }
 
 fn is_connected(state: SessionState) -> bool {
@@ -119,10 +119,10 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorCode {
 
 pub async fn nodes_are_created_read_written_listed_and_deleted(case: Case) {
     let zk = case.client().await;
-    let created = zk.create(op("/a", "1", CreateMode::Persistent)).await.unwrap();
+    let created = zk.create(&op("/a", "1", CreateMode::Persistent)).await.unwrap();
     assert_eq!((created.path.as_str(), created.stat.version), ("/a", 0));
-    assert_eq!(refused(zk.create(op("/a", "", CreateMode::Persistent)).await), ErrorCode::NodeExists);
-    assert_eq!(refused(zk.create(op("/x/y", "", CreateMode::Persistent)).await), ErrorCode::NoNode);
+    assert_eq!(refused(zk.create(&op("/a", "", CreateMode::Persistent)).await), ErrorCode::NodeExists);
+    assert_eq!(refused(zk.create(&op("/x/y", "", CreateMode::Persistent)).await), ErrorCode::NoNode);
     let data = zk.get_data("/a").await.unwrap();
     assert_eq!((data.data.as_ref(), data.stat), (&b"1"[..], created.stat));
     assert_eq!(zk.exists("/a").await.unwrap(), Some(created.stat));
@@ -133,17 +133,17 @@ pub async fn nodes_are_created_read_written_listed_and_deleted(case: Case) {
     assert_eq!(refused(zk.set_data("/a", b"3", 0.into()).await), ErrorCode::BadVersion);
     assert_eq!(zk.set_data("/a", b"333", Version::Any).await.unwrap().data_length, 3);
 
-    let ephemeral = zk.create(op("/a/e-", "", CreateMode::EphemeralSequential)).await.unwrap();
+    let ephemeral = zk.create(&op("/a/e-", "", CreateMode::EphemeralSequential)).await.unwrap();
     assert_eq!(ephemeral.path, "/a/e-0000000000");
     assert_eq!(ephemeral.stat.ephemeral_owner, zk.session().unwrap().id.get());
-    let unnamed = zk.create(op("/a/", "", CreateMode::PersistentSequential)).await;
+    let unnamed = zk.create(&op("/a/", "", CreateMode::PersistentSequential)).await;
     if case.limited {
         assert!(matches!(unnamed, Err(Error::Unsupported(_))), "{unnamed:?}");
         create(&zk, "/a/0000000001").await;
     } else {
         assert_eq!(unnamed.unwrap().path, "/a/0000000001");
     }
-    let below = zk.create(op("/a/e-0000000000/x", "", CreateMode::Persistent)).await;
+    let below = zk.create(&op("/a/e-0000000000/x", "", CreateMode::Persistent)).await;
     assert_eq!(refused(below), ErrorCode::NoChildrenForEphemerals);
     let mut children = zk.get_children("/a").await.unwrap();
     children.names.sort();
@@ -157,7 +157,7 @@ pub async fn nodes_are_created_read_written_listed_and_deleted(case: Case) {
     zk.delete("/a/0000000001", 0.into()).await.unwrap();
     zk.sync("/a").await.unwrap();
     assert!(matches!(zk.get_data("a").await, Err(Error::InvalidPath(_))));
-    assert!(matches!(zk.create(op("/a//b", "", CreateMode::Persistent)).await, Err(Error::InvalidPath(_))));
+    assert!(matches!(zk.create(&op("/a//b", "", CreateMode::Persistent)).await, Err(Error::InvalidPath(_))));
 }
 
 /// Java's client sends a delete of the root without the chroot, and every server refuses it.
@@ -182,7 +182,7 @@ pub async fn the_root_is_the_node_of_the_chroot_and_never_deleted(case: Case) {
 pub async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) {
     let zk = case.client().await;
     // Nobody polls the create before the others are made.
-    let created = zk.create(op("/a", "1", CreateMode::Persistent));
+    let created = zk.create(&op("/a", "1", CreateMode::Persistent));
     let read = zk.get_data("/a");
     let (written, again) = (zk.set_data("/a", b"2", Version::Any), zk.get_data("/a"));
     let deleted = zk.delete("/a", Version::Any);
@@ -194,7 +194,7 @@ pub async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) 
     deleted.await.unwrap();
 
     // Dropped, a call is made all the same.
-    drop(zk.create(op("/dropped", "", CreateMode::Persistent)));
+    drop(zk.create(&op("/dropped", "", CreateMode::Persistent)));
     assert!(zk.exists("/dropped").await.unwrap().is_some());
 }
 
@@ -303,7 +303,7 @@ pub async fn identities_survive_cuts(case: Case) {
         mode: CreateMode::Persistent,
         ttl: None,
     };
-    zk.create(mine).await.unwrap();
+    zk.create(&mine).await.unwrap();
     assert_eq!(refused(case.client().await.get_data("/mine").await), ErrorCode::NoAuth);
     for _ in 0..3 {
         // Queued while there is no connection: the identity is proven before.
@@ -316,7 +316,7 @@ pub async fn identities_survive_cuts(case: Case) {
 pub async fn a_lost_answer_may_have_been_applied_and_a_request_that_waits_has_not(case: Case) {
     let ((zk, relay), other) = (case.relayed(LONG).await, case.client().await);
     relay.replies(Flow::Lost);
-    let lost = zk.create(op("/a", "", CreateMode::Persistent));
+    let lost = zk.create(&op("/a", "", CreateMode::Persistent));
     let lost = tokio::spawn(lost);
     while other.exists("/a").await.unwrap().is_none() {
         tokio::task::yield_now().await;
@@ -328,7 +328,7 @@ pub async fn a_lost_answer_may_have_been_applied_and_a_request_that_waits_has_no
     assert_eq!(error, Error::ConnectionLoss { sent: true });
 
     relay.replies(Flow::Open);
-    let waits = tokio::spawn(zk.create(op("/b", "", CreateMode::Persistent)));
+    let waits = tokio::spawn(zk.create(&op("/b", "", CreateMode::Persistent)));
     assert!(other.exists("/b").await.unwrap().is_none());
     relay.up();
     waits.await.unwrap().unwrap();
@@ -386,7 +386,7 @@ pub async fn a_silent_network_is_noticed_before_the_session_is_over(case: Case) 
 
 pub async fn an_idle_session_is_kept_alive(case: Case) {
     let (zk, _relay) = case.relayed(SHORT).await;
-    let node = zk.create(op("/e", "", CreateMode::Ephemeral)).await.unwrap();
+    let node = zk.create(&op("/e", "", CreateMode::Ephemeral)).await.unwrap();
     let mut states = zk.states();
     let changed = timeout(2 * SHORT, until(&mut states, |state| !is_connected(state))).await;
     assert!(changed.is_err(), "{changed:?}");
@@ -395,7 +395,7 @@ pub async fn an_idle_session_is_kept_alive(case: Case) {
 
 pub async fn a_session_ends_by_our_clock_once_and_for_all(case: Case) {
     let ((zk, relay), other) = (case.relayed(SHORT).await, case.client().await);
-    zk.create(op("/e", "", CreateMode::Ephemeral)).await.unwrap();
+    zk.create(&op("/e", "", CreateMode::Ephemeral)).await.unwrap();
     let (_, watch) = zk.get_data_watched("/e").await.unwrap();
     let mut states = zk.states();
     relay.down();
@@ -415,11 +415,11 @@ pub async fn a_session_ends_by_our_clock_once_and_for_all(case: Case) {
 
 pub async fn a_closed_session_is_gone_at_the_server(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
-    zk.create(op("/e", "", CreateMode::Ephemeral)).await.unwrap();
+    zk.create(&op("/e", "", CreateMode::Ephemeral)).await.unwrap();
     let (_, watch) = zk.get_data_watched("/e").await.unwrap();
     let mut states = zk.states();
     // Queued before the end.
-    let last = zk.create(op("/last", "", CreateMode::Persistent));
+    let last = zk.create(&op("/last", "", CreateMode::Persistent));
     zk.close().await.unwrap();
     last.await.unwrap();
     let (gone, created): (Option<Stat>, _) = (other.exists("/e").await.unwrap(), other.exists("/last").await);
@@ -432,7 +432,7 @@ pub async fn a_closed_session_is_gone_at_the_server(case: Case) {
 
 pub async fn transactions_and_containers_work_or_are_not_supported(case: Case) {
     let zk = case.client().await;
-    let container = zk.create(op("/c", "", CreateMode::Container)).await;
+    let container = zk.create(&op("/c", "", CreateMode::Container)).await;
     let results = zk.multi(&[op("/t", "", CreateMode::Persistent)]).await;
     if case.limited {
         assert!(matches!(container, Err(Error::Unsupported(_))), "{container:?}");

@@ -345,8 +345,8 @@ impl RawClient for Client {
         self.shared.reports.states.last_failure()
     }
 
-    fn create(&self, op: Op) -> RawFuture<Created> {
-        let Op::Create { path, data, acl, mode, ttl } = op else {
+    fn create(&self, op: &Op) -> RawFuture<Created> {
+        let &Op::Create { ref path, ref data, ref acl, mode, ttl } = op else {
             return failed(Error::InvalidArgument("not a create operation"));
         };
         let Some(crate_mode) = convert::mode(mode) else {
@@ -358,12 +358,12 @@ impl RawClient for Client {
         if mode.is_sequential() && path.ends_with('/') {
             return failed(Error::Unsupported("a sequential node without a name"));
         }
-        let (path, chroot) = match self.absolute(&path) {
+        let (path, chroot) = match self.absolute(path) {
             Ok(path) => (path, self.shared.chroot.clone()),
             Err(error) => return failed(error),
         };
+        let (data, acl) = (data.to_vec(), convert::acl_to_crate(acl));
         self.submit(async move |api| {
-            let (data, acl) = (data.to_vec(), convert::acl_to_crate(&acl));
             let created = match ttl {
                 Some(ttl) => api.zk.create2_ttl(&path, data, acl, crate_mode, ttl).await,
                 None => api.zk.create2(&path, data, acl, crate_mode).await,

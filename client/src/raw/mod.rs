@@ -161,9 +161,9 @@ pub trait RawClient: Debug + Send + Sync + 'static {
         None
     }
     /// Creates a node; `op` is an [`Op::Create`].
-    fn create(&self, op: Op) -> RawFuture<Created>;
+    fn create(&self, op: &Op) -> RawFuture<Created>;
     /// [`create`](Self::create), for a caller that may lose interest before it is sent. By default it cannot be taken back.
-    fn create_revocable(&self, op: Op) -> RevocableFuture<Created> {
+    fn create_revocable(&self, op: &Op) -> RevocableFuture<Created> {
         Box::pin(Irrevocable(self.create(op)))
     }
     /// Deletes a node.

@@ -200,14 +200,14 @@ impl RawClient for ZooKeeper {
         Self::last_failure(self)
     }
 
-    fn create(&self, op: Op) -> RawFuture<Created> {
-        Box::pin(self.create_op(&op))
+    fn create(&self, op: &Op) -> RawFuture<Created> {
+        Box::pin(self.create_op(op))
     }
 
-    fn create_revocable(&self, op: Op) -> RevocableFuture<Created> {
+    fn create_revocable(&self, op: &Op) -> RevocableFuture<Created> {
         // The client knows whether it has sent a request with a deadline, however far that is.
         let zk = if self.has_deadline() { self.clone() } else { Self::with_deadline(self, Duration::MAX) };
-        Box::pin(zk.create_op(&op))
+        Box::pin(zk.create_op(op))
     }
 
     fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
