@@ -23,7 +23,7 @@ impl AclProvider for OpenAcl {
     }
 }
 
-/// The same list for every node.
+/// One list for all nodes.
 impl AclProvider for Vec<Acl> {
     fn acl(&self, _: &str) -> Vec<Acl> {
         self.clone()

@@ -206,7 +206,8 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// How many requests may wait for their answers, from 1, and their size in bytes, from 64. Default 65,536 and 256 MiB.
+    /// The limits of requests that wait for their answers: number, from 1, and size in bytes, from 64. Default 65,536 and
+    /// 256 MiB.
     ///
     /// Above either, requests fail with [`Overloaded`](ErrorKind::Overloaded), and are tried again as the retry policy says.
     pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {

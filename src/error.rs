@@ -50,7 +50,7 @@ pub enum ErrorKind {
     // Begin anew in the next session.
     /// The session has expired, and with it what belonged to it.
     SessionExpired,
-    /// What a [fenced transaction](crate::Ownership::fenced) was bound to is gone; nothing was applied.
+    /// The node of a [fenced transaction](crate::Ownership::fenced) is gone; nothing was applied.
     OwnershipLost,
 
     // What was seen before is gone.
@@ -177,7 +177,7 @@ impl Error {
         self
     }
 
-    /// What `close` could not clean up.
+    /// The paths that `close` could not clean up.
     pub(crate) fn of_left_behind(left: LeftBehind) -> Self {
         let path = left.paths.first().cloned().unwrap_or_default();
         Self::new(ErrorKind::LeftBehind, "close", path).with_source(left)
@@ -207,18 +207,18 @@ impl Error {
         says_more.then_some(source)
     }
 
-    /// The same of a read, which applies nothing.
+    /// Marks the error as one of a read, which applies nothing.
     pub(crate) fn of_a_read(self) -> Self {
         self.not_applied()
     }
 
-    /// The same of an operation that is known not to have been applied.
+    /// Marks the operation as not applied.
     pub(crate) fn not_applied(mut self) -> Self {
         self.may_have_applied = false;
         self
     }
 
-    /// The same of an operation that was sent, and of which it cannot be learnt whether it was applied.
+    /// Marks the outcome as unknown: the operation was sent.
     pub(crate) const fn of_unknown_outcome(mut self) -> Self {
         self.may_have_applied = true;
         self
@@ -321,7 +321,7 @@ impl LeftBehind {
         &self.paths
     }
 
-    /// How many nodes may be left.
+    /// The number of nodes that may be left.
     #[must_use]
     pub const fn nodes(&self) -> usize {
         self.nodes

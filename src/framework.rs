@@ -21,7 +21,7 @@ use crate::state::supervise;
 #[derive(Clone)]
 pub struct CuratorFramework {
     pub(crate) handle: Arc<Handle>,
-    /// What this handle has of its own.
+    /// The settings of this handle.
     pub(crate) options: Arc<HandleOptions>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct HandleOptions {
     pub(crate) uncompressed: bool,
 }
 
-/// What all clones share; its drop begins the shutdown. The background tasks hold only the core.
+/// The state that all clones share; its drop begins the shutdown. The background tasks hold only the core.
 pub(crate) struct Handle {
     core: Arc<Core>,
 }

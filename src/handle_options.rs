@@ -13,7 +13,7 @@ use crate::retry::{Budget, RetryPolicy, RetryScope};
 
 /// Handles with settings of their own. They share the session, cost no task, and combine.
 impl CuratorFramework {
-    /// The same framework with another namespace in place of its own; the empty string for none.
+    /// Returns a handle with another namespace in place of its own; the empty string for none.
     ///
     /// # Errors
     /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
@@ -22,7 +22,7 @@ impl CuratorFramework {
         Ok(self.with(|options| options.namespace = namespace))
     }
 
-    /// The same framework with a namespace below its own: `b` below `a` is `a/b`.
+    /// Returns a handle with a namespace below its own: `b` below `a` is `a/b`.
     ///
     /// # Errors
     /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
@@ -45,20 +45,20 @@ impl CuratorFramework {
         self.ns().name()
     }
 
-    /// The same framework with another retry policy, also in recipes that are given this handle.
+    /// Returns a handle with another retry policy, also in recipes that are given this handle.
     #[must_use]
     pub fn with_retry(&self, policy: impl RetryPolicy) -> Self {
         self.with(|options| options.call.retry = Some(Arc::new(policy)))
     }
 
-    /// The same framework with a deadline for every operation, retries and pauses included, also in recipes that are
+    /// Returns a handle with a deadline for every operation, retries and pauses included, also in recipes that are
     /// given this handle.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         self.with(|options| options.call.deadline = Some(deadline))
     }
 
-    /// The same framework, whose operations share the budget of a scope, with its policy; a builder's own
+    /// Returns a handle whose operations share the budget of a scope, with its policy; a builder's own
     /// policy is asked within the same budget.
     #[must_use]
     pub fn with_retry_scope(&self, scope: &RetryScope) -> Self {
@@ -68,7 +68,7 @@ impl CuratorFramework {
         })
     }
 
-    /// The same framework, whose operations leave data as they are, also where the framework
+    /// Returns a handle whose operations leave data as they are, also where the framework
     /// [compresses](crate::CuratorFrameworkBuilder::enable_compression), unless an operation asks for compression.
     ///
     /// For the bytes of a protocol, which others compare: recipes write and read their own through such a handle.
@@ -102,7 +102,7 @@ impl CuratorFramework {
         self.compresses(None).unwrap_or_else(|| self.core().compression().enabled)
     }
 
-    /// The same framework, whose operations compress as the framework does.
+    /// Returns a handle whose operations compress as the framework does.
     pub(crate) fn with_default_compression(&self) -> Self {
         if self.options.uncompressed {
             self.with(|options| options.uncompressed = false)
@@ -111,7 +111,7 @@ impl CuratorFramework {
         }
     }
 
-    /// The same framework, whose operations are made in the present session or not at all: they fail with
+    /// Returns a handle whose operations are made in the present session or not at all: they fail with
     /// `SessionExpired` when it is over. Curator's `SessionFailRetryLoop` in mode FAIL.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl CuratorFramework {
     /// ```
     ///
     /// # Errors
-    /// What the body fails with, `SessionExpired` when the policy gives up.
+    /// The error of the body; `SessionExpired` when the policy gives up.
     ///
     /// # Cancel safety
     /// That of the body.

@@ -105,7 +105,7 @@ impl OwnedNode {
                 || self.ownership.session_id.is_some_and(|id| id.get() == self.stat.ephemeral_owner))
     }
 
-    /// What the node stands for, without the duty to delete it.
+    /// The ownership that the node stands for, without the duty to delete it.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         &self.ownership
@@ -224,7 +224,7 @@ impl fmt::Debug for OwnedNode {
     }
 }
 
-/// What an [`OwnedNode`] stands for: who we are while it exists. Cheap to clone; without the duty to delete it.
+/// The ownership that an [`OwnedNode`] stands for. Cheap to clone; without the duty to delete the node.
 #[derive(Clone)]
 pub struct Ownership {
     pub(crate) zk: CuratorFramework,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::retry::{RetryPolicy, RetryScope};
 
-/// What a handle or a builder says in place of the framework's settings.
+/// Settings of a handle or a builder that replace those of the framework.
 #[derive(Clone, Default)]
 pub(crate) struct Call {
     pub(crate) retry: Option<Arc<dyn RetryPolicy>>,

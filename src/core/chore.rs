@@ -7,11 +7,11 @@ use super::session::Session;
 use crate::path::join;
 use crate::raw::{RawFuture, RevocableFuture};
 
-/// A debt. Paths are the server's. What is `bound` ends with its session.
+/// A deletion that `Drop` has left to the janitor. Paths are the server's. A `bound` chore ends with its session.
 pub(crate) enum Chore {
-    /// A node must go.
+    /// Deletes a node.
     Delete(Deletion),
-    /// A create was abandoned before its answer: the node, if there is one, must go.
+    /// Deletes the node of a create that was dropped before its reply.
     AbandonedCreate {
         session: Arc<Session>,
         /// The path that was asked for.
@@ -23,7 +23,7 @@ pub(crate) enum Chore {
         /// Whether others create nodes of the same name.
         shared: bool,
     },
-    /// A create has an unknown outcome: the node, if there is one, must go.
+    /// Finds and deletes the node of a create with an unknown outcome.
     FindAndDelete { session: Arc<Session>, protection: Protection, bound: bool },
 }
 

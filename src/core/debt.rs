@@ -1,4 +1,4 @@
-//! What a future would owe if it were dropped now. Its drop hands the chore to the janitor, or `close` does, if that comes
+//! The cleanup that a future owes if it is dropped now. Its drop hands the chore to the janitor, or `close` does, if that comes
 //! first and nobody polls the future any more.
 
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use super::held::Ticket;
 use super::shared::Core;
 use super::slot::Slot;
 
-/// A debt of a future that is not done. What is lasting outlives its session: `close` waits for it.
+/// The cleanup that an unfinished future owes. A lasting one outlives its session: `close` waits for it.
 pub(crate) struct Debt<'a> {
     core: &'a Core,
     slot: Arc<Slot>,

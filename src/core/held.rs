@@ -22,7 +22,7 @@ pub struct HeldNode {
     pub session_epoch: u64,
 }
 
-/// What a watch is about.
+/// The kind of a watch.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchKind {
@@ -38,7 +38,7 @@ pub enum WatchKind {
 pub struct HeldWatch {
     /// The node's path on the server.
     pub path: String,
-    /// What it is about.
+    /// Its kind.
     pub kind: WatchKind,
 }
 
@@ -52,7 +52,7 @@ pub struct HeldChore {
     pub bound: bool,
 }
 
-/// What is held through a framework, by ticket.
+/// The nodes, watches and chores of a framework, by ticket.
 #[derive(Debug, Clone)]
 pub(crate) struct Held(Arc<Signal<Things>>);
 
@@ -66,9 +66,9 @@ impl Default for Held {
 struct Things {
     next: u64,
     things: BTreeMap<u64, Thing>,
-    /// How many chores there are for a path.
+    /// The number of chores for each path.
     owed: BTreeMap<String, usize>,
-    /// How many of the things may still come to owe a deletion that outlives the session.
+    /// The number of things that may still owe a deletion that outlives the session.
     lasting: usize,
     /// The first chores that ended without being done, and how many more there were.
     left: BTreeMap<u64, String>,
@@ -80,7 +80,7 @@ enum Thing {
     Node(HeldNode, bool),
     Watch(HeldWatch),
     Chore(HeldChore),
-    /// What a future owes that is not done, by the path that it was called with.
+    /// The cleanup of an unfinished future, by the path that it was called with.
     Debt(String, Arc<Slot>),
 }
 
@@ -98,7 +98,7 @@ impl Held {
         self.hold(Thing::Node(HeldNode { path: path.to_owned(), token, session_epoch }, lasting))
     }
 
-    /// What a future may come to owe, beyond its session.
+    /// Cleanup that a future may owe beyond its session.
     pub(crate) fn debt(&self, path: &str, slot: &Arc<Slot>) -> Ticket {
         self.hold(Thing::Debt(path.to_owned(), Arc::clone(slot)))
     }

@@ -1,4 +1,4 @@
-//! What every operation stands on: the session, the settings, the cleanup that is owed, and who holds what. Nothing here
+//! The base of all operations: the session, the settings, the cleanup that is owed, and the nodes that are held. Nothing here
 //! depends on the operations.
 
 mod call;

@@ -14,7 +14,7 @@ pub(crate) struct Protection {
     pub(crate) parent: String,
     /// The whole name, if the data say whose node it is.
     pub(crate) prefix: String,
-    /// What only our node has for data.
+    /// The data that only our node has.
     pub(crate) data: Option<Bytes>,
 }
 

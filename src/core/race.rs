@@ -1,3 +1,3 @@
-/// How often an operation begins anew because somebody else undoes what it has done: deletes the parents that
+/// The number of times that an operation starts over because others undo its work: delete the parents that
 /// it has created, or creates children where it deletes them. Somebody who does it more often does not stop.
 pub(crate) const RACE_ROUNDS: u32 = 50;

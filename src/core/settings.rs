@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,
     pub(crate) spawner: Option<Arc<dyn Spawn>>,
     pub(crate) seed: Option<u64>,
-    /// What the first session is, if not a new one.
+    /// The session to resume, in place of a new first one.
     pub(crate) resume: Option<SessionCredentials>,
 }
 

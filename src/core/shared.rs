@@ -27,7 +27,7 @@ use crate::retry::RetryPolicy;
 use crate::schema::SchemaSet;
 use crate::state::{BackgroundErrors, ConnectionState, ConnectionStatus, Input, Published, StateMachine};
 
-/// What the handles, the builders' futures and the background tasks share.
+/// The state that handles, futures of builders and background tasks share.
 pub(crate) struct Core {
     pub(crate) settings: Settings,
     /// The servers now: those of the settings until others are set.
@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) status: Arc<Signal<Published>>,
     pub(crate) errors: broadcast::Sender<Error>,
     chores: mpsc::UnboundedSender<(Chore, Ticket)>,
-    /// Who holds what.
+    /// The nodes, watches and chores that are held.
     pub(crate) held: Held,
     /// The deletes of nodes whose names others may use.
     pub(crate) deletes: Deletes,
@@ -186,7 +186,7 @@ impl Core {
         Err(Error::new(missing, operation, path))
     }
 
-    /// What an operation fails with: also why there is no connection, if that is why.
+    /// Returns the error of an operation. Without a connection, it names the reason for that too.
     pub(crate) fn error(&self, operation: &'static str, path: &str, error: RawError) -> Error {
         let failure = match error {
             RawError::ConnectionLoss { .. } | RawError::NotConnected | RawError::AuthFailed { .. } => {

@@ -5,7 +5,7 @@ use zk_curator_client::{Error as RawError, ErrorCode, Version};
 use crate::path::join;
 use crate::raw::RawClient;
 
-/// How many requests are in flight while descendants are deleted, unless a builder says otherwise.
+/// The default number of requests in flight while descendants are deleted.
 pub(crate) const FAN_OUT: usize = 64;
 
 /// Deletes everything below `root`, with at most `in_flight` requests under way. Children that come or go

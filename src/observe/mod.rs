@@ -1,4 +1,4 @@
-//! What a framework tells about itself: spans and events, metrics, and who holds what. The vocabulary is part of the
+//! Observability: spans and events, metrics, and the list of what is held. The vocabulary is part of the
 //! interface: names change only with a line in the changelog.
 //!
 //! # Spans and events
@@ -57,7 +57,7 @@ pub use crate::core::{HeldChore, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionStatus;
 
-/// What a framework is and holds at one moment, for all its handles. Printable.
+/// The state of a framework at one moment, and what it holds, for all its handles. Printable.
 ///
 /// ```text
 /// billing: Connected to zk1:2181, session 0x1000a3f210000 (timeout 10s), number 1 of this framework, epoch 1
@@ -84,7 +84,7 @@ pub struct FrameworkInspection {
     pub owned: Vec<HeldNode>,
     /// The watches that somebody waits on.
     pub watches: Vec<HeldWatch>,
-    /// What the janitor owes.
+    /// The chores of the janitor.
     pub owed: Vec<HeldChore>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Attempt {
 }
 
 impl<R> Target<R> {
-    /// What the operation may use up. Its time begins now.
+    /// Returns the retries and the time of the operation. The time begins now.
     pub(crate) fn budget(&self) -> Budget<'_> {
         Budget::new(self.zk.core(), &self.call)
     }
@@ -48,7 +48,7 @@ impl<R> Target<R> {
         self.read_within(&mut self.budget(), &path, send).await
     }
 
-    /// The same as part of a larger operation; `path` is the server's.
+    /// [`read`](Self::read) as part of a larger operation; `path` is the server's.
     ///
     /// A read that fails has applied nothing, whether it was sent or not.
     pub(crate) async fn read_within<T>(
@@ -60,7 +60,7 @@ impl<R> Target<R> {
         self.read_in_session(budget, path, send).await.map(|(answer, _)| answer)
     }
 
-    /// The same, with the session that has answered.
+    /// [`read_within`](Self::read_within) that also returns the session that has answered.
     pub(crate) async fn read_in_session<T>(
         &self,
         budget: &mut Budget<'_>,

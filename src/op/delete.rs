@@ -101,14 +101,14 @@ impl DeleteBuilder {
         self
     }
 
-    /// How many requests are in flight at most while descendants are deleted, from 1: zero fails with `InvalidArgument`.
+    /// The largest number of requests in flight while descendants are deleted, from 1: zero fails with `InvalidArgument`.
     /// Default 64.
     pub const fn max_in_flight(mut self, requests: usize) -> Self {
         self.fan_out = requests;
         self
     }
 
-    /// The same as a transaction of one operation.
+    /// Returns a transaction of this one operation.
     pub(crate) fn into_transaction(self) -> Transaction {
         let Self { target, version, czxid, quietly, guaranteed, with_children, fan_out } = self;
         let conflict = if quietly || guaranteed || czxid.is_some() {

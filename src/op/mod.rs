@@ -7,7 +7,7 @@
 //! Every builder takes a `retry` policy and a `deadline` of its own; handles can have both for all their operations
 //! ([`with_retry`](CuratorFramework::with_retry), [`with_deadline`](CuratorFramework::with_deadline)).
 //!
-//! What is tried again after a failure, within the retry policy and the deadline:
+//! Retries after a failure, within the retry policy and the deadline:
 //!
 //! * reads and `sync`: always, in the next session too, unless the handle is
 //!   [bound to one](CuratorFramework::bound_to_session);
@@ -43,7 +43,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What a dropped future may leave behind is under "Cancel safety" of each builder. What `Drop` and guaranteed
+//! "Cancel safety" of each builder says what a dropped future may leave behind. Cleanup that `Drop` and guaranteed
 //! deletes owe is done by the framework itself; its failures are in
 //! [`background_errors`](CuratorFramework::background_errors).
 
@@ -102,7 +102,7 @@ use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 
-/// What a builder's future returns: a marker in its type, changed by the method that says so.
+/// Markers in the type of a builder for the output of its future.
 pub mod output {
     /// The plain value.
     #[derive(Debug)]
@@ -187,18 +187,18 @@ impl<T> fmt::Debug for OpFuture<T> {
     }
 }
 
-/// What the server of a read has to know.
+/// The state that a read has to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// Whatever it does.
+    /// That of the server that answers.
     AsIs,
-    /// What the leader does: a `sync` goes ahead.
+    /// That of the leader: a `sync` goes ahead.
     Synced,
-    /// What a quorum has committed: see [`read_behind_quorum`].
+    /// That of a quorum: see [`read_behind_quorum`].
     Confirmed,
 }
 
-/// What every builder has: a handle, a path, and the type of its output.
+/// The parts of every builder: a handle, a path, and the type of its output.
 pub(crate) struct Target<R = output::Plain> {
     pub(crate) zk: CuratorFramework,
     pub(crate) operation: &'static str,
@@ -226,7 +226,7 @@ impl<R> Target<R> {
         }
     }
 
-    /// The same for a read of what was committed before.
+    /// Returns the target of a read that sees all earlier commits.
     pub(crate) fn linearizable(&self) -> Self {
         let (zk, path, call) = (self.zk.clone(), self.path.clone(), self.call.clone());
         Self { zk, path, call, freshness: Freshness::Confirmed, ..*self }

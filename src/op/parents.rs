@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::retry::Budget;
 
-/// What to do about missing parents. They have no data.
+/// The treatment of missing parents. They have no data.
 #[derive(Debug, Default)]
 pub(crate) struct Parents {
     /// The kind of node to create; `None` if they are expected to be there.

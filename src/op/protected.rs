@@ -10,7 +10,7 @@ use zk_curator_client::{Created, Error as RawError};
 use crate::core::{Chore, Core, Debt, Protection, Session, new_prefix};
 use crate::raw::RevocableFuture;
 
-/// What a create may have left behind. Dropped before it is settled, it owes the deletion.
+/// The node that a create may have left behind. Dropped before it is settled, it owes the deletion.
 pub(crate) struct Claim<'a> {
     core: &'a Core,
     /// The path that was asked for.

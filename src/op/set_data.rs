@@ -67,7 +67,7 @@ impl SetDataBuilder {
         self
     }
 
-    /// The same as a transaction of one operation.
+    /// Returns a transaction of this one operation.
     pub(crate) fn into_transaction(self) -> Transaction {
         let Self { target, data, version, idempotent, compressed } = self;
         let op = SetDataOp { path: target.path.clone(), data, version, compressed };

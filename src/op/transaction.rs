@@ -43,7 +43,7 @@ impl CuratorFramework {
 pub struct Transaction {
     pub(crate) target: Target,
     ops: Vec<TransactionOp>,
-    /// What has to be ours for it to be applied.
+    /// The nodes that have to be ours for it to be applied.
     fences: Vec<Ownership>,
     /// For the only operation of a builder, whose errors are then those of the operation.
     single: Option<Single>,
@@ -151,7 +151,7 @@ impl Transaction {
     /// Whether servers accept the transaction, by its size: for who has to do something else before. Sends nothing.
     ///
     /// # Errors
-    /// What a [`commit`](Self::commit) fails with before anything is sent: `TooLarge`, `InvalidPath`, `SchemaViolation`,
+    /// The errors of a [`commit`](Self::commit) that sends nothing: `TooLarge`, `InvalidPath`, `SchemaViolation`,
     /// `NotStarted`, `Closed`.
     pub fn check_size(&self) -> Result<()> {
         self.check_size_of(&self.resolve()?)

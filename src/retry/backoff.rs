@@ -37,7 +37,7 @@ where
     F: Fn() -> B + Send + Sync + 'static,
     B: Backoff + Send + 'static,
 {
-    /// What a fresh `Backoff` answers when it is asked for the time after `retries` others.
+    /// Returns the answer of a fresh `Backoff` after `retries` earlier ones.
     fn next_delay(&self, retries: u32, _: Duration, _: &Error) -> Option<Duration> {
         let mut backoff = (self.0)();
         for _ in 0..retries {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 /// The pause between two looks for a connection is no shorter, whatever the policy says.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 
-/// What one operation has used up of its policy, and of its time.
+/// The retries and the time that one operation has spent.
 pub(crate) struct Budget<'a> {
     core: &'a Core,
     call: &'a Call,

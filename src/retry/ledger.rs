@@ -6,7 +6,7 @@ use super::RetryPolicy;
 use crate::core::Random;
 use crate::error::Error;
 
-/// What has been used up of a policy.
+/// The retries that have been spent of a policy.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) retries: u32,

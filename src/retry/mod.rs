@@ -49,7 +49,7 @@ pub trait RetryPolicy: Debug + Send + Sync + 'static {
         None
     }
 
-    /// The same in a framework with a [seed](crate::CuratorFrameworkBuilder::seed): a policy with random pauses answers
+    /// [`next_delay`](Self::next_delay) in a framework with a [seed](crate::CuratorFrameworkBuilder::seed): a policy with random pauses answers
     /// a copy of itself whose pauses are a function of `seed`. Default: [`begin`](Self::begin).
     fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
         let _ = seed;

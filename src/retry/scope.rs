@@ -34,7 +34,7 @@ impl RetryScope {
         Self { policy: Arc::new(policy), ledger }
     }
 
-    /// How many retries there were so far.
+    /// The number of retries so far.
     #[must_use]
     pub fn retries(&self) -> u32 {
         self.ledger().retries

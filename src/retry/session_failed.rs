@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 pub struct SessionFailedRetryPolicy<P>(P);
 
 impl<P: RetryPolicy> SessionFailedRetryPolicy<P> {
-    /// What `delegate` decides about every other error stands.
+    /// `delegate` decides about every other error.
     #[must_use]
     pub const fn new(delegate: P) -> Self {
         Self(delegate)

@@ -178,7 +178,7 @@ impl Schema {
         }
     }
 
-    /// What it is for, for people. Default: empty.
+    /// A description for people. Default: empty.
     pub fn documentation(mut self, text: impl Into<String>) -> Self {
         self.documentation = text.into();
         self
@@ -189,7 +189,7 @@ impl Schema {
         self.shared_validator(Arc::new(validator))
     }
 
-    /// The same with a validator of several schemas.
+    /// Asks a validator that several schemas share.
     pub fn shared_validator(mut self, validator: Arc<dyn Validator>) -> Self {
         self.validator = Some(validator);
         self
@@ -249,7 +249,7 @@ impl Schema {
         }
     }
 
-    /// What the service has added.
+    /// The rules that the service has added.
     #[must_use]
     pub const fn get_metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata

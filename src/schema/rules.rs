@@ -5,7 +5,7 @@ use zk_curator_client::{Acl, CreateMode};
 use super::{Schema, SchemaSet};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What an operation is about to do with a node.
+/// The intended effect of an operation on a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Intent<'a> {
     Create {
@@ -48,7 +48,7 @@ pub enum Rule {
 pub struct SchemaViolation {
     /// The name of the schema; `None` if there is none.
     pub schema: Option<String>,
-    /// What it forbids.
+    /// The violation.
     pub rule: Rule,
 }
 

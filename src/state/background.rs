@@ -43,13 +43,13 @@ impl BackgroundErrors {
         }
     }
 
-    /// How many errors this reader was too slow for.
+    /// The number of errors that this reader was too slow for.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The same as a stream.
+    /// Returns the errors as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Error> + Send + 'static {
         futures_util::stream::unfold(self, async |mut errors| {
             errors.next().await.map(|error| (error, errors))

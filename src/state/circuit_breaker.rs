@@ -63,7 +63,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The same as a stream.
+    /// Returns the states as a stream.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionStatus> + Send + 'static {
         futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
     }

@@ -4,7 +4,7 @@ use zk_curator_client::{SessionId, SessionState};
 
 use super::{ConnectionState, ConnectionStatus};
 
-/// What happens to the connection.
+/// An event of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// The framework begins a session.

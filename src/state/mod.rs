@@ -94,7 +94,7 @@ impl ConnectionStateErrorPolicy {
     }
 }
 
-/// What is published: nobody who reads late misses the loss of a session.
+/// The published states: a late reader does not miss the loss of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) latest: ConnectionStatus,
@@ -166,7 +166,7 @@ impl StateWatch {
         Some(status)
     }
 
-    /// The same as a stream.
+    /// Returns the states as a stream.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionStatus> + Send + 'static {
         futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
     }

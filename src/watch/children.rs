@@ -86,7 +86,7 @@ impl ChildrenWatch {
     /// exist.
     ///
     /// # Errors
-    /// What does not pass by itself: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
+    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
     /// [bound](CuratorFramework::bound_to_session) to a session that is over. The next call tries again.
     ///
     /// # Cancel safety

@@ -49,7 +49,7 @@ impl DataWatch {
     /// and so is a node that was deleted and created again.
     ///
     /// # Errors
-    /// What does not pass by itself: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
+    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
     /// [bound](CuratorFramework::bound_to_session) to a session that is over. The next call tries again. `Undecodable` for data
     /// that cannot be decompressed, once; the next call waits for the next state.
     ///

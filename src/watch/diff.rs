@@ -39,7 +39,7 @@ pub struct ChildrenDiff {
     czxids: BTreeMap<String, i64>,
     /// The next list, which was not compared yet.
     listed: Option<Option<Listing>>,
-    /// What has come of the last one.
+    /// The events of the last list that were not returned yet.
     pending: VecDeque<ChildEvent>,
 }
 

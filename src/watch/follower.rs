@@ -1,4 +1,4 @@
-//! What the followed reads share: a read, a watch for its next change, and the order of what they see.
+//! The base of followed reads: a read, a watch for its next change, and the order of the states that they see.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::raw::{RawClient, RawFuture};
 use crate::retry::Budget;
 use crate::schema::Intent;
 
-/// What is followed.
+/// The kind of a followed read.
 pub(super) trait Kind: Send + 'static {
     type Answer: Send + 'static;
 

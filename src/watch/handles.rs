@@ -14,7 +14,7 @@ use crate::namespace::Namespace;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Watched<T> {
-    /// What was read.
+    /// The value that was read.
     pub value: T,
     /// Fires once, when it changes.
     pub watch: Watch,
@@ -25,7 +25,7 @@ impl<T> Watched<T> {
         Self::within(value, watch, zk, zk.ns().clone())
     }
 
-    /// The same for a path of another namespace.
+    /// A value and its watch, for a path of another namespace.
     pub(crate) fn within(value: T, watch: OneshotWatch, zk: &CuratorFramework, namespace: Namespace) -> Self {
         let ticket = zk.core().held.watch(watch.path(), WatchKind::Oneshot);
         Self { value, watch: Watch { inner: watch, namespace, _ticket: ticket } }

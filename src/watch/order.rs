@@ -21,12 +21,12 @@ pub(super) struct Seen {
     pub(super) is_confirmed: bool,
 }
 
-/// What a state is, compared with the one before.
+/// The order of a state and the newest one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Another one, and not an older one.
     News,
-    /// The same.
+    /// They are equal.
     Known,
     /// Perhaps an older one: it has to be read again, behind a quorum.
     Doubtful,
