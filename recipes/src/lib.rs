@@ -39,6 +39,7 @@ pub mod barrier;
 pub mod config;
 mod contender;
 pub mod group;
+pub mod health;
 pub mod leader;
 pub mod lock;
 pub mod name;

@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::health::Health;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -307,6 +308,45 @@ fn what_took_the_place_of_an_earlier_node_of_ours_is_left_alone_and_waited_for()
 }
 
 #[test]
+fn health_follows_the_node_and_ends_with_the_task() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+        let mut health = node.health();
+        assert!(matches!(health.next().await, Some(Health::Waiting)));
+        assert!(matches!(health.next().await, Some(Health::Working)));
+        assert!(server.probe().exists(NODE));
+        // A new watch begins with the present health.
+        assert!(matches!(node.health().next().await, Some(Health::Working)));
+        let refuse =
+            server.rule(
+                |request| {
+                    if request.is_create() { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+                },
+            );
+        zk.delete(NODE).await.unwrap();
+        let error = loop {
+            match health.next().await.unwrap() {
+                Health::Waiting => {}
+                Health::Failed(error) => break error,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NoAuth, NODE));
+        drop(refuse);
+        assert!(matches!(health.next().await, Some(Health::Working)));
+        node.close().await.unwrap();
+        assert!(health.next().await.is_none());
+
+        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+        let mut health = node.health();
+        node.created().await.unwrap();
+        zk.close().await.unwrap();
+        while health.next().await.is_some() {}
+    });
+}
+
+#[test]
 fn whoever_waits_is_told_why_there_is_no_node_and_it_is_tried_again() {
     simulated(async {
         let (server, zk) = in_memory().await;
@@ -493,6 +533,9 @@ fn a_name_that_is_none_is_refused() {
             let node = PersistentTtlNode::builder(&zk, path, TTL).touch_name(touch).start();
             assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::InvalidPath, "{path} {touch}");
             assert_eq!(node.set_data("x").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+            let mut health = node.health();
+            assert!(matches!(health.next().await, Some(Health::Failed(_))));
+            assert!(health.next().await.is_none());
         }
         let node = PersistentTtlNode::builder(&zk, NODE, TTL).touches(0).data("one").start();
         assert_eq!(node.data(), "one");
@@ -516,6 +559,10 @@ fn touches_that_are_refused_are_reported_once() {
         assert_eq!(timeout(TTL * 2, errors.next()).await.unwrap().unwrap().kind(), ErrorKind::NoAuth);
         assert!(timeout(TTL * 2, errors.next()).await.is_err());
         assert!(refuse.hits() > 4);
+        assert!(matches!(node.health().next().await, Some(Health::Failed(_))));
+        drop(refuse);
+        let mut health = pin!(node.health().into_stream());
+        while !matches!(health.next().await.unwrap(), Health::Working) {}
         drop(node);
     });
 }

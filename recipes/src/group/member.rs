@@ -3,6 +3,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error};
 
 use super::Group;
+use crate::health::HealthWatch;
 use crate::node::{PersistentNode, PersistentNodeBuilder};
 use crate::path::child;
 
@@ -82,6 +83,14 @@ impl GroupMember {
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.group.zk.state().is_connected()
+    }
+
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while it is a member.
+    pub fn health(&self) -> HealthWatch {
+        match &self.node {
+            Ok(node) => node.health(),
+            Err(error) => HealthWatch::refused(error.clone()),
+        }
     }
 
     /// Says something else of itself, now and whenever it joins again, and waits until the server has it.

@@ -4,6 +4,7 @@ use zk_curator::certain::Receipt;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Error;
+use crate::health::HealthWatch;
 use crate::node::PersistentNode;
 use crate::removal::is_race;
 use zk_curator::value::ToData;
@@ -147,6 +148,18 @@ impl KeptBinding {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.zk.state().is_connected()
+    }
+
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while the name is bound by us.
+    pub fn health(&self) -> HealthWatch {
+        match &self.node {
+            Ok(node) => node.health(),
+            Err(Error::Framework(error)) => HealthWatch::refused(error.clone()),
+            Err(_) => {
+                let why = "not a name, or a value that cannot be encoded";
+                HealthWatch::refused(zk_curator::Error::invalid_argument("keep_bound", &self.name, why))
+            }
+        }
     }
 
     /// Binds the name to another value, now and whenever it is bound again, and waits until the server has it.

@@ -12,6 +12,8 @@ use zk_curator::{
     Signal, Stat, WatchEnded, WatchedEvent,
 };
 
+use crate::health::{Health, HealthReporter};
+
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -86,6 +88,7 @@ pub(super) struct Keeper {
     pub(super) zk: CuratorFramework,
     pub(super) spec: Spec,
     pub(super) known: Arc<Signal<Known>>,
+    pub(super) health: HealthReporter,
 }
 
 impl Keeper {
@@ -116,6 +119,7 @@ impl Keeper {
                         || error.kind() == ErrorKind::ReadOnly;
                     if !passes {
                         self.zk.report_background_error(error.clone());
+                        self.health.report(Health::Failed(error.clone()));
                         self.known.modify(|known| known.error = Some(error));
                     }
                     sleep(PAUSE).await;
@@ -156,6 +160,7 @@ impl Keeper {
         if self.known.look(|known| known.error.is_some()) {
             self.known.modify(|known| known.error = None);
         }
+        self.health.report(Health::Working);
         Ok(Some(watched.watch))
     }
 
@@ -165,6 +170,7 @@ impl Keeper {
         // Its session is over, and it with it.
         if let Some(hold) = over {
             hold.forget();
+            self.health.report(Health::Waiting);
         }
         self.known.look(|known| known.hold.is_some())
     }
@@ -173,6 +179,7 @@ impl Keeper {
     fn gone(&self) {
         if let Some(hold) = self.known.modify(|known| known.hold.take()) {
             hold.forget();
+            self.health.report(Health::Waiting);
         }
     }
 

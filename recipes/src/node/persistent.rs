@@ -8,6 +8,7 @@ use futures_util::stream::{self, Stream};
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
 
 use super::keeper::{Hold, Keeper, Known, Spec};
+use crate::health::{HealthReporter, HealthWatch};
 
 /// Keeps a node in existence: creates it, and creates it again when its session is over or somebody deletes it, with
 /// the same path and data. Apache Curator's class of that name.
@@ -45,7 +46,7 @@ use super::keeper::{Hold, Keeper, Known, Spec};
 ///
 /// # Errors
 /// What fails for another reason than the connection is tried again twice a second, for somebody may mend it, and is told
-/// by [`created`](Self::created).
+/// by [`created`](Self::created) and [`health`](Self::health).
 ///
 /// # Example
 /// ```
@@ -69,6 +70,7 @@ pub struct PersistentNode {
     zk: CuratorFramework,
     deleted_at_end: bool,
     known: Arc<Signal<Known>>,
+    health: HealthWatch,
 }
 
 /// What node is to be kept: see [`PersistentNode::builder`].
@@ -159,6 +161,11 @@ impl PersistentNode {
             Some(result) => result,
             None => Err(self.closed().await),
         }
+    }
+
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while the node exists.
+    pub fn health(&self) -> HealthWatch {
+        self.health.restarted()
     }
 
     /// Tells the path whenever the node has come into existence, beginning with the present one. Of several creations since
@@ -271,8 +278,10 @@ impl PersistentNodeBuilder {
         let Self { zk, spec, data } = self;
         let known = Arc::new(Signal::new(Known { data, wanted: 1, ..Known::default() }));
         let deleted_at_end = spec.deleted_at_end;
-        zk.spawn(Keeper { zk: zk.clone(), spec, known: Arc::clone(&known) }.run());
-        PersistentNode { zk, deleted_at_end, known }
+        let health = HealthReporter::default();
+        let told = health.watch();
+        zk.spawn(Keeper { zk: zk.clone(), spec, known: Arc::clone(&known), health }.run());
+        PersistentNode { zk, deleted_at_end, known, health: told }
     }
 }
 

@@ -8,6 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
 
 use super::{PersistentNode, PersistentNodeBuilder};
+use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::path::child;
 
 /// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
@@ -65,6 +66,7 @@ pub struct PersistentTtlNode {
     node: Result<PersistentNode, (Error, Bytes)>,
     /// Whether it has ended.
     ended: Arc<Signal<bool>>,
+    health: HealthWatch,
 }
 
 /// What node is to be kept: see [`PersistentTtlNode::builder`].
@@ -104,6 +106,11 @@ impl PersistentTtlNode {
     /// Nothing is lost.
     pub async fn created(&self) -> Result<String, Error> {
         self.node()?.created().await
+    }
+
+    /// Follows the health of the background tasks: [`Working`](Health::Working) while the node exists and is touched.
+    pub fn health(&self) -> HealthWatch {
+        self.health.restarted()
     }
 
     /// The data that were set last.
@@ -170,11 +177,17 @@ impl PersistentTtlNodeBuilder {
         let ended = Arc::new(Signal::new(false));
         let touch = match self.touch_path() {
             Ok(touch) => touch,
-            Err(error) => return PersistentTtlNode { node: Err((error, self.node.data)), ended },
+            Err(error) => {
+                let health = HealthWatch::refused(error.clone());
+                return PersistentTtlNode { node: Err((error, self.node.data)), ended, health };
+            }
         };
         let Self { zk, node, ttl, factor, .. } = self;
         let node = node.start();
-        let toucher = Toucher { zk: zk.clone(), path: touch.into(), ttl, pause: ttl / factor };
+        let reporter = HealthReporter::default();
+        let health = node.health().and(reporter.watch());
+        let toucher =
+            Toucher { zk: zk.clone(), path: touch.into(), ttl, pause: ttl / factor, health: reporter };
         let end = Arc::clone(&ended);
         zk.spawn(async move {
             tokio::select! {
@@ -183,7 +196,7 @@ impl PersistentTtlNodeBuilder {
                 () = toucher.run() => {}
             }
         });
-        PersistentTtlNode { node: Ok(node), ended }
+        PersistentTtlNode { node: Ok(node), ended, health }
     }
 
     /// Returns the path of the child, if all settings are valid.
@@ -202,6 +215,7 @@ struct Toucher {
     path: String,
     ttl: Duration,
     pause: Duration,
+    health: HealthReporter,
 }
 
 impl Toucher {
@@ -213,6 +227,7 @@ impl Toucher {
             let pause = match self.touch().await {
                 Ok(()) => {
                     reported = false;
+                    self.health.report(Health::Working);
                     self.pause
                 }
                 Err(error) if error.kind() == ErrorKind::Closed => return,
@@ -221,6 +236,7 @@ impl Toucher {
                     // The parent of the child may not be there yet.
                     if !reported && !error.is_transient() && error.kind() != ErrorKind::NoNode {
                         reported = true;
+                        self.health.report(Health::Failed(error.clone()));
                         self.zk.report_background_error(error);
                     }
                     // Soon enough to try again before it is too late; the node may not be there yet.
