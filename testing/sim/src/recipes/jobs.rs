@@ -166,11 +166,11 @@ async fn settle(client: &Client, attempt: Attempt, job: Job) -> Result<(), Failu
         3..=5 => {
             let id = job.id().to_owned();
             // Without a result nothing is kept of it.
-            let complete = async {
+            let complete = Box::pin(async {
                 job.complete().await?;
                 vacant(client, &id);
                 Ok(())
-            };
+            });
             done(client, &holding, name, complete).await;
         }
         _ => done(client, &holding, name, job.complete_with("result")).await,
