@@ -141,7 +141,7 @@ fn curator_498_a_node_of_the_session_before_is_deleted_and_created_anew() {
 }
 
 /// Others wait to create a node of this name: that of the session before may be gone, and theirs be there, when a delete
-/// arrives. Simulation: `zk-sim --recipe queue --seed 44831 --rounds 6`, two that worked off one item.
+/// arrives. Simulation: `zk-sim --scenario queue --seed 44831 --rounds 6`, two that worked off one item.
 #[test]
 fn a_node_of_the_session_before_that_others_may_create_too_is_not_deleted() {
     simulated(async {

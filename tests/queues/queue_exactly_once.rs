@@ -22,7 +22,7 @@ fn ids(server: &TestServer) -> usize {
     server.probe().children(IDS).iter().filter(|name| name.starts_with("put-")).count()
 }
 
-/// `zk-chaos --recipe exactly_once --seed 0`: a process that was killed left the id of its last put; another, whose random
+/// `zk-chaos --scenario exactly_once --seed 0`: a process that was killed left the id of its last put; another, whose random
 /// numbers were the same, took it for its own, and its item for put.
 #[test]
 fn an_id_that_another_process_has_left_is_not_taken_for_our_own() {
@@ -58,7 +58,7 @@ fn ids_of_dead_producers_are_collected_and_no_others() {
     });
 }
 
-/// `zk-sim --recipe locking_queue --seed 35040 --rounds 6`: a put failed, for sure, and its item was there.
+/// `zk-sim --scenario locking_queue --seed 35040 --rounds 6`: a put failed, for sure, and its item was there.
 #[test]
 fn an_id_that_cannot_be_deleted_says_nothing_about_the_next_put() {
     simulated(async {
@@ -137,7 +137,7 @@ fn a_producer_whose_node_was_removed_goes_on() {
     });
 }
 
-/// `zk-sim --recipe fifo_two_phase --seed 1328`: a producer dies between its two steps, and those who wait for its item
+/// `zk-sim --scenario fifo_two_phase --seed 1328`: a producer dies between its two steps, and those who wait for its item
 /// went on waiting when its session ended.
 #[test]
 fn who_waits_for_an_item_of_a_dead_producer_collects_it() {

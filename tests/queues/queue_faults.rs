@@ -274,7 +274,7 @@ fn curator_605_a_claim_that_somebody_deleted_protects_the_item() {
 }
 
 /// The first consumer has to create the lock path: meanwhile another one claims the item and acknowledges it. What the first
-/// had read together with its first try is not to be handed out. Simulation: `zk-sim --recipe dead_letters --seed 1497`.
+/// had read together with its first try is not to be handed out. Simulation: `zk-sim --scenario dead_letters --seed 1497`.
 #[test]
 fn what_was_read_before_the_claim_was_there_is_not_handed_out() {
     simulated(async {

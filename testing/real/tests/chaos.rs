@@ -13,7 +13,7 @@ use zk_curator_real::{self as real, RealEnsemble};
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_sim::checkers::Exclusion;
 use zk_curator_sim::history::{Event, Mode};
-use zk_curator_sim::{Client, Failure, Sim, recipes};
+use zk_curator_sim::{Client, Failure, Sim, scenarios};
 
 /// What each of them has to be found with.
 const PLANTED: [(&str, &str); 5] = [
@@ -28,9 +28,9 @@ const PLANTED: [(&str, &str); 5] = [
 const ATTEMPTS: u64 = 6;
 
 fn subjects() -> Vec<(&'static str, Sim)> {
-    let mutex = recipes::named("mutex").expect("a recipe");
+    let mutex = scenarios::named("mutex").expect("a scenario");
     vec![
-        ("mutex", Sim::seed(0).recipe(mutex)),
+        ("mutex", Sim::seed(0).scenario(mutex)),
         ("lock-that-only-looks", Sim::seed(0).workload(only_looks).checker(Exclusion::mutual())),
         ("holder-without-a-session", Sim::seed(0).workload(without_a_session).checker(Exclusion::mutual())),
         ("litter", Sim::seed(0).workload(litters)),
@@ -63,17 +63,17 @@ async fn chaos_finds_what_is_wrong_and_only_that() {
         let chaos = chaos.seed(seed).duration(Duration::from_secs(10)).clients(2);
         let report = chaos.patience(Duration::from_secs(25)).run(|_| {}).await.expect("a run");
         assert!(report.faults.values().sum::<u64>() > 0, "{report}");
-        assert!(report.recipes["mutex"].acquired > 0, "{report}");
+        assert!(report.scenarios["mutex"].acquired > 0, "{report}");
         reports += &told(&report);
-        let found = |recipe: &str, checker: &str| {
+        let found = |scenario: &str, checker: &str| {
             let is_it = |found: &Found| {
-                found.recipe.as_deref() == Some(recipe)
+                found.scenario.as_deref() == Some(scenario)
                     && (checker.is_empty() || found.violation.checker == checker)
             };
             report.found.iter().any(is_it)
         };
         assert!(!found("mutex", ""), "{reports}");
-        missing.retain(|(recipe, checker)| !found(recipe, checker));
+        missing.retain(|(scenario, checker)| !found(scenario, checker));
         if missing.is_empty() {
             return;
         }

@@ -21,7 +21,7 @@ fn help_and_the_names_of_the_recipes_are_printed() {
 #[test]
 fn wrong_options_are_told() {
     for (arguments, wrong) in [
-        (&["--recipe", "mutex,tree"][..], "there is no recipe tree"),
+        (&["--scenario", "mutex,tree"][..], "there is no scenario tree"),
         (&["--duration", "soon"], "\"soon\" is not a time"),
         (&["--duration", "0s"], "\"0s\" is not a time"),
         (&["--clients", "0"], "\"0\" is not a number from 1 to 100"),

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::{InterProcessMutex, MutexGuard};
 use zk_curator_sim::checkers::Exclusion;
-use zk_curator_sim::history::{Mode, Name, Use};
+use zk_curator_sim::history::{Mode, Name, ResourceUse};
 use zk_curator_sim::{Client, Event, Failure, RunStats, Sim};
 
 /// The service under test: the next number is the last one and one more. `fenced` is what we got right.
@@ -58,7 +58,12 @@ async fn process(client: Client, fenced: bool) -> Result<(), Failure> {
             }
         };
         if let Ok(number) = issued {
-            client.record(Event::Used { resource: invoices(), hold, token, outcome: Use::Accepted(number) });
+            client.record(Event::Used {
+                resource: invoices(),
+                hold,
+                token,
+                outcome: ResourceUse::Accepted(number),
+            });
         }
         client.record(Event::Releasing { hold });
     }

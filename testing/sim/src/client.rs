@@ -20,7 +20,7 @@ use zk_curator_client::{Connector, NeverSuspended, Spawn};
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
-use super::history::{Event, History, Mode, Name, Who};
+use super::history::{Event, History, Mode, Name, ProcessId};
 use super::options::Manner;
 use super::remote::Remote;
 use super::{FencedResource, seed};
@@ -114,7 +114,7 @@ impl Run {
     }
 
     /// Writes down what happens to somebody now.
-    pub fn record(&self, who: Who, event: Event) {
+    pub fn record(&self, who: ProcessId, event: Event) {
         match &self.shared.remote {
             Some(remote) => remote.record(who, event),
             None => lock(&self.shared.history).record(self.elapsed(), who, event),
@@ -145,7 +145,7 @@ impl Run {
     /// There will be no more faults: [`Client::faults_are_over`].
     pub fn end_faults(&self) {
         if !self.shared.faults_over.is_cancelled() {
-            self.record(Who::World, Event::FaultsOver);
+            self.record(ProcessId::World, Event::FaultsOver);
             self.shared.faults_over.cancel();
         }
     }
@@ -240,7 +240,7 @@ pub(crate) enum Lived {
 #[expect(clippy::exhaustive_structs, reason = "made by whoever runs workloads: every part is needed")]
 pub struct ClientParts {
     /// Who it is: the number, and the life.
-    pub who: Who,
+    pub who: ProcessId,
     /// How many clients run.
     pub clients: u32,
     /// How many rounds of its work each of them does.
@@ -353,7 +353,7 @@ impl Client {
                 all = false;
             }
         }
-        if let (true, Who::Client { incarnation, .. }) = (all, self.who()) {
+        if let (true, ProcessId::Client { incarnation, .. }) = (all, self.who()) {
             lock(&self.parts.begun.closed).insert(incarnation);
         }
     }
@@ -371,7 +371,7 @@ impl Client {
 
     /// Who it is.
     #[must_use]
-    pub fn who(&self) -> Who {
+    pub fn who(&self) -> ProcessId {
         self.parts.who
     }
 
@@ -379,8 +379,8 @@ impl Client {
     #[must_use]
     pub fn number(&self) -> u32 {
         match self.parts.who {
-            Who::Client { number, .. } => number,
-            Who::World => 0,
+            ProcessId::Client { number, .. } => number,
+            ProcessId::World => 0,
         }
     }
 

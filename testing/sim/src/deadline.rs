@@ -16,8 +16,8 @@ pub(super) fn may_be_of_a_deadline(error: &(dyn Error + 'static)) -> bool {
 /// The error of the framework that this is. Errors of recipes show it as themselves, and not as their source.
 fn of_framework<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a zk_curator::Error> {
     macro_rules! of_recipes {
-        ($($recipe:ident)*) => {$(
-            if let Some(zk_curator_recipes::$recipe::Error::Framework(error)) = error.downcast_ref() {
+        ($($scenario:ident)*) => {$(
+            if let Some(zk_curator_recipes::$scenario::Error::Framework(error)) = error.downcast_ref() {
                 return Some(error);
             }
         )*};

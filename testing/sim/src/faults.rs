@@ -17,13 +17,13 @@ pub struct Fault {
     /// How long it lasts; without effect for what happens at once.
     pub lasts: Duration,
     /// What it is.
-    pub what: What,
+    pub action: FaultAction,
 }
 
 /// What goes wrong. Clients and servers are counted from zero.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum FaultAction {
     /// One request in so many does not arrive, and its connection ends.
     LoseRequests {
         /// Whose.
@@ -156,49 +156,49 @@ pub enum What {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
-    /// [`What::LoseRequests`].
+    /// [`FaultAction::LoseRequests`].
     LoseRequests,
-    /// [`What::LoseReplies`].
+    /// [`FaultAction::LoseReplies`].
     LoseReplies,
-    /// [`What::DelayRequests`].
+    /// [`FaultAction::DelayRequests`].
     DelayRequests,
-    /// [`What::Disconnect`].
+    /// [`FaultAction::Disconnect`].
     Disconnect,
-    /// [`What::CutLink`].
+    /// [`FaultAction::CutLink`].
     CutLink,
-    /// [`What::CutClient`].
+    /// [`FaultAction::CutClient`].
     CutClient,
-    /// [`What::SlowNetwork`].
+    /// [`FaultAction::SlowNetwork`].
     SlowNetwork,
-    /// [`What::IsolateServer`].
+    /// [`FaultAction::IsolateServer`].
     IsolateServer,
-    /// [`What::KillServer`].
+    /// [`FaultAction::KillServer`].
     KillServer,
-    /// [`What::StopServer`].
+    /// [`FaultAction::StopServer`].
     StopServer,
-    /// [`What::Outage`].
+    /// [`FaultAction::Outage`].
     Outage,
-    /// [`What::ChangeLeader`].
+    /// [`FaultAction::ChangeLeader`].
     ChangeLeader,
-    /// [`What::Lag`].
+    /// [`FaultAction::Lag`].
     Lag,
-    /// [`What::Expire`].
+    /// [`FaultAction::Expire`].
     Expire,
-    /// [`What::ReapContainers`].
+    /// [`FaultAction::ReapContainers`].
     ReapContainers,
-    /// [`What::Jump`].
+    /// [`FaultAction::Jump`].
     Jump,
-    /// [`What::PauseClient`].
+    /// [`FaultAction::PauseClient`].
     PauseClient,
-    /// [`What::KillClient`].
+    /// [`FaultAction::KillClient`].
     KillClient,
-    /// [`What::Busy`].
+    /// [`FaultAction::Busy`].
     Busy,
-    /// [`What::Operate`].
+    /// [`FaultAction::Operate`].
     Operator,
-    /// [`What::Close`].
+    /// [`FaultAction::Close`].
     Close,
-    /// [`What::Cancel`].
+    /// [`FaultAction::Cancel`].
     Cancel,
 }
 
@@ -271,35 +271,35 @@ impl FaultKind {
         let session = millis(scale.session);
         let one_in = rng.u32(2..20);
         let most = Duration::from_millis([5, 50, 500][rng.usize(..3)]);
-        let what = match self {
-            Self::LoseRequests => What::LoseRequests { client, one_in },
-            Self::LoseReplies => What::LoseReplies { client, one_in },
-            Self::DelayRequests => What::DelayRequests { client, one_in, most },
-            Self::Disconnect => What::Disconnect { client },
-            Self::CutLink => What::CutLink { client, server, direction },
-            Self::CutClient => What::CutClient { client, direction },
-            Self::SlowNetwork => What::SlowNetwork { client, most },
-            Self::IsolateServer => What::IsolateServer { server },
-            Self::KillServer => What::KillServer { server },
-            Self::StopServer => What::StopServer { server },
-            Self::Outage => What::Outage,
-            Self::ChangeLeader => What::ChangeLeader,
-            Self::Lag => What::Lag { server, by: rng.bool().then_some(most) },
-            Self::Expire => What::Expire { client },
-            Self::ReapContainers => What::ReapContainers,
-            Self::Jump => What::Jump { by: Duration::from_millis(rng.u64(1..=session * 2)) },
-            Self::PauseClient => What::PauseClient { client },
-            Self::KillClient => What::KillClient { client, silently: rng.bool() },
-            Self::Busy => What::Busy { client, most },
-            Self::Cancel => What::Cancel { one_in: one_in.min(6) },
-            Self::Operator => What::Operate { place: rng.u16(..) },
-            Self::Close => What::Close { client, late: rng.bool() },
+        let action = match self {
+            Self::LoseRequests => FaultAction::LoseRequests { client, one_in },
+            Self::LoseReplies => FaultAction::LoseReplies { client, one_in },
+            Self::DelayRequests => FaultAction::DelayRequests { client, one_in, most },
+            Self::Disconnect => FaultAction::Disconnect { client },
+            Self::CutLink => FaultAction::CutLink { client, server, direction },
+            Self::CutClient => FaultAction::CutClient { client, direction },
+            Self::SlowNetwork => FaultAction::SlowNetwork { client, most },
+            Self::IsolateServer => FaultAction::IsolateServer { server },
+            Self::KillServer => FaultAction::KillServer { server },
+            Self::StopServer => FaultAction::StopServer { server },
+            Self::Outage => FaultAction::Outage,
+            Self::ChangeLeader => FaultAction::ChangeLeader,
+            Self::Lag => FaultAction::Lag { server, by: rng.bool().then_some(most) },
+            Self::Expire => FaultAction::Expire { client },
+            Self::ReapContainers => FaultAction::ReapContainers,
+            Self::Jump => FaultAction::Jump { by: Duration::from_millis(rng.u64(1..=session * 2)) },
+            Self::PauseClient => FaultAction::PauseClient { client },
+            Self::KillClient => FaultAction::KillClient { client, silently: rng.bool() },
+            Self::Busy => FaultAction::Busy { client, most },
+            Self::Cancel => FaultAction::Cancel { one_in: one_in.min(6) },
+            Self::Operator => FaultAction::Operate { place: rng.u16(..) },
+            Self::Close => FaultAction::Close { client, late: rng.bool() },
         };
         let at = Duration::from_millis(rng.u64(0..=millis(scale.horizon)));
         // Half of them are over before anybody is missed, some outlast a session.
         let longest = [session / 4, session / 2, session, session * 3][rng.usize(..4)];
         let lasts = Duration::from_millis(rng.u64(1..=longest.max(1)));
-        Fault { at, lasts: if self.is_at_once() { Duration::ZERO } else { lasts }, what }
+        Fault { at, lasts: if self.is_at_once() { Duration::ZERO } else { lasts }, action }
     }
 
     const fn is_at_once(self) -> bool {
@@ -322,7 +322,7 @@ impl fmt::Display for FaultKind {
     }
 }
 
-impl What {
+impl FaultAction {
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> FaultKind {
@@ -359,7 +359,7 @@ impl What {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for FaultAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arrow = |direction: &Direction| match direction {
             Direction::Both => "nothing gets through",
@@ -410,8 +410,8 @@ impl fmt::Display for What {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {:?} {}", self.at, self.what)?;
-        if !self.what.is_at_once() {
+        write!(f, "at {:?} {}", self.at, self.action)?;
+        if !self.action.is_at_once() {
             write!(f, " for {:?}", self.lasts)?;
         }
         Ok(())

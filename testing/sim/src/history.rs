@@ -17,14 +17,14 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use zk_curator_sim::{Event, History, history::{Mode, Use, Who}};
+//! use zk_curator_sim::{Event, History, history::{Mode, ProcessId, ResourceUse}};
 //!
 //! let orders = || "orders".into();
 //! let mut history = History::new();
-//! let mut at_ms = |ms, event| history.record(Duration::from_millis(ms), Who::client(1), event);
+//! let mut at_ms = |ms, event| history.record(Duration::from_millis(ms), ProcessId::client(1), event);
 //! at_ms(5, Event::Acquiring { resource: orders(), mode: Mode::Exclusive, hold: 7 });
 //! at_ms(9, Event::Acquired { resource: orders(), mode: Mode::Exclusive, hold: 7, token: 0x1f });
-//! at_ms(12, Event::Used { resource: orders(), hold: 7, token: 0x1f, outcome: Use::Accepted(1) });
+//! at_ms(12, Event::Used { resource: orders(), hold: 7, token: 0x1f, outcome: ResourceUse::Accepted(1) });
 //! at_ms(14, Event::Releasing { hold: 7 });
 //!
 //! let timeline = [
@@ -55,7 +55,7 @@ pub struct Record {
     /// When, since the start of the run: simulated time, or real.
     pub at: Duration,
     /// Whose it is.
-    pub who: Who,
+    pub who: ProcessId,
     /// What.
     pub event: Event,
 }
@@ -63,7 +63,7 @@ pub struct Record {
 /// Whose record it is, or to whom it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Who {
+pub enum ProcessId {
     /// The servers, the network, whoever injects faults.
     World,
     /// A process.
@@ -75,7 +75,7 @@ pub enum Who {
     },
 }
 
-impl Who {
+impl ProcessId {
     /// The client with this number, in its first life.
     #[must_use]
     pub const fn client(number: u32) -> Self {
@@ -83,7 +83,7 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::World => f.pad("-"),
@@ -124,7 +124,7 @@ impl fmt::Display for Mode {
 /// What a protected resource did with a use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Use {
+pub enum ResourceUse {
     /// It took effect, as the one with this place among all accepted uses of the resource: a count of them, or the
     /// version of the znode that was written.
     Accepted(u64),
@@ -285,7 +285,7 @@ pub enum Event {
         /// The token that went with it.
         token: i64,
         /// What the resource did.
-        outcome: Use,
+        outcome: ResourceUse,
     },
 
     /// Begins to put an item into a queue.
@@ -586,8 +586,8 @@ impl fmt::Display for Event {
             Self::Used { resource, hold, token, outcome } => {
                 write!(f, "uses {resource}, #{hold}, token {token:#x}: ")?;
                 match outcome {
-                    Use::Accepted(place) => write!(f, "accepted as use {place}"),
-                    Use::Refused => f.write_str("refused"),
+                    ResourceUse::Accepted(place) => write!(f, "accepted as use {place}"),
+                    ResourceUse::Refused => f.write_str("refused"),
                 }
             }
             Self::Putting { queue, item, rank: 0 } => write!(f, "puts {item} into {queue}"),
@@ -661,7 +661,7 @@ impl History {
     }
 
     /// Adds a record. Time does not go back: one that is earlier than the last gets the time of the last.
-    pub fn record(&mut self, at: Duration, who: Who, event: Event) {
+    pub fn record(&mut self, at: Duration, who: ProcessId, event: Event) {
         let at = self.records.last().map_or(at, |last| last.at.max(at));
         self.records.push(Record { at, who, event });
     }

@@ -6,7 +6,7 @@
 //! * [Checkers](checkers) judge the history. Beside them every run is checked for what must never be: a client that
 //!   does not finish when all faults are over, a panic, a task, a session or a node that is left behind.
 //! * [`Sim::shrink`] makes a run that has failed as small as it can.
-//! * [`recipes`] has the workloads of all recipes, which the program `zk-sim` runs.
+//! * [`scenarios`] has a workload for each recipe, which the program `zk-sim` runs.
 //!
 //! ```
 //! use std::time::Duration;
@@ -52,9 +52,9 @@ mod looks;
 mod options;
 mod outcome;
 mod process;
-pub mod recipes;
 mod remote;
 mod resource;
+pub mod scenarios;
 mod seed;
 mod shrink;
 mod world;
@@ -67,12 +67,12 @@ use tokio::runtime::{Builder, Handle};
 use checkers::Checker;
 pub use checkers::Violation;
 pub use client::{Client, ClientParts, Failure, Rounds, Run, Running, Task, Workload};
-pub use faults::{Fault, FaultKind, Faults, What};
+pub use faults::{Fault, FaultAction, FaultKind, Faults};
 pub use history::{Event, History, Record};
 pub use options::{Manner, Setting};
 pub use outcome::{Outcome, RunStats};
-pub use recipes::Recipe;
 pub use resource::FencedResource;
+pub use scenarios::Scenario;
 pub use shrink::Shrunk;
 
 use faults::Scale;
@@ -281,9 +281,9 @@ impl Sim {
         self
     }
 
-    /// The workload, the checkers and the nodes of a recipe.
-    pub fn recipe(self, recipe: &Recipe) -> Self {
-        recipe.set_up(self)
+    /// The workload, the checkers and the nodes of a scenario.
+    pub fn scenario(self, scenario: &Scenario) -> Self {
+        scenario.set_up(self)
     }
 
     /// What it is about, for those who run it [elsewhere](host).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::checkers::Violation;
 use super::faults::{Fault, FaultKind};
-use super::history::{Event, History, Use};
+use super::history::{Event, History, ResourceUse};
 use super::options::Setting;
 
 /// What came of a run.
@@ -60,7 +60,7 @@ impl RunStats {
         for record in history.records() {
             match &record.event {
                 Event::Acquired { .. } => self.acquired += 1,
-                Event::Used { outcome: Use::Refused, .. } => self.refused += 1,
+                Event::Used { outcome: ResourceUse::Refused, .. } => self.refused += 1,
                 Event::Used { .. } => self.used += 1,
                 Event::FaultsOver => over = Some(record.at),
                 Event::Finished => {

@@ -2,12 +2,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::history::{Event, Mode, Name, Who};
+use crate::history::{Event, Mode, Name, ProcessId};
 
 /// The rest of a run, for a client in a process of its own.
 pub trait Remote: Send + Sync {
     /// Writes down what happens now.
-    fn record(&self, who: Who, event: Event);
+    fn record(&self, who: ProcessId, event: Event);
 
     /// The time, from wherever: the same in all processes.
     fn now(&self) -> Duration;

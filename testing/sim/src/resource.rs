@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::history::{Event, Mode, Name, Use};
+use super::history::{Event, Mode, Name, ResourceUse};
 
 /// What a lock protects, in a simulation: it refuses whoever comes with a token that is too old, as every resource should
 /// that clients of a lock write to.
@@ -50,9 +50,9 @@ impl FencedResource {
             if alone {
                 seen.highest_alone = Some(token);
             }
-            Use::Accepted(seen.accepted)
+            ResourceUse::Accepted(seen.accepted)
         } else {
-            Use::Refused
+            ResourceUse::Refused
         };
         Event::Used { resource: self.name.clone(), hold, token, outcome }
     }
@@ -67,7 +67,7 @@ mod tests {
         let resource = FencedResource::new("orders");
         let accepted = |&(mode, token)| {
             let event = resource.use_as(mode, 1, token);
-            matches!(event, Event::Used { outcome: Use::Accepted(_), .. })
+            matches!(event, Event::Used { outcome: ResourceUse::Accepted(_), .. })
         };
         tokens.iter().map(accepted).collect()
     }

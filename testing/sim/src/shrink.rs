@@ -39,7 +39,7 @@ impl Sim {
         }
     }
 
-    /// The arguments of `zk-sim` that make this run of it, but for the recipe and the mix of faults.
+    /// The arguments of `zk-sim` that make this run of it, but for the scenario and the mix of faults.
     #[must_use]
     pub fn arguments(&self) -> String {
         let list =

@@ -18,8 +18,8 @@ use zk_curator_testing::{
 
 use super::checkers::Violation;
 use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
-use super::faults::{Fault, FaultKind, What};
-use super::history::{Event, Name, Who};
+use super::faults::{Fault, FaultAction, FaultKind};
+use super::history::{Event, Name, ProcessId};
 use super::looks::Looks;
 use super::options::{self, Manner, Setting};
 use super::process::{Load, Process, Supervisor};
@@ -78,8 +78,8 @@ struct Seat {
 }
 
 impl Seat {
-    fn who(&self) -> Who {
-        Who::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
+    fn who(&self) -> ProcessId {
+        ProcessId::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
     }
 
     fn host(&self) -> MemoryConnector {
@@ -306,7 +306,7 @@ impl<'a> World<'a> {
         let mut timeline = Vec::new();
         for (index, (_, fault)) in self.schedule.iter().enumerate() {
             timeline.push((fault.at, index, true));
-            if !fault.what.is_at_once() {
+            if !fault.action.is_at_once() {
                 timeline.push((fault.at + fault.lasts, index, false));
             }
         }
@@ -326,42 +326,44 @@ impl<'a> World<'a> {
 
     fn note(&self, index: usize, what: &str) {
         let (number, fault) = &self.schedule[index];
-        let text = format!("[{number}] {}{what}", fault.what);
-        self.run.record(Who::World, Event::Fault { text });
+        let text = format!("[{number}] {}{what}", fault.action);
+        self.run.record(ProcessId::World, Event::Fault { text });
     }
 
     async fn begin(&mut self, index: usize) {
         let fault = &self.schedule[index].1;
-        *self.begun.entry(fault.what.kind()).or_default() += 1;
+        *self.begun.entry(fault.action.kind()).or_default() += 1;
         self.note(index, "");
-        match &fault.what {
-            What::Disconnect { client } => {
+        match &fault.action {
+            FaultAction::Disconnect { client } => {
                 for session in self.sessions_of(*client) {
                     self.cluster.disconnect(session);
                 }
             }
-            What::ChangeLeader => drop(self.cluster.change_leader()),
-            What::Expire { client } => {
+            FaultAction::ChangeLeader => drop(self.cluster.change_leader()),
+            FaultAction::Expire { client } => {
                 for session in self.sessions_of(*client) {
                     if self.cluster.expire(session) {
                         let who = self.seats.iter().find(|seat| seat.number == *client).map(Seat::who);
-                        self.run.record(who.unwrap_or(Who::World), Event::Expired);
+                        self.run.record(who.unwrap_or(ProcessId::World), Event::Expired);
                     }
                 }
             }
-            What::Operate { place } => self.operate(*place),
-            What::Close { client, late } => {
+            FaultAction::Operate { place } => self.operate(*place),
+            FaultAction::Close { client, late } => {
                 let seat = self.seats.iter().find(|seat| seat.number == *client);
                 if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
                     seat.ending.lock().unwrap_or_else(PoisonError::into_inner).ask(*late);
                 }
             }
-            What::ReapContainers => drop(self.cluster.reap_containers()),
-            What::Jump { by } => self.jump(*by).await,
-            What::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
-            What::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
-            What::DelayRequests { client, one_in, most } => self.rule(index, *client, *one_in, Some(*most)),
-            What::Lag { server, by } if *server < self.sim.servers => {
+            FaultAction::ReapContainers => drop(self.cluster.reap_containers()),
+            FaultAction::Jump { by } => self.jump(*by).await,
+            FaultAction::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
+            FaultAction::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
+            FaultAction::DelayRequests { client, one_in, most } => {
+                self.rule(index, *client, *one_in, Some(*most))
+            }
+            FaultAction::Lag { server, by } if *server < self.sim.servers => {
                 let lag = match by {
                     Some(by) => self.cluster.lag_by(*server, *by),
                     None => self.cluster.lag(*server),
@@ -370,7 +372,7 @@ impl<'a> World<'a> {
             }
             _ => {}
         }
-        if !fault.what.is_at_once() {
+        if !fault.action.is_at_once() {
             self.active.insert(index);
             self.reconcile().await;
         }
@@ -404,7 +406,7 @@ impl<'a> World<'a> {
         let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
         // Nobody may, without a leader.
         if let Ok(tokens) = self.cluster.remove(path) {
-            self.run.record(Who::World, Event::Removed { path: Name::from(path.as_str()), tokens });
+            self.run.record(ProcessId::World, Event::Removed { path: Name::from(path.as_str()), tokens });
         }
     }
 
@@ -415,7 +417,7 @@ impl<'a> World<'a> {
         };
         let host = Arc::clone(&seat.host);
         let (number, fault) = &self.schedule[index];
-        let loses_reply = fault.what.kind() == FaultKind::LoseReplies;
+        let loses_reply = fault.action.kind() == FaultKind::LoseReplies;
         let rng = Mutex::new(seed::rng(self.sim.seed, "rule", *number as u64));
         let rule = self.cluster.rule(move |request| {
             let sessions = host.lock().unwrap_or_else(PoisonError::into_inner).sessions();
@@ -448,10 +450,10 @@ impl<'a> World<'a> {
     /// Makes the world what the faults that are active want it to be.
     async fn reconcile(&mut self) {
         let schedule = self.schedule;
-        let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.what).collect();
+        let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.action).collect();
         self.reconcile_servers(&active).await;
-        let one_in = active.iter().filter_map(|what| match what {
-            What::Cancel { one_in } => Some(*one_in),
+        let one_in = active.iter().filter_map(|action| match action {
+            FaultAction::Cancel { one_in } => Some(*one_in),
             _ => None,
         });
         self.run.set_cancelling(one_in.min().unwrap_or(0));
@@ -460,11 +462,11 @@ impl<'a> World<'a> {
         }
     }
 
-    async fn reconcile_servers(&mut self, active: &[&What]) {
+    async fn reconcile_servers(&mut self, active: &[&FaultAction]) {
         for server in 0..self.sim.servers {
-            let is = |what: &What| active.contains(&what);
+            let is = |action: &FaultAction| active.contains(&action);
             let member = self.cluster.member(server);
-            let up = !is(&What::KillServer { server }) && !is(&What::Outage);
+            let up = !is(&FaultAction::KillServer { server }) && !is(&FaultAction::Outage);
             if up != member.is_running() {
                 if up {
                     // In memory there is no port that could be taken.
@@ -473,7 +475,7 @@ impl<'a> World<'a> {
                     member.stop().await;
                 }
             }
-            let held = is(&What::StopServer { server });
+            let held = is(&FaultAction::StopServer { server });
             if held && self.held.insert(server) {
                 member.hold();
             } else if !held && self.held.remove(&server) {
@@ -483,8 +485,8 @@ impl<'a> World<'a> {
         // Everybody who is isolated is alone.
         let isolated: BTreeSet<usize> = active
             .iter()
-            .filter_map(|what| match what {
-                What::IsolateServer { server } => Some(*server),
+            .filter_map(|action| match action {
+                FaultAction::IsolateServer { server } => Some(*server),
                 _ => None,
             })
             .collect();
@@ -496,14 +498,14 @@ impl<'a> World<'a> {
         }
     }
 
-    fn reconcile_client(&mut self, at: usize, active: &[&What]) {
+    fn reconcile_client(&mut self, at: usize, active: &[&FaultAction]) {
         let seat = &mut self.seats[at];
         if seat.finished {
             return;
         }
         let me = seat.number;
-        let killed = active.iter().find_map(|what| match what {
-            What::KillClient { client, silently } if *client == me => Some(*silently),
+        let killed = active.iter().find_map(|action| match action {
+            FaultAction::KillClient { client, silently } if *client == me => Some(*silently),
             _ => None,
         });
         match (&seat.process, killed) {
@@ -518,12 +520,12 @@ impl<'a> World<'a> {
         let base = Base::of(self.sim.seed, me);
         let mut load = base.load;
         let mut latency = base.latency;
-        for what in active {
-            match what {
-                What::Busy { client, most } if *client == me => {
+        for action in active {
+            match action {
+                FaultAction::Busy { client, most } if *client == me => {
                     load = Load { delays: 3, most: load.most.max(*most), ..load };
                 }
-                What::SlowNetwork { client, most } if *client == me => {
+                FaultAction::SlowNetwork { client, most } if *client == me => {
                     latency = *latency.start()..=*most.max(latency.end());
                 }
                 _ => {}
@@ -531,11 +533,11 @@ impl<'a> World<'a> {
         }
         process.set_load(load);
         for server in 0..self.sim.servers {
-            let cuts = active.iter().filter_map(|what| match what {
-                What::CutLink { client, server: of, direction } if *client == me && *of == server => {
+            let cuts = active.iter().filter_map(|action| match action {
+                FaultAction::CutLink { client, server: of, direction } if *client == me && *of == server => {
                     Some(*direction)
                 }
-                What::CutClient { client, direction } if *client == me => Some(*direction),
+                FaultAction::CutClient { client, direction } if *client == me => Some(*direction),
                 _ => None,
             });
             let direction = cuts.reduce(|one, other| if one == other { one } else { Direction::Both });
@@ -556,7 +558,7 @@ impl<'a> World<'a> {
         let Seat { process: Some(process), .. } = &self.seats[at] else {
             return;
         };
-        let stopped = active.contains(&&What::PauseClient { client: me });
+        let stopped = active.contains(&&FaultAction::PauseClient { client: me });
         if stopped {
             process.stop();
         } else {
@@ -635,7 +637,7 @@ impl<'a> World<'a> {
     fn hang(&self, patience: Duration) -> Violation {
         let history = self.run.history();
         let stuck: Vec<_> = self.seats.iter().filter(|seat| !seat.finished).map(Seat::who).collect();
-        let last = |who: &Who| history.records().iter().rposition(|record| record.who == *who);
+        let last = |who: &ProcessId| history.records().iter().rposition(|record| record.who == *who);
         let names: Vec<_> = stuck.iter().map(ToString::to_string).collect();
         let broken = format!(
             "{} not finished {patience:?} after the last fault; the servers:\n{}",
@@ -752,7 +754,7 @@ impl Lives {
     async fn live(&self, mut client: Client, mut parts: ClientParts, workload: &Workload) {
         while client.live_until_asked(workload).await == Lived::Closed {
             let incarnation = self.incarnation.fetch_add(1, Ordering::Relaxed) + 1;
-            parts.who = Who::Client { number: self.number, incarnation };
+            parts.who = ProcessId::Client { number: self.number, incarnation };
             parts.seed = of_life(self.seed, parts.who);
             client = self.begin(parts.clone());
         }
@@ -760,8 +762,8 @@ impl Lives {
 }
 
 /// What a life draws from.
-fn of_life(seed: u64, who: Who) -> u64 {
-    let Who::Client { number, incarnation } = who else { return seed };
+fn of_life(seed: u64, who: ProcessId) -> u64 {
+    let ProcessId::Client { number, incarnation } = who else { return seed };
     seed::of(seed, "client", u64::from(number) << 32 | u64::from(incarnation))
 }
 

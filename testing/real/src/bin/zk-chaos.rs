@@ -1,4 +1,4 @@
-//! Disturbs clients of the recipes, and the Apache ZooKeeper that they work with, in real time; `--help` tells the
+//! Disturbs clients of the scenarios, and the Apache ZooKeeper that they work with, in real time; `--help` tells the
 //! options.
 #![cfg_attr(
     unix,
@@ -31,24 +31,24 @@ mod unix {
 
     use lexopt::{Arg, Parser, ValueExt};
     use zk_curator_real::chaos::{Chaos, Report};
-    use zk_curator_sim::{Recipe, Sim, recipes};
+    use zk_curator_sim::{Scenario, Sim, scenarios};
     use zk_curator_testing::stop_signal;
 
     const HELP: &str = "\
-Runs clients of the recipes, each in a process of its own, against an ensemble of Apache ZooKeeper, and kills, stops and
+Runs clients of the scenarios, each in a process of its own, against an ensemble of Apache ZooKeeper, and kills, stops and
 cuts off servers and clients, and ends sessions. Judges what the clients saw, as zk-sim does.
 
 usage: zk-chaos [OPTION…]
 
 Exit code 1 is a violation, 2 that it could not be run.
 
-  --recipe NAME[,NAME…]|all   which, all of them side by side on one ensemble [all]
+  --scenario NAME[,NAME…]|all   which, all of them side by side on one ensemble [all]
   --duration TIME             how long there are faults: 90s, 30m, 2h [1m]
   --round TIME                after how long they pause, everybody finishes and is judged, and it begins anew [1m]
-  --clients N                 how many processes each recipe has [4]
+  --clients N                 how many processes each scenario has [4]
   --servers N                 how many servers there are [3]
   --seed N                    decides the faults and what the clients choose; one more for each round [0]
-  --list                      print the names of the recipes
+  --list                      print the names of the scenarios
   -h, --help                  print this";
 
     enum Task {
@@ -96,16 +96,16 @@ Exit code 1 is a violation, 2 that it could not be run.
     }
 
     fn all() -> impl Iterator<Item = (&'static str, Sim)> {
-        recipes::ALL.iter().map(subject)
+        scenarios::ALL.iter().map(subject)
     }
 
     /// Those that are to be sound.
     fn sound() -> impl Iterator<Item = (&'static str, Sim)> {
-        recipes::ALL.iter().filter(|recipe| !recipe.is_demonstration()).map(subject)
+        scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration()).map(subject)
     }
 
-    fn subject(recipe: &Recipe) -> (&'static str, Sim) {
-        (recipe.name(), Sim::seed(0).recipe(recipe))
+    fn subject(scenario: &Scenario) -> (&'static str, Sim) {
+        (scenario.name(), Sim::seed(0).scenario(scenario))
     }
 
     fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
@@ -118,7 +118,7 @@ Exit code 1 is a violation, 2 that it could not be run.
                     let names: Vec<&str> = all().map(|(name, _)| name).collect();
                     return Ok(Task::Print(names.join("\n")));
                 }
-                Arg::Long("recipe") => subjects = named(&arguments.value()?.string()?)?,
+                Arg::Long("scenario") => subjects = named(&arguments.value()?.string()?)?,
                 Arg::Long("duration") => {
                     let duration = time(&arguments.value()?.string()?)?;
                     change.push(Box::new(move |chaos| chaos.duration(duration)));
@@ -151,9 +151,9 @@ Exit code 1 is a violation, 2 that it could not be run.
             return Ok(sound().collect());
         }
         let named = |name: &str| {
-            let recipe =
-                recipes::named(name).ok_or_else(|| format!("there is no recipe {name}; see --list"))?;
-            Ok(subject(recipe))
+            let scenario =
+                scenarios::named(name).ok_or_else(|| format!("there is no scenario {name}; see --list"))?;
+            Ok(subject(scenario))
         };
         names.split(',').map(named).collect()
     }

@@ -15,7 +15,7 @@ use super::schedule::{Fault, Schedule, Step, Target};
 use super::worker::Life;
 use super::{ChaosError, servers, sleep_or_over};
 use zk_curator_sim::Event;
-use zk_curator_sim::history::Who;
+use zk_curator_sim::history::ProcessId;
 
 /// What is common to all that is disturbed.
 #[derive(Debug, Clone)]
@@ -32,8 +32,8 @@ pub(super) struct Weather {
 /// A client, over all its lives.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// Which recipe.
-    pub(super) recipe: usize,
+    /// Which scenario.
+    pub(super) scenario: usize,
     /// Of all clients of the run.
     pub(super) index: u32,
     /// Its first life.
@@ -47,8 +47,8 @@ pub(super) struct Client {
 
 impl Client {
     /// The name of its present life, or of the last.
-    pub(super) fn who(&self) -> Who {
-        Who::Client { number: self.life.number, incarnation: self.lives.load(Ordering::Relaxed) }
+    pub(super) fn who(&self) -> ProcessId {
+        ProcessId::Client { number: self.life.number, incarnation: self.lives.load(Ordering::Relaxed) }
     }
 
     fn schedule(&self, target: Target) -> Schedule {
@@ -74,7 +74,7 @@ impl Client {
 
     fn tell(&self, fault: Fault, lasting: Duration) {
         let text = format!("{fault}, for {lasting:.1?}");
-        self.weather.journal.client_fault(self.recipe, self.who(), fault.kind(), text);
+        self.weather.journal.client_fault(self.scenario, self.who(), fault.kind(), text);
     }
 
     /// Starts its process, then stops and kills it, until the faults are over. Returns the process that runs then, or
@@ -84,7 +84,7 @@ impl Client {
         let start = || {
             let incarnation = self.lives.load(Ordering::Relaxed);
             let life = self.life.reborn(incarnation);
-            Process::start(&program, &life, self.recipe, journal, &self.granted)
+            Process::start(&program, &life, self.scenario, journal, &self.granted)
         };
         let mut process = start()?;
         for step in self.schedule(Target::Process(self.index)) {
@@ -95,7 +95,7 @@ impl Client {
             self.tell(fault, lasting);
             if fault == Fault::KillClient {
                 process.kill().await?;
-                journal.client(self.recipe, self.who(), Event::Killed);
+                journal.client(self.scenario, self.who(), Event::Killed);
                 sleep_or_over(lasting, over).await;
                 self.lives.fetch_add(1, Ordering::Relaxed);
                 process = start()?;
@@ -133,11 +133,11 @@ impl Client {
             let Step { fault, lasting, .. } = step;
             self.tell(fault, lasting);
             // From here on it may be over, and what was acquired up to the end of this was acquired in it.
-            journal.client(self.recipe, self.who(), Event::Expired);
+            journal.client(self.scenario, self.who(), Event::Expired);
             for session in self.link.sessions() {
                 servers::end_session(servers, session, *session_timeout).await;
             }
-            journal.client(self.recipe, self.who(), Event::Expired);
+            journal.client(self.scenario, self.who(), Event::Expired);
         }
     }
 }

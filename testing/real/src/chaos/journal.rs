@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::wire::Clock;
 use zk_curator_sim::checkers::Violation;
-use zk_curator_sim::history::{Name, Who};
+use zk_curator_sim::history::{Name, ProcessId};
 use zk_curator_sim::{Event, FencedResource};
 
 /// Shared by all who take part in a run. Clones are the same journal.
@@ -26,9 +26,9 @@ pub(super) struct Entries {
     pub(super) stalls: Vec<Stall>,
     /// When servers did not run.
     pub(super) outages: Vec<Span>,
-    /// What is wrong, but not by the history, and with which recipe.
+    /// What is wrong, but not by the history, and with which scenario.
     pub(super) violations: Vec<(Option<usize>, Violation)>,
-    /// Outside of ZooKeeper, by recipe.
+    /// Outside of ZooKeeper, by scenario.
     pub(super) resources: BTreeMap<(usize, Name), Arc<FencedResource>>,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Entries {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) at: Duration,
-    /// The recipe that it is about; `None` for all of them.
-    pub(super) recipe: Option<usize>,
-    pub(super) who: Who,
+    /// The scenario that it is about; `None` for all of them.
+    pub(super) scenario: Option<usize>,
+    pub(super) who: ProcessId,
     pub(super) event: Event,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
     /// `None` for the process that watches.
-    pub(super) client: Option<(usize, Who)>,
+    pub(super) client: Option<(usize, ProcessId)>,
     pub(super) span: Span,
 }
 
@@ -67,25 +67,25 @@ impl Journal {
     }
 
     /// What a client says.
-    pub(super) fn client_says(&self, recipe: usize, who: Who, at: Duration, event: Event) {
-        self.lock().entries.push(Entry { at, recipe: Some(recipe), who, event });
+    pub(super) fn client_says(&self, scenario: usize, who: ProcessId, at: Duration, event: Event) {
+        self.lock().entries.push(Entry { at, scenario: Some(scenario), who, event });
     }
 
     /// What happens to a client now.
-    pub(super) fn client(&self, recipe: usize, who: Who, event: Event) {
-        self.client_says(recipe, who, self.clock.now(), event);
+    pub(super) fn client(&self, scenario: usize, who: ProcessId, event: Event) {
+        self.client_says(scenario, who, self.clock.now(), event);
     }
 
     /// A fault for one client.
-    pub(super) fn client_fault(&self, recipe: usize, who: Who, kind: &'static str, text: String) {
-        self.client(recipe, who, Event::Fault { text });
+    pub(super) fn client_fault(&self, scenario: usize, who: ProcessId, kind: &'static str, text: String) {
+        self.client(scenario, who, Event::Fault { text });
         self.count(kind);
     }
 
     /// What happens to all of them now.
     pub(super) fn world(&self, event: Event) {
         let at = self.clock.now();
-        self.lock().entries.push(Entry { at, recipe: None, who: Who::World, event });
+        self.lock().entries.push(Entry { at, scenario: None, who: ProcessId::World, event });
     }
 
     /// A fault for all of them.
@@ -94,7 +94,7 @@ impl Journal {
         self.count(kind);
     }
 
-    pub(super) fn stall(&self, client: Option<(usize, Who)>, span: Span) {
+    pub(super) fn stall(&self, client: Option<(usize, ProcessId)>, span: Span) {
         self.lock().stalls.push(Stall { client, span });
     }
 
@@ -105,19 +105,19 @@ impl Journal {
     }
 
     /// Something is wrong with a client.
-    pub(super) fn fail(&self, recipe: usize, who: Who, broken: &str) {
-        self.violated(Some(recipe), "processes", format!("{who} {broken}"));
+    pub(super) fn fail(&self, scenario: usize, who: ProcessId, broken: &str) {
+        self.violated(Some(scenario), "processes", format!("{who} {broken}"));
     }
 
-    /// Something is wrong with a recipe, or with all of them.
-    pub(super) fn violated(&self, recipe: Option<usize>, promise: &'static str, broken: String) {
-        self.lock().violations.push((recipe, Violation::new(promise, broken, Vec::new())));
+    /// Something is wrong with a scenario, or with all of them.
+    pub(super) fn violated(&self, scenario: Option<usize>, promise: &'static str, broken: String) {
+        self.lock().violations.push((scenario, Violation::new(promise, broken, Vec::new())));
     }
 
-    /// A resource of a recipe that is not in ZooKeeper.
-    pub(super) fn resource(&self, recipe: usize, name: Name) -> Arc<FencedResource> {
+    /// A resource of a scenario that is not in ZooKeeper.
+    pub(super) fn resource(&self, scenario: usize, name: Name) -> Arc<FencedResource> {
         let mut entries = self.lock();
-        let resource = entries.resources.entry((recipe, Name::clone(&name)));
+        let resource = entries.resources.entry((scenario, Name::clone(&name)));
         Arc::clone(resource.or_insert_with(|| Arc::new(FencedResource::new(name))))
     }
 

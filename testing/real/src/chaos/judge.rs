@@ -1,7 +1,7 @@
-//! Makes the history of each recipe of what was written down.
+//! Makes the history of each scenario of what was written down.
 //!
 //! In simulated time a process knows that its session is lost no later than the servers do. In real time it may know it
-//! later, and the recipe is not to blame: the process did not run, or servers that were stopped had not told the leader of
+//! later, and the scenario is not to blame: the process did not run, or servers that were stopped had not told the leader of
 //! its last ping. So beliefs are judged with exactly these allowances:
 //!
 //! * Whatever time a process did not run, by its own measurement, it was [paused](Event::Paused), whoever stopped it:
@@ -20,18 +20,18 @@ use std::time::Duration;
 
 use super::journal::{Entries, Entry, Span, Stall};
 use super::servers::TICK;
-use zk_curator_sim::history::Who;
+use zk_curator_sim::history::ProcessId;
 use zk_curator_sim::{Event, History};
 
-type Line = (Duration, Who, Event);
+type Line = (Duration, ProcessId, Event);
 
-/// What happened to the clients of one recipe, in order.
-pub(super) fn history(entries: &Entries, recipe: usize, session_timeout: Duration) -> History {
+/// What happened to the clients of one scenario, in order.
+pub(super) fn history(entries: &Entries, scenario: usize, session_timeout: Duration) -> History {
     let slack = slack(entries);
     let mut lines: Vec<Line> = entries
         .entries
         .iter()
-        .filter(|entry| entry.recipe.is_none_or(|of| of == recipe))
+        .filter(|entry| entry.scenario.is_none_or(|of| of == scenario))
         .map(|Entry { at, who, event, .. }| (*at, *who, event.clone()))
         .collect();
     lines.sort_by_key(|(at, ..)| *at);
@@ -40,7 +40,7 @@ pub(super) fn history(entries: &Entries, recipe: usize, session_timeout: Duratio
         let disturbed = entries.outages.iter().any(|outage| outage.from <= at && outage.to >= since);
         if disturbed { session_timeout } else { slack }
     });
-    for (who, span) in pauses(entries, recipe, slack) {
+    for (who, span) in pauses(entries, scenario, slack) {
         lines.push((span.from, who, Event::Paused));
         lines.push((span.to, who, Event::Resumed));
     }
@@ -58,17 +58,17 @@ fn slack(entries: &Entries) -> Duration {
     TICK * 2 + longest
 }
 
-/// When the clients of a recipe did not run, without overlaps.
-fn pauses(entries: &Entries, recipe: usize, slack: Duration) -> Vec<(Who, Span)> {
-    let of = |stall: &Stall| stall.client.filter(|(of, _)| *of == recipe).map(|(_, who)| who);
-    let mut pauses: BTreeMap<Who, Vec<Span>> = BTreeMap::new();
+/// When the clients of a scenario did not run, without overlaps.
+fn pauses(entries: &Entries, scenario: usize, slack: Duration) -> Vec<(ProcessId, Span)> {
+    let of = |stall: &Stall| stall.client.filter(|(of, _)| *of == scenario).map(|(_, who)| who);
+    let mut pauses: BTreeMap<ProcessId, Vec<Span>> = BTreeMap::new();
     for stall in &entries.stalls {
         if let Some(who) = of(stall) {
             let span = Span { from: stall.span.from, to: stall.span.to + slack };
             pauses.entry(who).or_default().push(span);
         }
     }
-    let mut merged: Vec<(Who, Span)> = Vec::new();
+    let mut merged: Vec<(ProcessId, Span)> = Vec::new();
     for (who, mut spans) in pauses {
         spans.sort_by_key(|span| span.from);
         for span in spans {
@@ -87,7 +87,7 @@ fn end_early(lines: &mut Vec<Line>, allowance: impl Fn(Duration) -> Duration) {
         .iter()
         .filter_map(|(.., event)| if let Event::Released { hold } = event { Some(*hold) } else { None })
         .collect();
-    let mut begun: BTreeMap<u64, (Duration, Who)> = BTreeMap::new();
+    let mut begun: BTreeMap<u64, (Duration, ProcessId)> = BTreeMap::new();
     let mut with_the_process: Vec<Line> = Vec::new();
     for (at, who, event) in lines.iter_mut() {
         match event {
@@ -134,8 +134,12 @@ mod tests {
 
     /// What is written down of these events of clients, in milliseconds.
     fn entries(events: impl IntoIterator<Item = (u64, u32, Event)>) -> Entries {
-        let entry =
-            |(at, client, event)| Entry { at: ms(at), recipe: Some(0), who: Who::client(client), event };
+        let entry = |(at, client, event)| Entry {
+            at: ms(at),
+            scenario: Some(0),
+            who: ProcessId::client(client),
+            event,
+        };
         Entries { entries: events.into_iter().map(entry).collect(), ..Entries::default() }
     }
 
@@ -169,7 +173,7 @@ mod tests {
         let mut released = overlapping(1999, Event::Releasing { hold: 1 });
         assert!(is_sound(&released));
         let event = Event::Released { hold: 1 };
-        released.entries.push(Entry { at: ms(2001), recipe: Some(0), who: Who::client(1), event });
+        released.entries.push(Entry { at: ms(2001), scenario: Some(0), who: ProcessId::client(1), event });
         assert!(!is_sound(&released));
     }
 
@@ -197,7 +201,7 @@ mod tests {
     fn whoever_did_not_run_was_paused_and_needs_a_moment_to_wake_up() {
         let mut stopped = overlapping(1200, Event::Lost { hold: 1 });
         assert!(!is_sound(&stopped));
-        let who = Some((0, Who::client(1)));
+        let who = Some((0, ProcessId::client(1)));
         // Three that overlap, as one: with slack it lasts from 1.1 to 1.95 s.
         for stall in [span(1100, 1200), span(1150, 1250), span(1500, 1550)] {
             stopped.stalls.push(Stall { client: who, span: stall });
@@ -206,9 +210,9 @@ mod tests {
         let pauses = history.records().iter().filter(|record| record.event == Event::Paused).count();
         assert_eq!(pauses, 1, "{history}");
         assert!(is_sound(&stopped), "{history}");
-        // Others of the same number, of another recipe.
+        // Others of the same number, of another scenario.
         for stall in &mut stopped.stalls {
-            stall.client = Some((1, Who::client(1)));
+            stall.client = Some((1, ProcessId::client(1)));
         }
         assert!(!is_sound(&stopped));
     }

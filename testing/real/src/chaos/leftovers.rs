@@ -1,4 +1,4 @@
-//! Where the clients of each recipe work on the servers, and what they leave there.
+//! Where the clients of each scenario work on the servers, and what they leave there.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// How long servers may take to remove empty containers, when nobody is there any more: they look twice a second.
 const REAPING: Duration = Duration::from_secs(10);
 
-/// The nodes below which the recipes of a round are, one each.
+/// The nodes below which the scenarios of a round are, one each.
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
     connect_string: String,
@@ -23,7 +23,7 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// Creates the nodes that the recipes need.
+    /// Creates the nodes that the scenarios need.
     pub(super) async fn prepare(
         connect_string: &str,
         seed: u64,
@@ -32,15 +32,15 @@ impl<'a> Ground<'a> {
         let connect_string = connect_string.to_owned();
         let ground = Self { connect_string, root: format!("/chaos-{seed}"), subjects };
         let zk = ground.connect().await?;
-        let made = ground.make(&zk).await.map_err(ChaosError::zookeeper("create the nodes of the recipes"));
+        let made = ground.make(&zk).await.map_err(ChaosError::zookeeper("create the nodes of the scenarios"));
         close(&zk).await?;
         made?;
         Ok(ground)
     }
 
     async fn make(&self, zk: &CuratorFramework) -> Result<(), zk_curator::Error> {
-        for (recipe, subject) in self.subjects.iter().enumerate() {
-            let chroot = self.chroot(recipe);
+        for (scenario, subject) in self.subjects.iter().enumerate() {
+            let chroot = self.chroot(scenario);
             zk.create(&chroot).creating_parents().idempotent().await?;
             for node in subject.sim.subject().nodes {
                 zk.create(format!("{chroot}{node}")).creating_parents().idempotent().await?;
@@ -49,13 +49,13 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// Where a recipe is.
-    pub(super) fn chroot(&self, recipe: usize) -> String {
-        let name = self.subjects.get(recipe).map_or("", |subject| &subject.name);
+    /// Where a scenario is.
+    pub(super) fn chroot(&self, scenario: usize) -> String {
+        let name = self.subjects.get(scenario).map_or("", |subject| &subject.name);
         format!("{}/{name}", self.root)
     }
 
-    /// What is left of each recipe when the servers have had time to forget it, and of none in particular: sessions.
+    /// What is left of each scenario when the servers have had time to forget it, and of none in particular: sessions.
     pub(super) async fn leftovers(
         &self,
         ensemble: &RealEnsemble,
@@ -65,11 +65,11 @@ impl<'a> Ground<'a> {
         loop {
             let mut left = Vec::new();
             let zk = self.connect().await?;
-            for (recipe, subject) in self.subjects.iter().enumerate() {
-                let nodes = self.nodes(&zk, recipe, subject).await;
+            for (scenario, subject) in self.subjects.iter().enumerate() {
+                let nodes = self.nodes(&zk, scenario, subject).await;
                 let nodes = nodes.map_err(ChaosError::zookeeper("list what is left"))?;
                 if !nodes.is_empty() {
-                    left.push((Some(recipe), format!("nodes are left: {nodes:?}")));
+                    left.push((Some(scenario), format!("nodes are left: {nodes:?}")));
                 }
             }
             close(&zk).await?;
@@ -85,14 +85,14 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// The nodes of a recipe, but for those that it may leave.
+    /// The nodes of a scenario, but for those that it may leave.
     async fn nodes(
         &self,
         zk: &CuratorFramework,
-        recipe: usize,
+        scenario: usize,
         subject: &Subject,
     ) -> Result<Vec<String>, zk_curator::Error> {
-        let mut nodes = below(zk, &self.chroot(recipe)).await?;
+        let mut nodes = below(zk, &self.chroot(scenario)).await?;
         nodes.retain(|path| !subject.sim.subject().may_stay(path));
         Ok(nodes)
     }
@@ -105,20 +105,20 @@ impl<'a> Ground<'a> {
         match cleared {
             Err(error) if error.kind() == ErrorKind::NotEmpty => self.compared().await.map(Some),
             Err(error) if error.kind() != ErrorKind::NoNode => {
-                Err(ChaosError::zookeeper("delete the nodes of the recipes")(error))
+                Err(ChaosError::zookeeper("delete the nodes of the scenarios")(error))
             }
             _ => Ok(None),
         }
     }
 
-    /// The nodes of all recipes, as each server has them.
+    /// The nodes of all scenarios, as each server has them.
     async fn compared(&self) -> Result<String, ChaosError> {
-        let mut compared = String::from("the nodes of the recipes cannot be deleted");
+        let mut compared = String::from("the nodes of the scenarios cannot be deleted");
         for server in self.connect_string.split(',') {
             let zk = self.connect_to(server).await?;
             let nodes = below(&zk, &self.root).await;
             close(&zk).await?;
-            let nodes = nodes.map_err(ChaosError::zookeeper("list the nodes of the recipes"))?;
+            let nodes = nodes.map_err(ChaosError::zookeeper("list the nodes of the scenarios"))?;
             compared.push_str(&format!("; {server} has {nodes:?}"));
         }
         Ok(compared)

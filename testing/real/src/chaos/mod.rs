@@ -60,7 +60,7 @@
 //! }
 //! ```
 //!
-//! `zk-chaos` is such a program for the recipes. Unix only.
+//! `zk-chaos` is such a program for the scenarios. Unix only.
 
 mod clients;
 mod error;
@@ -95,7 +95,7 @@ struct Subject {
     sim: Sim,
 }
 
-/// A run to be made: recipes side by side on one ensemble, each with clients of its own.
+/// A run to be made: scenarios side by side on one ensemble, each with clients of its own.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is run"]
 pub struct Chaos {
@@ -110,12 +110,12 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// A run of one minute with seed 0, three servers and four clients of each recipe. Of the simulations, which have a
+    /// A run of one minute with seed 0, three servers and four clients of each scenario. Of the simulations, which have a
     /// name each, it takes the workload, the checkers, and the nodes.
-    pub fn of<N: Into<String>>(recipes: impl IntoIterator<Item = (N, Sim)>) -> Self {
+    pub fn of<N: Into<String>>(scenarios: impl IntoIterator<Item = (N, Sim)>) -> Self {
         let subject = |(name, sim): (N, Sim)| Subject { name: name.into(), sim };
         Self {
-            subjects: recipes.into_iter().map(subject).collect(),
+            subjects: scenarios.into_iter().map(subject).collect(),
             seed: 0,
             duration: Duration::from_secs(60),
             round: Duration::from_secs(60),
@@ -146,7 +146,7 @@ impl Chaos {
         self
     }
 
-    /// How many clients each recipe has, each of them a process, from 1 to 1000. Default: 4.
+    /// How many clients each scenario has, each of them a process, from 1 to 1000. Default: 4.
     pub const fn clients(mut self, clients: u32) -> Self {
         self.clients = clients;
         self

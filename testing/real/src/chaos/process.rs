@@ -16,7 +16,7 @@ use super::journal::{Journal, Span};
 use super::wire::{Heard, Told};
 use super::worker::Life;
 use zk_curator_sim::Event;
-use zk_curator_sim::history::Who;
+use zk_curator_sim::history::ProcessId;
 
 /// A running client. Dropping it kills it.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Process {
     pub(super) fn start(
         program: &Path,
         life: &Life,
-        recipe: usize,
+        scenario: usize,
         journal: &Journal,
         granted: &Arc<Notify>,
     ) -> Result<Self, ChaosError> {
@@ -51,7 +51,7 @@ impl Process {
         tokio::spawn(write(stdin, lines));
         let journal = journal.clone();
         let listener = Listener {
-            recipe,
+            scenario,
             who: life.who(),
             journal,
             answers: said.clone(),
@@ -59,8 +59,8 @@ impl Process {
         };
         let reader = tokio::spawn(async move {
             if let Err(error) = listener.read(stdout).await {
-                let Listener { recipe, who, journal, .. } = listener;
-                journal.fail(recipe, who, &format!("says what makes no sense: {error}"));
+                let Listener { scenario, who, journal, .. } = listener;
+                journal.fail(scenario, who, &format!("says what makes no sense: {error}"));
             }
         });
         Ok(Self { child, said, reader })
@@ -117,8 +117,8 @@ impl Process {
 
 /// Hears what a client says.
 struct Listener {
-    recipe: usize,
-    who: Who,
+    scenario: usize,
+    who: ProcessId,
     journal: Journal,
     answers: mpsc::UnboundedSender<Heard>,
     granted: Arc<Notify>,
@@ -139,21 +139,21 @@ impl Listener {
     }
 
     fn told(&self, told: Told) {
-        let Self { recipe, who, journal, answers, granted } = self;
+        let Self { scenario, who, journal, answers, granted } = self;
         match told {
             Told::Event { at, event } => {
                 if matches!(event, Event::Acquired { .. }) {
                     granted.notify_waiters();
                 }
-                journal.client_says(*recipe, *who, at, event);
+                journal.client_says(*scenario, *who, at, event);
             }
-            Told::Stall { from, to } => journal.stall(Some((*recipe, *who)), Span { from, to }),
+            Told::Stall { from, to } => journal.stall(Some((*scenario, *who)), Span { from, to }),
             Told::Use { call, resource, mode, hold, token } => {
-                let event = journal.resource(*recipe, resource).use_as(mode, hold, token);
+                let event = journal.resource(*scenario, resource).use_as(mode, hold, token);
                 // It may have ended.
                 drop(answers.send(Heard::Used { call, event }));
             }
-            Told::Failed { broken } => journal.violated(Some(*recipe), "workload", broken),
+            Told::Failed { broken } => journal.violated(Some(*scenario), "workload", broken),
         }
     }
 }

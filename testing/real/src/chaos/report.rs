@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::journal::Entries;
 use super::{Chaos, judge};
 use zk_curator_sim::checkers::Violation;
-use zk_curator_sim::history::{Use, Who};
+use zk_curator_sim::history::{ProcessId, ResourceUse};
 use zk_curator_sim::{Event, History};
 
 /// What came of a run.
@@ -20,13 +20,13 @@ pub struct Report {
     pub rounds: u32,
     /// Faults, by their kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Of each recipe.
-    pub recipes: BTreeMap<String, RecipeReport>,
+    /// Of each scenario.
+    pub scenarios: BTreeMap<String, RecipeReport>,
     /// What is wrong.
     pub found: Vec<Found>,
 }
 
-/// What the clients of a recipe have done.
+/// What the clients of a scenario have done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeReport {
@@ -54,11 +54,11 @@ pub struct RecipeReport {
 pub struct Found {
     /// With which seed.
     pub seed: u64,
-    /// With which recipe; none for what is wrong with the servers in the end.
-    pub recipe: Option<String>,
+    /// With which scenario; none for what is wrong with the servers in the end.
+    pub scenario: Option<String>,
     /// What.
     pub violation: Violation,
-    /// What the clients of the recipe did and saw.
+    /// What the clients of the scenario did and saw.
     pub history: History,
 }
 
@@ -66,13 +66,13 @@ pub struct Found {
 #[derive(Debug)]
 pub(super) struct Round {
     faults: BTreeMap<&'static str, u64>,
-    recipes: Vec<(String, RecipeReport)>,
+    scenarios: Vec<(String, RecipeReport)>,
     violations: Vec<(Option<String>, Violation, History)>,
 }
 
 impl Round {
     pub(super) fn judged(chaos: &Chaos, entries: Entries) -> Self {
-        let mut recipes = Vec::new();
+        let mut scenarios = Vec::new();
         let mut violations = Vec::new();
         for (number, subject) in chaos.subjects.iter().enumerate() {
             let history = judge::history(&entries, number, chaos.session_timeout);
@@ -83,23 +83,23 @@ impl Round {
             for violation in told.chain(judged) {
                 violations.push((Some(subject.name.clone()), violation, history.clone()));
             }
-            recipes.push((subject.name.clone(), RecipeReport::of(&history)));
+            scenarios.push((subject.name.clone(), RecipeReport::of(&history)));
         }
         for (_, violation) in entries.violations.iter().filter(|(of, _)| of.is_none()) {
             violations.push((None, violation.clone(), History::new()));
         }
-        Self { faults: entries.faults, recipes, violations }
+        Self { faults: entries.faults, scenarios, violations }
     }
 
     /// One line.
     pub(super) fn summary(&self, seed: u64) -> String {
         let mut all = RecipeReport::default();
-        for (_, recipe) in &self.recipes {
-            all.add(recipe);
+        for (_, scenario) in &self.scenarios {
+            all.add(scenario);
         }
         let faults: u64 = self.faults.values().sum();
         let achieved: Vec<String> =
-            self.recipes.iter().map(|(name, recipe)| format!("{name} {}", recipe.achieved)).collect();
+            self.scenarios.iter().map(|(name, scenario)| format!("{name} {}", scenario.achieved)).collect();
         format!(
             "seed {seed}: {faults} faults; achieved: {}; {} lost, {} uses refused; recovered in {:.1?}; {} violations",
             achieved.join(", "),
@@ -128,7 +128,7 @@ impl RecipeReport {
             match &record.event {
                 Event::Acquired { .. } => report.acquired += 1,
                 Event::Lost { .. } => report.lost += 1,
-                Event::Used { outcome: Use::Refused, .. } => report.refused += 1,
+                Event::Used { outcome: ResourceUse::Refused, .. } => report.refused += 1,
                 Event::Used { .. } => report.used += 1,
                 Event::FaultsOver => over = Some(record.at),
                 Event::Finished => {
@@ -141,7 +141,7 @@ impl RecipeReport {
                 record.event,
                 Event::Paused | Event::Resumed | Event::Killed | Event::Expired | Event::Fault { .. }
             );
-            if does && record.who != Who::World {
+            if does && record.who != ProcessId::World {
                 report.longest_silence = report.longest_silence.max(record.at.saturating_sub(last));
                 last = record.at;
             }
@@ -167,11 +167,11 @@ impl Report {
         for (kind, count) in round.faults {
             *self.faults.entry(kind).or_default() += count;
         }
-        for (name, recipe) in round.recipes {
-            self.recipes.entry(name).or_default().add(&recipe);
+        for (name, scenario) in round.scenarios {
+            self.scenarios.entry(name).or_default().add(&scenario);
         }
-        for (recipe, violation, history) in round.violations {
-            self.found.push(Found { seed, recipe, violation, history });
+        for (scenario, violation, history) in round.violations {
+            self.found.push(Found { seed, scenario, violation, history });
         }
     }
 }
@@ -183,18 +183,18 @@ impl fmt::Display for Report {
         for (kind, count) in &self.faults {
             writeln!(f, "{count:>8}    {kind}")?;
         }
-        for (name, recipe) in &self.recipes {
+        for (name, scenario) in &self.scenarios {
             writeln!(
                 f,
                 "{name}: {} achieved; {} acquisitions, {} lost; {} uses accepted, {} refused; longest silence \
                  {:.1} s, longest recovery {:.1} s",
-                recipe.achieved,
-                recipe.acquired,
-                recipe.lost,
-                recipe.used,
-                recipe.refused,
-                recipe.longest_silence.as_secs_f64(),
-                recipe.longest_recovery.as_secs_f64()
+                scenario.achieved,
+                scenario.acquired,
+                scenario.lost,
+                scenario.used,
+                scenario.refused,
+                scenario.longest_silence.as_secs_f64(),
+                scenario.longest_recovery.as_secs_f64()
             )?;
         }
         write!(f, "{} violations", self.found.len())
@@ -203,8 +203,8 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let recipe = self.recipe.as_deref().unwrap_or("the servers");
-        writeln!(f, "seed {}, {recipe}: {}", self.seed, self.violation)?;
+        let scenario = self.scenario.as_deref().unwrap_or("the servers");
+        writeln!(f, "seed {}, {scenario}: {}", self.seed, self.violation)?;
         write!(f, "{}", self.history.excerpt(&self.violation.records))
     }
 }

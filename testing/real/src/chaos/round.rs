@@ -25,7 +25,7 @@ use zk_curator_sim::Event;
 /// How often the process that watches looks whether it runs.
 const HEARTBEAT: Duration = Duration::from_millis(10);
 
-/// Starts the clients of all recipes, disturbs everything for a time, and then waits until everybody has finished.
+/// Starts the clients of all scenarios, disturbs everything for a time, and then waits until everybody has finished.
 pub(super) async fn play(
     chaos: &Chaos,
     seed: u64,
@@ -47,22 +47,22 @@ pub(super) async fn play(
     let heartbeat = tokio::spawn(watch_the_clock(journal.clone()));
     let mut lives = JoinSet::new();
     let mut disturbances = JoinSet::new();
-    for (recipe, subject) in chaos.subjects.iter().enumerate() {
+    for (scenario, subject) in chaos.subjects.iter().enumerate() {
         for number in 0..chaos.clients {
             let link = Link::start(&addresses).await.map_err(ChaosError::io("start a proxy"))?;
-            let index = u32::try_from(recipe).unwrap_or_default() * chaos.clients + number;
+            let index = u32::try_from(scenario).unwrap_or_default() * chaos.clients + number;
             let life = Life {
-                recipe: subject.name.clone(),
+                scenario: subject.name.clone(),
                 number,
                 incarnation: 0,
                 clients: chaos.clients,
                 seed: seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) << 32),
-                connect_string: format!("{}{}", link.connect_string(), ground.chroot(recipe)),
+                connect_string: format!("{}{}", link.connect_string(), ground.chroot(scenario)),
                 session_timeout: chaos.session_timeout,
                 origin: journal.clock().origin(),
             };
             let client = Client {
-                recipe,
+                scenario,
                 index,
                 life,
                 link,
@@ -107,21 +107,21 @@ pub(super) async fn play(
             Ok(status) => {
                 let status = status?;
                 if !status.success() {
-                    journal.fail(client.recipe, who, &format!("has ended with {status}"));
+                    journal.fail(client.scenario, who, &format!("has ended with {status}"));
                 }
             }
             Err(_) => {
                 let broken = format!("has not finished within {:?} after the faults", chaos.patience);
-                journal.fail(client.recipe, who, &broken);
+                journal.fail(client.scenario, who, &broken);
                 process.kill().await?;
-                journal.client(client.recipe, who, Event::Killed);
+                journal.client(client.scenario, who, Event::Killed);
             }
         }
     }
     heartbeat.abort();
     let left = ground.leftovers(ensemble, chaos.patience).await?;
-    for (recipe, left) in left {
-        journal.violated(recipe, "nothing is left", left);
+    for (scenario, left) in left {
+        journal.violated(scenario, "nothing is left", left);
     }
     if let Some(broken) = ground.clear().await? {
         journal.violated(None, "nothing is left", broken);

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::Subject;
 use super::wire::{Clock, Heard, Told, tell};
-use zk_curator_sim::history::{Mode, Name, Who};
+use zk_curator_sim::history::{Mode, Name, ProcessId};
 use zk_curator_sim::host::{Answered, Remote, seed_of};
 use zk_curator_sim::{Client, ClientParts, Event, Manner, Rounds, Run, Workload};
 
@@ -28,7 +28,7 @@ const HEARTBEAT: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(40);
 /// One future in so many is cancelled.
 const CANCEL_ONE_IN: u32 = 20;
-/// More clients than a recipe may have.
+/// More clients than a scenario may have.
 const CLIENTS: u64 = 1000;
 /// More rounds of work than there is time for; the last one is when the faults are over.
 const ROUNDS: u32 = 1 << 30;
@@ -38,7 +38,7 @@ const ROUNDS_OF_A_LIFE: u32 = 1 << 20;
 /// What a life of a client is told when it begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Life {
-    pub(super) recipe: String,
+    pub(super) scenario: String,
     pub(super) number: u32,
     pub(super) incarnation: u32,
     pub(super) clients: u32,
@@ -61,8 +61,8 @@ impl Life {
         Self { incarnation, seed: seed_of(self.seed, "life", u64::from(incarnation)), ..self.clone() }
     }
 
-    pub(super) const fn who(&self) -> Who {
-        Who::Client { number: self.number, incarnation: self.incarnation }
+    pub(super) const fn who(&self) -> ProcessId {
+        ProcessId::Client { number: self.number, incarnation: self.incarnation }
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn work_if_client(subjects: &[Subject]) -> Option<ExitCode> {
     }
     let life = arguments.next().and_then(|life| serde_json::from_slice(life.as_encoded_bytes()).ok());
     let code = life.and_then(|life: Life| {
-        let subject = subjects.iter().find(|subject| subject.name == life.recipe)?;
+        let subject = subjects.iter().find(|subject| subject.name == life.scenario)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
         Some(runtime.block_on(work(life, subject.sim.subject().workload)))
     });
@@ -173,7 +173,7 @@ fn say(line: &Told) {
 
 /// What a run in this process has of the rest of the run.
 struct Watcher {
-    who: Who,
+    who: ProcessId,
     clock: Clock,
     /// The last number.
     numbers: AtomicU64,
@@ -201,7 +201,7 @@ impl Watcher {
 }
 
 impl Remote for Watcher {
-    fn record(&self, who: Who, event: Event) {
+    fn record(&self, who: ProcessId, event: Event) {
         // What happens to all is known there.
         if who == self.who {
             say(&Told::Event { at: self.clock.now(), event });
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn no_two_lives_of_a_client_draw_the_same_numbers() {
         let life = Life {
-            recipe: String::new(),
+            scenario: String::new(),
             number: 1,
             incarnation: 0,
             clients: 2,

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Who};
+use crate::history::{Event, History, Name, ProcessId};
 
 /// That nobody passes a double barrier alone: each round of a barrier is entered when enough have come, and left
 /// when all are ready.
@@ -38,7 +38,7 @@ struct Round<'a> {
 /// Where the records of a member are.
 #[derive(Debug)]
 struct Member {
-    who: Who,
+    who: ProcessId,
     entering: usize,
     entered: Option<usize>,
     leaving: Option<usize>,
@@ -48,7 +48,7 @@ struct Member {
 
 impl Member {
     /// Whether something has happened to its process since it came that may have put it out.
-    fn may_be_out(&self, doubts: &BTreeMap<Who, usize>) -> bool {
+    fn may_be_out(&self, doubts: &BTreeMap<ProcessId, usize>) -> bool {
         self.withdrew.is_some() || doubts.get(&self.who).is_some_and(|&doubt| doubt > self.entering)
     }
 }
@@ -57,8 +57,8 @@ impl Checker for BarrierEpochs {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut rounds: BTreeMap<(&Name, u32), Round<'_>> = BTreeMap::new();
         // The last doubtful thing that has happened to each process.
-        let mut doubts: BTreeMap<Who, usize> = BTreeMap::new();
-        let mut ended: BTreeMap<Who, usize> = BTreeMap::new();
+        let mut doubts: BTreeMap<ProcessId, usize> = BTreeMap::new();
+        let mut ended: BTreeMap<ProcessId, usize> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             let broken = |what: String, places: Vec<usize>| Err(Violation::new(NAME, what, places));
             match &record.event {
@@ -144,7 +144,7 @@ impl<'a> Round<'a> {
     fn everybody_passes(
         &self,
         members: usize,
-        ended: &BTreeMap<Who, usize>,
+        ended: &BTreeMap<ProcessId, usize>,
     ) -> Result<(), (&'a Name, usize)> {
         let mut there = self.members.iter().filter(|(_, member)| !member.may_be_out(ended));
         let enough = there.clone().count() >= members;

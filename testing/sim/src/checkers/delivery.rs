@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use self::equals::Equals;
 use self::ids::Withdrawals;
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Outcome, Who};
+use crate::history::{Event, History, Name, Outcome, ProcessId};
 
 /// That a queue gives out what was put into it: as often as it promises, nothing else, and in order if it promises that.
 ///
@@ -115,7 +115,7 @@ struct Item {
     /// The last time that it was taken and not given back.
     taken: Option<usize>,
     /// Those who have begun to remove it and not said what came of it.
-    finishing: Vec<Who>,
+    finishing: Vec<ProcessId>,
     /// The number of each delivery, and where it was.
     deliveries: BTreeMap<u32, usize>,
     done: Option<(usize, Outcome)>,
@@ -167,12 +167,12 @@ impl Item {
         self.taken = None;
     }
 
-    fn finishing(&mut self, place: usize, who: Who) -> Broken {
+    fn finishing(&mut self, place: usize, who: ProcessId) -> Broken {
         self.finishing.push(who);
         self.seen(place)
     }
 
-    fn done(&mut self, place: usize, who: Who, outcome: Outcome, promise: Times) -> Broken {
+    fn done(&mut self, place: usize, who: ProcessId, outcome: Outcome, promise: Times) -> Broken {
         if let Some(begun) = self.finishing.iter().rposition(|begun| *begun == who) {
             self.finishing.remove(begun);
         }
@@ -223,7 +223,7 @@ impl Item {
 
 impl Delivery {
     /// What is wrong with an item as of this record.
-    fn step(&self, item: &mut Item, place: usize, who: Who, event: &Event) -> Broken {
+    fn step(&self, item: &mut Item, place: usize, who: ProcessId, event: &Event) -> Broken {
         if self.equals
             && let Some(broken) = item.equals.step(place, who, event)
         {

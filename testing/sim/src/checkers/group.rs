@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Who};
+use crate::history::{Event, History, Name, ProcessId};
 
 /// That nobody sees members of a group who cannot be there.
 ///
@@ -17,7 +17,7 @@ pub struct GroupViews;
 const NAME: &str = "group views";
 
 struct Membership {
-    whose: Who,
+    whose: ProcessId,
     joining: usize,
     /// When it was over, and the record that says so.
     over: Option<(Duration, usize)>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Violation;
 use crate::History;
-use crate::history::{Event, Mode, Name, Use, Who};
+use crate::history::{Event, Mode, Name, ProcessId, ResourceUse};
 
 /// How long beliefs may be wrong.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub(super) struct Resource {
 /// From an [`Event::Acquired`] to its end.
 #[derive(Debug)]
 pub(super) struct Hold {
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     pub(super) mode: Mode,
     pub(super) token: i64,
     /// The place of the [`Event::Acquired`].
@@ -72,7 +72,7 @@ struct Process {
 /// One attempt, as far as it is read.
 #[derive(Debug)]
 struct Attempt {
-    who: Who,
+    who: ProcessId,
     begun: usize,
     acquired: Option<usize>,
     ended: Option<usize>,
@@ -83,7 +83,7 @@ struct Attempt {
 #[derive(Debug, Default)]
 struct Reading<'a> {
     attempts: BTreeMap<u64, Attempt>,
-    processes: BTreeMap<Who, Process>,
+    processes: BTreeMap<ProcessId, Process>,
     /// The first of each attempt.
     seizures: BTreeMap<u64, usize>,
     /// Where an operator has deleted what was created by these transactions.
@@ -125,7 +125,7 @@ pub(super) fn resources(
                 if with != token {
                     return Err(broken("used with a token that is not that of the hold", vec![held, place]));
                 }
-                if let (Use::Accepted(position), true) = (*outcome, modes.contains(mode)) {
+                if let (ResourceUse::Accepted(position), true) = (*outcome, modes.contains(mode)) {
                     let accepted = AcceptedUse { place, mode: *mode, token: *token, position };
                     resources.entry(resource.clone()).or_default().uses.push(accepted);
                 }
@@ -197,7 +197,7 @@ impl<'a> Reading<'a> {
         Ok(reading)
     }
 
-    fn process(&mut self, who: Who) -> &mut Process {
+    fn process(&mut self, who: ProcessId) -> &mut Process {
         self.processes.entry(who).or_default()
     }
 

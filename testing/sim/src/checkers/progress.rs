@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Who};
+use crate::history::{Event, History, ProcessId};
 
 /// That everybody gets on: each process that was started, and not killed, has [finished](Event::Finished); in time, once
 /// there were no more faults.
@@ -25,7 +25,7 @@ const NAME: &str = "progress";
 
 impl Checker for Progress {
     fn check(&self, history: &History) -> Result<(), Violation> {
-        let mut last: BTreeMap<Who, usize> = BTreeMap::new();
+        let mut last: BTreeMap<ProcessId, usize> = BTreeMap::new();
         let mut deadline: Option<(usize, Duration)> = None;
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn the_killed_need_not_finish_but_their_successors_do() {
         let mut history = History::new();
-        let successor = Who::Client { number: 1, incarnation: 1 };
+        let successor = ProcessId::Client { number: 1, incarnation: 1 };
         let mut record = |who, event| history.record(Duration::ZERO, who, event);
-        record(Who::client(1), Event::Started);
-        record(Who::client(1), Event::Killed);
+        record(ProcessId::client(1), Event::Started);
+        record(ProcessId::client(1), Event::Killed);
         record(successor, Event::Started);
         let violation = CHECKER.check(&history).expect_err("the second life is not over");
         assert_eq!((violation.records, violation.broken.as_str()), (vec![2], "c1.1 has not finished"));

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Who};
+use crate::history::{Event, History, Name, ProcessId};
 
 /// That the rounds of a double barrier that is used again and again are whole, where it says by a token which round it is: a
 /// place in a round is held as a [lease](crate::history::Mode::Lease), and the token is the same for all its members.
@@ -37,7 +37,7 @@ const NAME: &str = "barrier rounds";
 #[derive(Debug)]
 struct Place<'a> {
     barrier: &'a Name,
-    who: Who,
+    who: ProcessId,
     came: usize,
     entered: Option<(usize, i64)>,
     /// When it said, or learnt, that it is there no longer.
@@ -131,13 +131,13 @@ impl Place<'_> {
 #[derive(Debug, Default)]
 struct Doubts {
     /// Where the last doubtful thing is.
-    last: BTreeMap<Who, usize>,
+    last: BTreeMap<ProcessId, usize>,
     /// Those that are stopped: how often and for how long, their records do not tell.
-    stopped: BTreeSet<Who>,
+    stopped: BTreeSet<ProcessId>,
 }
 
 impl Doubts {
-    fn learn(&mut self, who: Who, event: &Event, at: usize) {
+    fn learn(&mut self, who: ProcessId, event: &Event, at: usize) {
         self.last.insert(who, at);
         match event {
             Event::Paused => drop(self.stopped.insert(who)),

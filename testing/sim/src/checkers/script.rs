@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::Checker;
-use crate::history::{Event, History, Who};
+use crate::history::{Event, History, ProcessId};
 
 /// A history of events, each with its time in milliseconds and the number of its client, which is zero for the world.
 pub(super) fn history(events: impl IntoIterator<Item = (u64, u32, Event)>) -> History {
     let mut history = History::new();
     for (at_ms, client, event) in events {
-        let who = if client == 0 { Who::World } else { Who::client(client) };
+        let who = if client == 0 { ProcessId::World } else { ProcessId::client(client) };
         history.record(Duration::from_millis(at_ms), who, event);
     }
     history

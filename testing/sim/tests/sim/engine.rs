@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zk_curator::CreateMode;
-use zk_curator_sim::history::{Mode, Name, Who};
+use zk_curator_sim::history::{Mode, Name, ProcessId};
 use zk_curator_sim::{
-    Client, Event, Failure, Fault, FaultKind, Faults, History, Outcome, Sim, What, recipes,
+    Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, History, Outcome, Sim, scenarios,
 };
 use zk_curator_testing::Direction;
 
@@ -16,8 +16,8 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn fault(at: u64, lasts: u64, what: What) -> Fault {
-    Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(lasts), what }
+fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
+    Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(lasts), action }
 }
 
 fn one_client(faults: impl IntoIterator<Item = Fault>) -> Sim {
@@ -55,16 +55,16 @@ fn the_same_seed_is_the_same_history_for_more_seeds() {
 }
 
 fn histories_repeat(seeds: Range<u64>) {
-    for recipe in recipes::ALL {
+    for scenario in scenarios::ALL {
         let mut all = BTreeSet::new();
         for seed in seeds.clone() {
-            let sim = || Sim::seed(seed).rounds(4).recipe(recipe);
+            let sim = || Sim::seed(seed).rounds(4).scenario(scenario);
             let (one, other) = (sim().run(), sim().run());
-            assert_eq!(one.history.to_string(), other.history.to_string(), "{} {seed}", recipe.name());
-            assert_eq!(one.stats, other.stats, "{} {seed}", recipe.name());
+            assert_eq!(one.history.to_string(), other.history.to_string(), "{} {seed}", scenario.name());
+            assert_eq!(one.stats, other.stats, "{} {seed}", scenario.name());
             all.insert(one.history.to_string());
         }
-        assert_eq!(all.len() as u64, seeds.end - seeds.start, "{}", recipe.name());
+        assert_eq!(all.len() as u64, seeds.end - seeds.start, "{}", scenario.name());
     }
 }
 
@@ -93,21 +93,21 @@ fn are_the_same_in_two_processes(seeds: Range<usize>) {
         let other = scope.spawn(timeline);
         (timeline(), other.join().unwrap())
     });
-    // All recipes but the one that goes wrong.
-    assert_eq!(one.matches("NO MORE FAULTS").count(), seeds.len() * (recipes::ALL.len() - 1));
+    // All scenarios but the one that goes wrong.
+    assert_eq!(one.matches("NO MORE FAULTS").count(), seeds.len() * (scenarios::ALL.len() - 1));
     assert_eq!(one, other);
 }
 
 #[test]
 fn a_run_within_a_runtime_is_the_same() {
-    let run = || Sim::seed(3).rounds(2).recipe(recipes::named("mutex").unwrap()).run().history;
+    let run = || Sim::seed(3).rounds(2).scenario(scenarios::named("mutex").unwrap()).run().history;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(async { run() }), run());
 }
 
 #[test]
 fn a_stopped_process_does_nothing_and_then_goes_on() {
-    let outcome = one_client([fault(500, 1000, What::PauseClient { client: 0 })]).workload(tick).run();
+    let outcome = one_client([fault(500, 1000, FaultAction::PauseClient { client: 0 })]).workload(tick).run();
     assert_eq!(violation(&outcome), "none");
     let ticks = times_of(&outcome.history, "tick");
     assert_eq!(ticks.len(), 20);
@@ -118,7 +118,7 @@ fn a_stopped_process_does_nothing_and_then_goes_on() {
 #[test]
 fn a_killed_process_is_cut_short_and_another_one_starts() {
     for silently in [false, true] {
-        let fault = fault(500, 3000, What::KillClient { client: 0, silently });
+        let fault = fault(500, 3000, FaultAction::KillClient { client: 0, silently });
         let outcome = one_client([fault])
             .workload(|client| async move {
                 let zk = client.connect().await?;
@@ -135,7 +135,7 @@ fn a_killed_process_is_cut_short_and_another_one_starts() {
         assert!(history.contains("created /c0\n") && history.contains("created /c0.1\n"), "{history}");
         assert!(history.contains("sees the old one: false"), "{history}");
         let killed = outcome.history.records().iter().find(|record| record.event == Event::Killed).unwrap();
-        assert_eq!((killed.at, killed.who), (Duration::from_millis(500), Who::client(0)));
+        assert_eq!((killed.at, killed.who), (Duration::from_millis(500), ProcessId::client(0)));
     }
 }
 
@@ -174,25 +174,25 @@ fn faults_of_network_and_servers_are_what_they_say() {
     let lost = ["Suspended", "Lost", "Reconnected { same_session: false }"].map(String::from);
     let ends = |states: &[String], with: &[String]| states.ends_with(with);
     for direction in [Direction::Both, Direction::ToServer, Direction::ToClient] {
-        let cut = |lasts| states([fault(500, lasts, What::CutClient { client: 0, direction })]);
+        let cut = |lasts| states([fault(500, lasts, FaultAction::CutClient { client: 0, direction })]);
         assert!(ends(&cut(1000), &whole), "{direction:?}: {:?}", cut(1000));
         assert!(ends(&cut(3000), &lost), "{direction:?}: {:?}", cut(3000));
     }
-    let all = |what: fn(usize) -> What| (0..3).map(move |server| fault(500, 3000, what(server)));
-    assert!(ends(&states(all(|server| What::StopServer { server })), &lost));
-    assert!(ends(&states(all(|server| What::KillServer { server })), &lost));
-    assert!(ends(&states(all(|server| What::IsolateServer { server })), &lost));
-    assert!(ends(&states([fault(500, 0, What::Disconnect { client: 0 })]), &whole));
-    assert!(ends(&states([fault(500, 0, What::ChangeLeader)]), &whole));
-    let expired = states([fault(500, 0, What::Expire { client: 0 })]);
+    let all = |action: fn(usize) -> FaultAction| (0..3).map(move |server| fault(500, 3000, action(server)));
+    assert!(ends(&states(all(|server| FaultAction::StopServer { server })), &lost));
+    assert!(ends(&states(all(|server| FaultAction::KillServer { server })), &lost));
+    assert!(ends(&states(all(|server| FaultAction::IsolateServer { server })), &lost));
+    assert!(ends(&states([fault(500, 0, FaultAction::Disconnect { client: 0 })]), &whole));
+    assert!(ends(&states([fault(500, 0, FaultAction::ChangeLeader)]), &whole));
+    let expired = states([fault(500, 0, FaultAction::Expire { client: 0 })]);
     assert!(ends(&expired, &lost[1..]), "{expired:?}");
-    let jumped = states([fault(500, 0, What::Jump { by: secs(3) })]);
+    let jumped = states([fault(500, 0, FaultAction::Jump { by: secs(3) })]);
     assert!(ends(&jumped, &lost[1..]), "{jumped:?}");
 }
 
 #[test]
 fn lost_requests_and_replies_differ_in_what_is_done() {
-    let run = |what: What| {
+    let run = |action: FaultAction| {
         let create = |client: Client| async move {
             let zk = client.connect().await?;
             sleep(Duration::from_millis(500)).await;
@@ -206,13 +206,13 @@ fn lost_requests_and_replies_differ_in_what_is_done() {
             client.note(if zk.exists("/a").await?.is_some() { "there" } else { "not there" });
             Ok(())
         };
-        one_client([fault(200, 2000, what)]).workload(create).leaves(["/a"]).run()
+        one_client([fault(200, 2000, action)]).workload(create).leaves(["/a"]).run()
     };
-    for (what, is_there) in [
-        (What::LoseRequests { client: 0, one_in: 1 }, "not there"),
-        (What::LoseReplies { client: 0, one_in: 1 }, "there"),
+    for (action, is_there) in [
+        (FaultAction::LoseRequests { client: 0, one_in: 1 }, "not there"),
+        (FaultAction::LoseReplies { client: 0, one_in: 1 }, "there"),
     ] {
-        let outcome = run(what);
+        let outcome = run(action);
         let noted = |text| times_of(&outcome.history, text).len();
         assert_eq!((noted("unknown"), noted(is_there)), (1, 1), "{}", outcome.history);
     }
@@ -277,7 +277,7 @@ fn a_future_is_cancelled_where_the_seed_wants() {
     };
     let none = one_client([]).workload(workload).run();
     assert_eq!((none.stats.cancelled, times_of(&none.history, "slept").len()), (0, 100));
-    let some = one_client([fault(0, 5000, What::Cancel { one_in: 2 })]).workload(workload).run();
+    let some = one_client([fault(0, 5000, FaultAction::Cancel { one_in: 2 })]).workload(workload).run();
     assert_eq!(some.stats.cancelled, times_of(&some.history, "cancelled").len() as u64);
     assert!((10..60).contains(&some.stats.cancelled), "{}", some.stats.cancelled);
 }
@@ -286,14 +286,16 @@ fn a_future_is_cancelled_where_the_seed_wants() {
 fn every_kind_of_fault_happens_and_can_be_chosen() {
     let mut seen = BTreeSet::new();
     for seed in 0..60 {
-        let outcome = Sim::seed(seed).clients(2).rounds(10).recipe(recipes::named("mutex").unwrap()).run();
+        let outcome =
+            Sim::seed(seed).clients(2).rounds(10).scenario(scenarios::named("mutex").unwrap()).run();
         seen.extend(outcome.stats.faults.into_keys());
     }
     assert_eq!(seen, FaultKind::ALL.iter().copied().collect());
     let mut seen = BTreeSet::new();
     for seed in 0..5 {
         let only = Faults::of([FaultKind::Lag, FaultKind::Jump]);
-        let sim = Sim::seed(seed).clients(2).rounds(10).recipe(recipes::named("mutex").unwrap()).faults(only);
+        let sim =
+            Sim::seed(seed).clients(2).rounds(10).scenario(scenarios::named("mutex").unwrap()).faults(only);
         seen.extend(sim.run().stats.faults.into_keys());
     }
     assert_eq!(seen, BTreeSet::from([FaultKind::Lag, FaultKind::Jump]));
@@ -316,14 +318,14 @@ fn a_client_closes_in_the_middle_and_begins_anew() {
         Ok(node.delete().await?)
     };
     for late in [false, true] {
-        let close = fault(500, 0, What::Close { client: 0, late });
+        let close = fault(500, 0, FaultAction::Close { client: 0, late });
         let outcome = one_client([close]).workload(workload).run();
         let history = outcome.history.to_string();
         assert_eq!(violation(&outcome), "none", "{history}");
         assert!(history.contains("c0.1   sees the old one: false"), "{history}");
         assert!(history.contains("c0.1   closed before: true"), "{history}");
         // What the first life has spawned ends with it.
-        let ticks = outcome.history.records().iter().filter(|record| record.who == Who::client(0));
+        let ticks = outcome.history.records().iter().filter(|record| record.who == ProcessId::client(0));
         assert!(ticks.clone().all(|record| record.at <= Duration::from_millis(600)), "{history}");
         assert_eq!(times_of(&outcome.history, "tick").len(), 20 + 5, "{history}");
     }
@@ -340,7 +342,7 @@ fn an_operator_deletes_what_it_may_and_it_is_written_down() {
         client.note(format!("keeps the other one: {}", zk.exists("/kept").await?.is_some()));
         Ok(())
     };
-    let operate = fault(500, 0, What::Operate { place: 0 });
+    let operate = fault(500, 0, FaultAction::Operate { place: 0 });
     let outcome = one_client([operate]).workload(workload).operator(["/lock"]).run();
     let history = outcome.history.to_string();
     assert_eq!(violation(&outcome), "none", "{history}");
@@ -427,7 +429,7 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
 #[test]
 fn claims_of_others_may_be_deleted_with_what_they_are_claims_to() {
     let run = |what, settled: &[(&str, &str)]| {
-        let operate = fault(500, 0, What::Operate { place: 0 });
+        let operate = fault(500, 0, FaultAction::Operate { place: 0 });
         let sim = one_client([operate]).clients(2).operator(["/claims/x"]).leaves(["/items", "/items/x"]);
         let sim = sim.settled(settled.iter().copied());
         let outcome = sim.workload(move |client| settle(client, what)).run();
@@ -517,7 +519,7 @@ fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it()
         let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, found) = sim(&["--recipe", "mutex_unfenced", "--rounds", "8", "--seeds", "0..500"]);
+    let (code, found) = sim(&["--scenario", "mutex_unfenced", "--rounds", "8", "--seeds", "0..500"]);
     assert_eq!(code, Some(1), "{found}");
     let of = |text: &str, what: &str| {
         text.lines().find_map(|line| line.strip_prefix(what).map(str::to_owned)).unwrap_or_default()
@@ -545,7 +547,7 @@ fn wrong_options_are_told() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     for (args, what) in [
-        (&["--recipe", "no-such"][..], "there is no recipe \"no-such\""),
+        (&["--scenario", "no-such"][..], "there is no scenario \"no-such\""),
         (&["--settings", "some"], "\"some\" is neither"),
         (&["--faults", "lag,rain"], "there is no fault \"rain\""),
         (&["--seeds", "5"], "\"5\" is no range"),

@@ -2,5 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod engine;
-mod recipes;
 mod reliability;
+mod scenarios;

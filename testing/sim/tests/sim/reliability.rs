@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zk_curator_sim::recipes;
+use zk_curator_sim::scenarios;
 
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 
@@ -19,7 +19,7 @@ fn the_table_of_simulated_seeds_has_a_row_for_each_workload() {
         let name = row.strip_prefix("| `").and_then(|row| row.split_once('`')).expect(row).0;
         assert!(names.insert(name), "{name} is there twice");
     }
-    let workloads = recipes::ALL.iter().filter(|recipe| !recipe.is_demonstration());
-    let expected: BTreeSet<_> = workloads.map(|recipe| recipe.name()).collect();
+    let workloads = scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration());
+    let expected: BTreeSet<_> = workloads.map(|scenario| scenario.name()).collect();
     assert_eq!(names, expected, "scripts/reliability table");
 }

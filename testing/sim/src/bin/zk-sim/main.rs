@@ -1,4 +1,4 @@
-//! Simulates clients of the recipes while faults happen; `--help` tells the options.
+//! Simulates clients of the scenarios while faults happen; `--help` tells the options.
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program talks to its terminal")]
 
 mod options;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use options::{Options, Task};
-use zk_curator_sim::{Outcome, Recipe, RunStats, Sim};
+use zk_curator_sim::{Outcome, RunStats, Scenario, Sim};
 
 const VIOLATION: u8 = 1;
 const WRONG_OPTIONS: u8 = 2;
@@ -33,13 +33,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all recipes with all seeds; whether there was no violation.
+/// Runs all scenarios with all seeds; whether there was no violation.
 fn run(options: &Options) -> Result<bool, lexopt::Error> {
     let mut sound = true;
-    for recipe in &options.recipes {
+    for scenario in &options.scenarios {
         // What is wrong with the options is wrong with every seed.
-        drop(options.sim(recipe, options.seeds.start)?);
-        let hunt = Hunt::new(options, recipe);
+        drop(options.sim(scenario, options.seeds.start)?);
+        let hunt = Hunt::new(options, scenario);
         hunt.go();
         sound &= hunt.report();
         if !sound && !options.keep_going {
@@ -49,10 +49,10 @@ fn run(options: &Options) -> Result<bool, lexopt::Error> {
     Ok(sound)
 }
 
-/// One recipe with all seeds.
+/// One scenario with all seeds.
 struct Hunt<'a> {
     options: &'a Options,
-    recipe: &'static Recipe,
+    scenario: &'static Scenario,
     next: AtomicU64,
     stop: AtomicBool,
     began: Instant,
@@ -67,10 +67,10 @@ struct Found {
 }
 
 impl<'a> Hunt<'a> {
-    fn new(options: &'a Options, recipe: &'static Recipe) -> Self {
+    fn new(options: &'a Options, scenario: &'static Scenario) -> Self {
         Self {
             options,
-            recipe,
+            scenario,
             next: AtomicU64::new(options.seeds.start),
             stop: AtomicBool::new(false),
             began: Instant::now(),
@@ -97,7 +97,7 @@ impl<'a> Hunt<'a> {
                 return;
             }
             // It was possible with the first seed.
-            let Ok(sim) = self.options.sim(self.recipe, seed) else { return };
+            let Ok(sim) = self.options.sim(self.scenario, seed) else { return };
             let outcome = sim.run();
             if self.options.timeline {
                 println!("seed {seed}\n{}", outcome.history);
@@ -124,7 +124,7 @@ impl<'a> Hunt<'a> {
             let runs = found.stats.runs;
             let rate = runs as f64 / self.began.elapsed().as_secs_f64();
             let of = self.options.seeds.end - self.options.seeds.start;
-            eprint!("\r{}: {runs} of {of} seeds, {rate:.0}/s", self.recipe.name());
+            eprint!("\r{}: {runs} of {of} seeds, {rate:.0}/s", self.scenario.name());
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> Hunt<'a> {
             None => (sim.clone(), outcome),
         };
         let Some(violation) = &outcome.violation else { return };
-        println!("VIOLATION of {} with seed {seed}: {violation}", self.recipe.name());
+        println!("VIOLATION of {} with seed {seed}: {violation}", self.scenario.name());
         println!(
             "\nfaults{}:",
             if runs > 0 { format!(" (after {runs} runs to leave out others)") } else { String::new() }
@@ -154,7 +154,7 @@ impl<'a> Hunt<'a> {
         println!("\nhistory:\n{}", outcome.history);
         println!("what proves it:\n{}", outcome.history.excerpt(&violation.records));
         println!("violation: {violation}");
-        println!("again: {}", self.options.command(self.recipe, &sim));
+        println!("again: {}", self.options.command(self.scenario, &sim));
     }
 
     /// Prints the summary; whether there was no violation.
@@ -164,7 +164,7 @@ impl<'a> Hunt<'a> {
         let Found { stats, violations, .. } = &*found;
         println!(
             "{}: seeds {}..{}, {}: {} violations; {seconds:.1} s, {:.0} seeds/s, {:.0} simulated s per second",
-            self.recipe.name(),
+            self.scenario.name(),
             self.options.seeds.start,
             self.options.seeds.end,
             self.options.size(),

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use lexopt::{Arg, Parser};
-use zk_curator_sim::{FaultKind, Faults, Recipe, Sim, recipes};
+use zk_curator_sim::{FaultKind, Faults, Scenario, Sim, scenarios};
 
 const HELP: &str = "\
-Simulates clients of the recipes while faults happen, and looks for anything that must not be.
+Simulates clients of the scenarios while faults happen, and looks for anything that must not be.
 
 usage: zk-sim [OPTION…]
 
@@ -17,8 +17,8 @@ One seed decides everything about a run: the same seed, the same history. Runs w
 included. A run with a violation is made as small as it can be, and printed with the command that repeats it.
 Exit code 0 without a violation, 1 with one, 2 for wrong options.
 
-  --recipe NAME[,NAME…]       which recipes; all of them with `all` [all]
-  --seeds A..B                the seeds of each recipe [0..1000]
+  --scenario NAME[,NAME…]       which scenarios; all of them with `all` [all]
+  --seeds A..B                the seeds of each scenario [0..1000]
   --seed N                    this seed alone
   --servers N                 how many servers [3]
   --clients N                 how many clients [5; with some seeds, 50]
@@ -32,7 +32,7 @@ Exit code 0 without a violation, 1 with one, 2 for wrong options.
   --timeline                  print every history
   --no-shrink                 print a run with a violation as it is
   --keep-going                go on after a violation, and count them
-  --list                      print the recipes and the kinds of faults
+  --list                      print the scenarios and the kinds of faults
   -h, --help                  print this
   -V, --version               print the version";
 
@@ -48,7 +48,7 @@ pub(crate) enum Task {
 
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) recipes: Vec<&'static Recipe>,
+    pub(crate) scenarios: Vec<&'static Scenario>,
     pub(crate) seeds: Range<u64>,
     pub(crate) jobs: usize,
     pub(crate) timeline: bool,
@@ -66,9 +66,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The run of a recipe with a seed.
-    pub(crate) fn sim(&self, recipe: &Recipe, seed: u64) -> Result<Sim, lexopt::Error> {
-        let mut sim = Sim::seed(seed).rounds(self.rounds).recipe(recipe);
+    /// The run of a scenario with a seed.
+    pub(crate) fn sim(&self, scenario: &Scenario, seed: u64) -> Result<Sim, lexopt::Error> {
+        let mut sim = Sim::seed(seed).rounds(self.rounds).scenario(scenario);
         if let Some(clients) = self.clients {
             sim = sim.clients(clients);
         }
@@ -112,11 +112,11 @@ impl Options {
         size
     }
 
-    /// The command that makes a run of a recipe again.
-    pub(crate) fn command(&self, recipe: &Recipe, sim: &Sim) -> String {
+    /// The command that makes a run of a scenario again.
+    pub(crate) fn command(&self, scenario: &Scenario, sim: &Sim) -> String {
         let mut command = format!(
-            "cargo run --release -p zk-curator-sim --bin zk-sim -- --recipe {} {}",
-            recipe.name(),
+            "cargo run --release -p zk-curator-sim --bin zk-sim -- --scenario {} {}",
+            scenario.name(),
             sim.arguments()
         );
         if let Some(servers) = self.servers {
@@ -131,7 +131,7 @@ impl Options {
 
 pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
     let mut options = Options {
-        recipes: sound(),
+        scenarios: sound(),
         seeds: 0..1000,
         jobs: 1,
         timeline: false,
@@ -148,7 +148,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
     };
     while let Some(argument) = parser.next()? {
         match argument {
-            Arg::Long("recipe") => options.recipes = recipes_of(&value(&mut parser)?)?,
+            Arg::Long("scenario") => options.scenarios = scenarios_of(&value(&mut parser)?)?,
             Arg::Long("seeds") => options.seeds = range(&value(&mut parser)?)?,
             Arg::Long("seed") => {
                 let seed = number(&mut parser)?;
@@ -180,25 +180,25 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
 }
 
 fn list() -> String {
-    let line = |recipe: &Recipe| {
-        let note = if recipe.is_demonstration() { " (goes wrong, only by name)" } else { "" };
-        format!("  {:<18} {}{note}\n", recipe.name(), recipe.about())
+    let line = |scenario: &Scenario| {
+        let note = if scenario.is_demonstration() { " (goes wrong, only by name)" } else { "" };
+        format!("  {:<18} {}{note}\n", scenario.name(), scenario.about())
     };
-    let recipes = recipes::ALL.iter().map(line);
+    let scenarios = scenarios::ALL.iter().map(line);
     let faults: Vec<_> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
-    format!("recipes:\n{}faults:\n  {}", recipes.collect::<String>(), faults.join(" "))
+    format!("scenarios:\n{}faults:\n  {}", scenarios.collect::<String>(), faults.join(" "))
 }
 
 /// Those that do not go wrong on purpose.
-fn sound() -> Vec<&'static Recipe> {
-    recipes::ALL.iter().filter(|recipe| !recipe.is_demonstration()).collect()
+fn sound() -> Vec<&'static Scenario> {
+    scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration()).collect()
 }
 
-fn recipes_of(names: &str) -> Result<Vec<&'static Recipe>, lexopt::Error> {
+fn scenarios_of(names: &str) -> Result<Vec<&'static Scenario>, lexopt::Error> {
     if names == "all" {
         return Ok(sound());
     }
-    let named = |name| recipes::named(name).ok_or_else(|| format!("there is no recipe {name:?}").into());
+    let named = |name| scenarios::named(name).ok_or_else(|| format!("there is no scenario {name:?}").into());
     names.split(',').map(named).collect()
 }
 

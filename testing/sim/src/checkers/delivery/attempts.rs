@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Event, History, Name, Record, Who};
+use crate::history::{Event, History, Name, ProcessId, Record};
 
 /// An item, by its queue and its name.
 pub(super) type Item<'a> = (&'a Name, &'a Name);
 
 pub(super) struct Put {
-    pub(super) producer: Who,
+    pub(super) producer: ProcessId,
     pub(super) rank: i64,
     pub(super) begun: usize,
     /// Where its producer was sure.
@@ -20,7 +20,7 @@ pub(super) struct Put {
 
 /// Somebody has waited for an item, and has claimed what it did not get, or got later.
 struct Attempt<'a> {
-    who: Who,
+    who: ProcessId,
     queue: &'a Name,
     /// Before this place it had claimed nothing.
     begun: usize,
@@ -44,7 +44,7 @@ pub(super) struct Attempts<'a> {
 
 /// One consumer at one queue.
 struct Waiting<'a> {
-    who: Who,
+    who: ProcessId,
     queue: &'a Name,
     ahead: usize,
     linger: Duration,
@@ -58,7 +58,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    const fn new(who: Who, queue: &'a Name) -> Self {
+    const fn new(who: ProcessId, queue: &'a Name) -> Self {
         Self {
             who,
             queue,
@@ -98,7 +98,7 @@ impl<'a> Waiting<'a> {
 impl<'a> Attempts<'a> {
     pub(super) fn of(history: &'a History) -> Self {
         let mut all = Self::default();
-        let mut waiting: BTreeMap<(Who, &Name), Waiting<'_>> = BTreeMap::new();
+        let mut waiting: BTreeMap<(ProcessId, &Name), Waiting<'_>> = BTreeMap::new();
         for (place, Record { at, who, event, .. }) in history.records().iter().enumerate() {
             match event {
                 Event::Taking { queue, ahead, linger } => {
@@ -186,7 +186,7 @@ impl<'a> Attempts<'a> {
         &self,
         puts: &BTreeMap<Item<'a>, Put>,
         (item, put): (Item<'_>, &Put),
-        who: Who,
+        who: ProcessId,
         before: usize,
     ) -> bool {
         let since = self.since.get(&before).copied().unwrap_or_default();

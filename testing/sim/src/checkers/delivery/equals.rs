@@ -1,7 +1,7 @@
 //! Items of the same name, which are counted.
 
 use super::Broken;
-use crate::history::{Event, Outcome, Who};
+use crate::history::{Event, Outcome, ProcessId};
 
 /// The items of one name.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct Equals {
     /// Where the puts were sure.
     sure: Vec<usize>,
     /// Clients that have begun to remove one, without an outcome so far.
-    finishing: Vec<Who>,
+    finishing: Vec<ProcessId>,
     /// Where one was worked off for sure.
     done: Vec<usize>,
     /// How many were worked off perhaps, or were put aside.
@@ -22,7 +22,7 @@ pub(super) struct Equals {
 
 impl Equals {
     /// Takes note of a record. What is wrong, if there are several items; `None` if there is only one.
-    pub(super) fn step(&mut self, place: usize, who: Who, event: &Event) -> Option<Broken> {
+    pub(super) fn step(&mut self, place: usize, who: ProcessId, event: &Event) -> Option<Broken> {
         match event {
             Event::Putting { .. } => self.begun += 1,
             Event::Put { outcome: Outcome::Failed, .. } => self.failed += 1,

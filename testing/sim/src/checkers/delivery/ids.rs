@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Item, Lost, NAME, id_of};
 use crate::checkers::Violation;
-use crate::history::{Event, History, Name, Outcome, Who};
+use crate::history::{Event, History, Name, Outcome, ProcessId};
 
 /// A queue and an id.
 type Id<'a> = (&'a str, &'a str);
@@ -24,7 +24,7 @@ pub(super) struct Withdrawals<'a>(BTreeMap<Id<'a>, Vec<Withdrawal>>);
 impl<'a> Withdrawals<'a> {
     pub(super) fn of(history: &'a History) -> Self {
         let mut all: BTreeMap<Id<'_>, Vec<Withdrawal>> = BTreeMap::new();
-        let mut open: BTreeMap<(Who, Id<'_>), usize> = BTreeMap::new();
+        let mut open: BTreeMap<(ProcessId, Id<'_>), usize> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
                 Event::Withdrawing { queue, id } => drop(open.insert((record.who, (queue, id)), place)),
@@ -103,7 +103,7 @@ struct Life<'a> {
 /// That no item was put while there was another one with its id.
 pub(super) fn one_at_a_time(history: &History) -> Result<(), Violation> {
     let mut ids: BTreeMap<Id<'_>, BTreeMap<&Name, Life<'_>>> = BTreeMap::new();
-    let mut finishing: BTreeMap<(Who, &Name, &Name), usize> = BTreeMap::new();
+    let mut finishing: BTreeMap<(ProcessId, &Name, &Name), usize> = BTreeMap::new();
     for (place, record) in history.records().iter().enumerate() {
         let (Event::Putting { queue, item, .. }
         | Event::Put { queue, item, .. }
@@ -184,7 +184,7 @@ impl<'a> Past<'a> {
 pub(super) fn refused_for_a_reason(history: &History) -> Result<(), Violation> {
     let mut ids: BTreeMap<Id<'_>, Past<'_>> = BTreeMap::new();
     // Where clients have begun to delete what has this id.
-    let mut deleting: BTreeMap<(Who, Id<'_>), usize> = BTreeMap::new();
+    let mut deleting: BTreeMap<(ProcessId, Id<'_>), usize> = BTreeMap::new();
     for (place, record) in history.records().iter().enumerate() {
         match &record.event {
             Event::Putting { queue, item, .. } => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::attempts::{Attempts, Item, Put};
 use super::{NAME, id_of};
 use crate::checkers::Violation;
-use crate::history::{Event, History, Name, Outcome, Record, Who};
+use crate::history::{Event, History, Name, Outcome, ProcessId, Record};
 
 /// An item that its consumer was the first to take.
 struct First<'a> {
@@ -19,7 +19,7 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
     let kept = |item: Item<'_>, put: &Put, who, before| attempts.kept(&puts, (item, put), who, before);
     let mut taken = BTreeSet::new();
     // By queue, consumer and producer.
-    let mut firsts: BTreeMap<(&Name, Who, Who), Vec<First<'_>>> = BTreeMap::new();
+    let mut firsts: BTreeMap<(&Name, ProcessId, ProcessId), Vec<First<'_>>> = BTreeMap::new();
     for (place, record) in history.records().iter().enumerate() {
         let Event::Taken { queue, item, attempt } = &record.event else { continue };
         let (name, item) = (item, (queue, item));
@@ -59,7 +59,7 @@ fn puts(history: &History) -> BTreeMap<Item<'_>, Put> {
     let mut puts = BTreeMap::new();
     let mut equals = BTreeSet::new();
     // The ids that are being withdrawn.
-    let mut withdrawing: BTreeMap<(Who, &Name), (&Name, usize)> = BTreeMap::new();
+    let mut withdrawing: BTreeMap<(ProcessId, &Name), (&Name, usize)> = BTreeMap::new();
     for (place, Record { who, event, .. }) in history.records().iter().enumerate() {
         match event {
             Event::Putting { queue, item, rank } => {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Exclusion;
 use crate::checkers::script::{fails, passes};
 use crate::history::Event::{self, Expired, Killed, Lost, Paused, Released, Releasing, Resumed};
-use crate::history::{Mode, Use};
+use crate::history::{Mode, ResourceUse};
 
 type Line = (u64, u32, Event);
 
@@ -16,7 +16,7 @@ fn acquired(mode: Mode, hold: u64, token: i64) -> Event {
 }
 
 fn used(hold: u64, token: i64, position: Option<u64>) -> Event {
-    let outcome = position.map_or(Use::Refused, Use::Accepted);
+    let outcome = position.map_or(ResourceUse::Refused, ResourceUse::Accepted);
     Event::Used { resource: "r".into(), hold, token, outcome }
 }
 

@@ -1,0 +1,111 @@
+//! [`Election`]: candidates that campaign, proclaim and resign, and an observer beside some of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::leader::{Elected, Election, Observer};
+
+use super::Scenario;
+use super::leading::{Term, acquiring, connect};
+use crate::checkers::{Exclusion, Violation};
+use crate::history::Event;
+use crate::{Client, Failure};
+
+pub(super) const SCENARIO: Scenario =
+    Scenario::new("election", "Election: one leader at a time, and what observers see", |client| {
+        Box::pin(work(client))
+    })
+    .operator(&["/election/*"])
+    .checked_by(|| vec![Arc::new(Exclusion::leader())]);
+
+async fn work(client: Client) -> Result<(), Failure> {
+    let zk = connect(&client).await?;
+    if !client.number().is_multiple_of(2) {
+        campaign(&client, &zk).await;
+        return Ok(());
+    }
+    let observer = Election::new(&zk, "/election").observe();
+    let done = Arc::new(Notify::new());
+    let observing = client.spawn(observe(client.clone(), observer, Arc::clone(&done)));
+    campaign(&client, &zk).await;
+    done.notify_one();
+    match observing.await {
+        Some(observed) => observed,
+        None => Ok(()),
+    }
+}
+
+async fn campaign(client: &Client, zk: &CuratorFramework) {
+    let election = Election::new(zk, "/election");
+    let mut rng = client.rng();
+    let pause = Duration::from_millis([5, 50, 500][rng.usize(..3)]);
+    while client.next_round().is_some() {
+        sleep(client.moment(pause)).await;
+        let hold = acquiring(client);
+        let Some(Ok(mut elected)) = client.maybe_cancel(election.campaign("")).await else {
+            client.record(Event::Missed { hold });
+            continue;
+        };
+        let leadership = elected.leadership().clone();
+        let term = Term::begin(client, hold, &leadership);
+        let work = async {
+            proclaim(client, &mut elected).await;
+            term.work().await;
+            proclaim(client, &mut elected).await;
+        };
+        tokio::select! {
+            biased;
+            () = leadership.lost() => drop(term),
+            () = work => term.resigns(),
+        }
+        if rng.bool() {
+            drop(client.maybe_cancel(elected.resign()).await);
+        }
+    }
+}
+
+/// Proclaims its token, so that whoever sees the value knows whose it is to be.
+async fn proclaim(client: &Client, elected: &mut Elected) {
+    let token = elected.fencing_token().to_string();
+    if let Some(Err(error)) = client.maybe_cancel(elected.proclaim(token)).await {
+        client.note(format!("not proclaimed: {error}"));
+    }
+}
+
+/// Observes until all is `done` and, as far as was told, nobody leads.
+async fn observe(client: Client, mut observer: Observer, done: Arc<Notify>) -> Result<(), Failure> {
+    let (mut newest, mut leads, mut is_done) = (None, true, false);
+    while leads || !is_done {
+        let seen = tokio::select! {
+            biased;
+            () = done.notified(), if !is_done => {
+                is_done = true;
+                continue;
+            }
+            // It is dropped and made anew now and then, and is to miss nothing by that.
+            seen = client.maybe_cancel(observer.next()) => match seen {
+                Some(seen) => seen?,
+                None => continue,
+            }
+        };
+        let wrong = |what: String| {
+            client.run().fail(Violation::new("observer", format!("{} {what}", client.who()), Vec::new()));
+        };
+        leads = seen.is_some();
+        if let Some(seen) = seen {
+            let token = seen.fencing_token;
+            client.note(format!("sees {:?} of {token}", seen.value));
+            if newest > Some(token) {
+                wrong(format!("has seen {token} after {newest:?}"));
+            }
+            newest = Some(token);
+            if !seen.value.is_empty() && seen.value != token.to_string() {
+                wrong(format!("has seen {:?} from the leader with {token}", seen.value));
+            }
+        }
+    }
+    Ok(())
+}

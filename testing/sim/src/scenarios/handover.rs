@@ -1,0 +1,49 @@
+//! [`HandoverMutex`]: three tasks of each client, which pass the lock on among themselves.
+
+use std::sync::Arc;
+
+use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
+
+use super::Scenario;
+use super::holding::{Attempt, Pauses, acquire, work};
+use crate::checkers::Exclusion;
+use crate::history::{Mode, Name};
+use crate::{Client, Failure};
+
+const LOCK: &str = "/locks/orders";
+const NODE: &str = "/data/orders";
+
+pub(super) const SCENARIO: Scenario =
+    Scenario::new("handover", "HandoverMutex: one holder at a time", |client| Box::pin(three(client)))
+        .operator(&["/locks/orders/*"])
+        .checked_by(|| vec![Arc::new(Exclusion::handed_over())])
+        .nodes(&[NODE])
+        .sequences(&[LOCK]);
+
+async fn three(client: Client) -> Result<(), Failure> {
+    let lock = HandoverMutex::new(InterProcessMutex::new(&client.connect().await?, LOCK), 4);
+    let tasks = [(); 3].map(|()| client.spawn(contend(client.clone(), lock.clone())));
+    for task in tasks {
+        task.await;
+    }
+    Ok(())
+}
+
+async fn contend(client: Client, lock: HandoverMutex) {
+    let (resource, node) = (Name::from(LOCK), Name::from(NODE));
+    let pauses = Pauses::of(&client);
+    while client.next_round().is_some() {
+        pauses.wait(&client).await;
+        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+        let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await else {
+            attempt.missed();
+            continue;
+        };
+        let holding = attempt.acquired(guard.fencing_token());
+        if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
+            // Passing it on confirms nothing.
+            holding.releasing();
+            drop(client.maybe_cancel(guard.release()).await);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! [`OwnedNode`], protected creates and guaranteed deletes. Clients compete for ephemeral nodes of a few names, and create lasting
+//! nodes of their own. When the faults are over, every node that was given up is gone, while its session lives and after a
+//! `close`.
+
+use std::future::{Future, IntoFuture, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
+
+use super::Scenario;
+use super::holding::Attempt;
+use crate::checkers::Exclusion;
+use crate::history::{Mode, Name, ProcessId};
+use crate::{Client, Failure};
+
+const SHARED: &str = "/owned/shared";
+const LASTING: &str = "/owned/lasting";
+/// The names that all clients compete for.
+const NAMES: usize = 2;
+
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "owned",
+    "OwnedNode, protected creates, guaranteed deletes: no node is left, and none of another client is deleted",
+    |client| Box::pin(work(client)),
+)
+.checked_by(|| vec![Arc::new(Exclusion::mutual())])
+.operator(&["/owned/shared/*"]);
+
+async fn work(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let mut rng = client.rng();
+    // Path and czxid of the nodes that were given up.
+    let mut given_up = Vec::new();
+    let mut kept = Vec::new();
+    while client.next_round().is_some() {
+        sleep(client.moment(Duration::from_millis([5, 50, 300][rng.usize(..3)]))).await;
+        match rng.u8(..8) {
+            0..4 => given_up.extend(hold_shared(&client, &zk).await),
+            4 | 5 => given_up.extend(own_lasting(&client, &zk).await),
+            6 => doom(&client, &zk).await,
+            // Dropped at the end of this life.
+            _ => kept.extend(lasting(&client, &zk).await),
+        }
+    }
+    client.faults_are_over().await;
+    drop(kept);
+    // Until requests of that time have come to an end.
+    sleep(client.session_timeout() * 4).await;
+    for (path, czxid) in given_up {
+        goes(&client, &zk, &path, czxid).await?;
+    }
+    sweep(&client, &zk).await
+}
+
+/// Owns a node of a name that others want as well, for a while.
+async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, i64)> {
+    let mut rng = client.rng();
+    let path = format!("{SHARED}/{}", rng.usize(..NAMES));
+    let create = zk.create(path.as_str()).mode(CreateMode::Ephemeral).data(client.unique().to_string());
+    let create = create.creating_parents_as_containers();
+    let create = match rng.u8(..3) {
+        0 => create,
+        1 => create.idempotent(),
+        _ => create.protected_by_data(),
+    };
+    let resource = Name::from(path.as_str());
+    let attempt = Attempt::begin(client, &resource, Mode::Exclusive);
+    let Some(Ok(node)) = client.maybe_cancel(create.owned().into_future()).await else {
+        attempt.missed();
+        return None;
+    };
+    let holding = attempt.acquired(node.ownership().fencing_token());
+    let given_up = (path, node.stat().czxid);
+    let uses = async {
+        for _ in 0..rng.u8(..3) {
+            sleep(client.moment(Duration::from_millis([20, 200, 1000][rng.usize(..3)]))).await;
+            holding.use_it().await;
+        }
+    };
+    // Some watch the node; the others hear of the end of their session only.
+    let watches = client.rng().bool();
+    let lost = async {
+        match watches {
+            true => node.ownership().lost().await,
+            false => node.ownership().over().await,
+        }
+    };
+    if holding.hold_on(lost, uses).await {
+        holding.let_go(node.delete()).await;
+    }
+    Some(given_up)
+}
+
+/// Creates a lasting node that goes with its guard.
+async fn lasting(client: &Client, zk: &CuratorFramework) -> Option<OwnedNode> {
+    let create = zk.create(own_path(client)).data(client.unique().to_string());
+    let create = create.creating_parents_as_containers();
+    let create = if client.rng().bool() { create.protected() } else { create.protected_by_data() };
+    client.maybe_cancel(create.owned().into_future()).await.and_then(Result::ok)
+}
+
+async fn own_lasting(client: &Client, zk: &CuratorFramework) -> Option<(String, i64)> {
+    let node = lasting(client, zk).await?;
+    let given_up = (node.path().to_owned(), node.stat().czxid);
+    sleep(client.moment(Duration::from_millis(50))).await;
+    if client.rng().bool() {
+        drop(client.maybe_cancel(node.delete()).await);
+    }
+    Some(given_up)
+}
+
+/// Creates a node, and deletes it with a guarantee.
+async fn doom(client: &Client, zk: &CuratorFramework) {
+    let create = zk.create(own_path(client)).creating_parents_as_containers().protected();
+    let Some(Ok(created)) = client.maybe_cancel(create.into_future()).await else { return };
+    let mut delete = Box::pin(zk.delete(created.path).guaranteed().into_future());
+    // The guarantee begins with the first poll, so this one is not cancelled.
+    if !poll_fn(|cx| Poll::Ready(delete.as_mut().poll(cx).is_ready())).await {
+        drop(client.maybe_cancel(delete).await);
+    }
+}
+
+/// A path that names its client and incarnation, and that no other call returns.
+fn own_path(client: &Client) -> String {
+    let ProcessId::Client { number, incarnation } = client.who() else { return LASTING.to_owned() };
+    format!("{LASTING}/n.{number}.{incarnation}.{}", client.unique())
+}
+
+/// Waits until a node that was given up is gone, for two session timeouts at most.
+async fn goes(client: &Client, zk: &CuratorFramework, path: &str, czxid: i64) -> Result<(), Failure> {
+    let until = Instant::now() + client.session_timeout() * 2;
+    loop {
+        zk.sync(path).await?;
+        match zk.exists(path).await? {
+            Some(stat) if stat.czxid == czxid && Instant::now() > until => {
+                return Err(format!(
+                    "{path} of {czxid:#x} was given up two session timeouts ago, and exists"
+                )
+                .into());
+            }
+            Some(stat) if stat.czxid == czxid => sleep(Duration::from_millis(100)).await,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Deletes the nodes of earlier lives that were killed, or whose `close` said that nodes may be left.
+async fn sweep(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
+    let ProcessId::Client { incarnation: mine, .. } = client.who() else { return Ok(()) };
+    zk.sync(LASTING).await?;
+    let names = match zk.children(LASTING).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
+        names => names?,
+    };
+    for name in names {
+        let Some(at) = name.find("n.") else { continue };
+        let mut parts = name[at..].split('.').skip(1).map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
+        let (number, incarnation) = (parts.next(), parts.next().unwrap_or(u32::MAX));
+        if number == Some(client.number()) && incarnation < mine && !client.has_closed(incarnation) {
+            timeout(client.session_timeout() * 10, zk.delete(format!("{LASTING}/{name}")).quietly())
+                .await??;
+        }
+    }
+    Ok(())
+}

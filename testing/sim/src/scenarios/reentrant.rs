@@ -1,0 +1,52 @@
+//! [`ReentrantMutex`]: two tasks of each client, which acquire twice what they hold.
+
+use std::sync::Arc;
+
+use zk_curator_recipes::lock::ReentrantMutex;
+
+use super::Scenario;
+use super::holding::{Attempt, Pauses, acquire, work};
+use crate::checkers::Exclusion;
+use crate::history::{Mode, Name};
+use crate::{Client, Failure};
+
+const LOCK: &str = "/locks/orders";
+const NODE: &str = "/data/orders";
+
+pub(super) const SCENARIO: Scenario =
+    Scenario::new("reentrant", "ReentrantMutex: one owner at a time", |client| Box::pin(two(client)))
+        .operator(&["/locks/orders/*"])
+        .checked_by(|| vec![Arc::new(Exclusion::mutual())])
+        .nodes(&[NODE])
+        .sequences(&[LOCK]);
+
+async fn two(client: Client) -> Result<(), Failure> {
+    let lock = ReentrantMutex::new(&client.connect().await?, LOCK);
+    let tasks = ["one", "two"].map(|owner| client.spawn(contend(client.clone(), lock.clone(), owner)));
+    for task in tasks {
+        task.await;
+    }
+    Ok(())
+}
+
+async fn contend(client: Client, lock: ReentrantMutex<&'static str>, owner: &'static str) {
+    let (resource, node) = (Name::from(LOCK), Name::from(NODE));
+    let pauses = Pauses::of(&client);
+    while client.next_round().is_some() {
+        pauses.wait(&client).await;
+        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+        let Some(guard) = acquire(&client, lock.acquire(owner), lock.try_acquire(owner)).await else {
+            attempt.missed();
+            continue;
+        };
+        let holding = attempt.acquired(guard.fencing_token());
+        let twice = async {
+            let again = client.maybe_cancel(lock.acquire(owner)).await;
+            work(&holding, &node, || guard.fenced()).await;
+            drop(again);
+        };
+        if holding.hold_on(guard.lost(), twice).await {
+            holding.let_go(guard.release()).await;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! [`RevocableReadWriteLock`]: holders remove the node of one that waits behind them. It has to enter the queue anew, and
+//! must not be granted the lock, when its turn would have come, by a node that is gone.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator_recipes::lock::{Error, Guard, RevocableReadWriteLock};
+
+use super::Scenario;
+use super::holding::{Attempt, Pauses, acquire};
+use crate::checkers::Exclusion;
+use crate::history::{Event, Mode, Name};
+use crate::{Client, Failure};
+
+/// Two clients each share one: whoever is removed is to be the first behind the holder at times, and not the last.
+const LOCKS: [&str; 2] = ["/locks/report-0", "/locks/report-1"];
+
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "revocable_waiting",
+    "RevocableReadWriteLock: nodes of those that wait are removed by force",
+    |client| Box::pin(visit(client)),
+)
+.checked_by(|| vec![Arc::new(Exclusion::read_write())])
+.sequences(&LOCKS);
+
+async fn visit(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let path = format!("/locks/report-{}", client.number() / 2);
+    let resource = Name::from(path.as_str());
+    let mut rng = client.rng();
+    let pauses = Pauses::of(&client);
+    while client.next_round().is_some() {
+        pauses.wait(&client).await;
+        let lock = RevocableReadWriteLock::new(&zk, path.as_str());
+        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+        let writer = lock.write_lock();
+        let Some(guard) = acquire(&client, writer.acquire(), writer.try_acquire()).await else {
+            attempt.missed();
+            continue;
+        };
+        let holding = attempt.acquired(guard.fencing_token());
+        let mode = if rng.bool() { Mode::Exclusive } else { Mode::Shared };
+        let waiter = Waiter::begin(&client, &resource, mode);
+        // So that it is known whose a node is.
+        let lock = lock.label(waiter.label.clone());
+        let waits = async {
+            match mode {
+                Mode::Exclusive => waiter.wait(lock.write_lock().acquire()).await,
+                _ => waiter.wait(lock.read_lock().acquire()).await,
+            }
+        };
+        let holds = async {
+            if holding.hold_on(guard.lost(), waiter.remove(&lock)).await {
+                holding.let_go(guard.release()).await;
+            }
+        };
+        tokio::join!(waits, holds);
+    }
+    Ok(())
+}
+
+/// One that waits behind a holder, in the same session.
+struct Waiter {
+    client: Client,
+    resource: Name,
+    mode: Mode,
+    label: String,
+    /// Until it has come to something.
+    attempt: Mutex<Option<Attempt>>,
+}
+
+impl Waiter {
+    fn begin(client: &Client, resource: &Name, mode: Mode) -> Self {
+        let attempt = Attempt::begin(client, resource, mode);
+        let (client, resource, label) = (client.clone(), resource.clone(), attempt.number().to_string());
+        Self { client, resource, mode, label, attempt: Mutex::new(Some(attempt)) }
+    }
+
+    fn take(&self) -> Option<Attempt> {
+        self.attempt.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn wait<K>(&self, acquire: impl Future<Output = Result<Guard<K>, Error>>) {
+        let guard = self.client.maybe_cancel(acquire).await.and_then(Result::ok);
+        let Some(attempt) = self.take() else { return };
+        let Some(guard) = guard else { return attempt.missed() };
+        let holding = attempt.acquired(guard.fencing_token());
+        let work = async {
+            holding.use_it().await;
+            sleep(self.client.moment(Duration::from_millis(50))).await;
+        };
+        if holding.hold_on(guard.lost(), work).await {
+            holding.let_go(guard.release()).await;
+        }
+    }
+
+    /// Removes its node, as soon as it is there. Is dropped when the holder knows that it holds the lock no longer.
+    async fn remove(&self, lock: &RevocableReadWriteLock) {
+        let hold = self.label.parse().unwrap_or_default();
+        for _ in 0..8 {
+            sleep(self.client.moment(Duration::from_millis(20))).await;
+            let participants = match self.mode {
+                Mode::Exclusive => lock.write_lock().participants().await,
+                _ => lock.read_lock().participants().await,
+            };
+            let Ok(participants) = participants else { continue };
+            let ours = participants.iter().find(|participant| participant.label == self.label);
+            let Some(waiter) = ours else { continue };
+            // It may be granted the lock in between, if the holder has lost it and does not know.
+            self.client.record(Event::Seized { hold });
+            match lock.revoke(&waiter.path, Duration::ZERO).await {
+                Ok(revoked) => self.begin_anew(&format!("removed while it waits: {revoked:?}")),
+                Err(error) => self.client.note(format!("not removed: {error}")),
+            }
+            break;
+        }
+        sleep(self.client.moment(Duration::from_millis(50))).await;
+    }
+
+    /// Its node is gone, and what it waits for is held: what it gets from now on it has to get by another node, which
+    /// nobody takes from it. The session that has lost the one has lost the other, so the server need not be asked.
+    fn begin_anew(&self, why: &str) {
+        self.client.note(why);
+        if let Some(attempt) = self.take() {
+            attempt.missed();
+            let anew = Attempt::begin(&self.client, &self.resource, self.mode);
+            *self.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Some(anew);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A small slice of what `zk-sim` does: every scenario, under faults of all kinds.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zk_curator_sim::{Faults, Sim, scenarios};
+
+/// Of each scenario. CI runs many more by `zk-sim`.
+const SEEDS: u64 = 3;
+
+#[test]
+fn every_recipe_keeps_its_promises_under_faults() {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(scenario) = scenarios::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for seed in (0..SEEDS).filter(|_| !scenario.is_demonstration()) {
+                let sim = Sim::seed(seed).clients(4).rounds(4).scenario(scenario);
+                let Some(violation) = sim.run().violation else { continue };
+                let shrunk = sim.shrink().unwrap();
+                let arguments = shrunk.sim.arguments();
+                panic!(
+                    "{violation}\nzk-sim --scenario {} {arguments}\n{}",
+                    scenario.name(),
+                    shrunk.outcome.history
+                );
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+}
+
+/// In this run an item comes to a bucket that was listed as empty, while the parent of the buckets is listed again. The first
+/// in line once forgot the watch of the bucket then, and waited for ever.
+#[test]
+fn an_item_that_comes_while_the_buckets_are_listed_wakes_the_first_in_line() {
+    let scenario = scenarios::named("fifo_queue").unwrap();
+    let sim =
+        Sim::seed(1195).clients(5).rounds(20).settings(false).faults(Faults::list([])).scenario(scenario);
+    assert_eq!(sim.run().violation.map(|violation| violation.to_string()), None);
+}
