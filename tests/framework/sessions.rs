@@ -286,6 +286,7 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
         // What the restored servers have is the history now.
         let mut errors = zk.background_errors();
         expire(&restored, &zk).await;
+        until_state(&zk, ConnectionState::Lost).await;
         zk.wait_connected().await.unwrap();
         assert!(futures_util::poll!(Box::pin(errors.next())).is_pending());
     });
