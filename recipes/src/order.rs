@@ -1,4 +1,4 @@
-//! Who holds and who waits for whom: pure functions of the names of the children.
+//! The holders and the order of the waiters: pure functions of the names of the children.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use zk_curator::path::SequenceSuffix;
 /// The part of a name before the sequence number, which says what a node is.
 pub(crate) type Tag = Cow<'static, str>;
 
-/// Who has to wait for whom.
+/// The rule that says which contenders wait for which others.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     /// The tag of our nodes.
@@ -65,7 +65,7 @@ pub(crate) enum Order<'a> {
     ByCreation(Vec<&'a str>),
 }
 
-/// What a contender has to do.
+/// The next step of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
     /// Nothing that it waits for is before it.
@@ -162,7 +162,7 @@ mod tests {
         Rule { tag: "r-".into(), ..Rule::exclusive("w-") }
     }
 
-    /// Who `me` waits for, who else, and whether it is next; nothing if it is granted.
+    /// Returns the node that `me` waits for, the one before that, and whether `me` is next; nothing if it is granted.
     fn judge(rule: &Rule, children: &[String], me: &str) -> Option<(String, Option<String>, bool)> {
         let Order::BySequence(placed) = contenders(children, rule, me) else { panic!("by creation") };
         match verdict(&placed, rule, me) {

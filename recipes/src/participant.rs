@@ -1,4 +1,4 @@
-//! Who is in a queue.
+//! The participants of a queue.
 
 use bytes::Bytes;
 use zk_curator::op::fan_out;
@@ -8,7 +8,7 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken};
 use crate::order::{self, Placed};
 use crate::path::child;
 
-/// How many nodes are read at a time.
+/// The number of nodes that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
 /// Holds or waits for a lock; leads, or waits to lead.
@@ -17,7 +17,7 @@ const READS_AT_ONCE: usize = 64;
 pub struct Participant {
     /// The path of its node.
     pub path: String,
-    /// What it says of itself, such as the id of a candidate: the data of its node. Java's Curator writes its
+    /// The data of its node, such as the id of a candidate. Java's Curator writes its
     /// address by default.
     pub label: Bytes,
     /// The transaction that created its node: the fencing token it has, or will have when its turn comes. Only a
@@ -25,7 +25,7 @@ pub struct Participant {
     pub fencing_token: FencingToken,
 }
 
-/// Who is in a queue, in their order.
+/// Returns the participants of a queue, in their order.
 pub(crate) async fn participants(
     zk: &CuratorFramework,
     parent: &ZPath,
@@ -34,7 +34,7 @@ pub(crate) async fn participants(
     first_participants(zk, parent, tag, usize::MAX).await
 }
 
-/// Who is the first in a queue.
+/// Returns the first participant of a queue.
 pub(crate) async fn first_participant(
     zk: &CuratorFramework,
     parent: &ZPath,

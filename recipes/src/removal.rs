@@ -6,7 +6,7 @@ use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, Stat};
 
 use crate::path::child;
 
-/// How often it begins anew because children come and go, or because nobody knows what came of it.
+/// The number of attempts while children come and go, or outcomes are unknown.
 const ROUNDS: usize = 50;
 
 /// Which node at a path is to be removed: others may put one of the same name in its place at any time.

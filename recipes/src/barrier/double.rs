@@ -12,7 +12,7 @@ use super::ready::{Place, Ready};
 use super::rules::{self, Entry, MEMBER, READY, Standing};
 use super::{Error, Round};
 
-/// How many requests are in flight while the ages of members are read.
+/// The number of requests in flight while the ages of members are read.
 const FAN_OUT: usize = 64;
 
 /// Lets a number of members begin a round of work together, and end it together, round after round.
@@ -122,7 +122,7 @@ impl DistributedDoubleBarrier {
         &self.path
     }
 
-    /// How many members a round has.
+    /// The number of members of a round.
     #[must_use]
     pub const fn members(&self) -> usize {
         self.members
@@ -131,7 +131,7 @@ impl DistributedDoubleBarrier {
     /// Waits until as many members are there as the barrier is for, however long it takes.
     ///
     /// # Errors
-    /// Whatever the error, our node goes away.
+    /// After any error, our node goes away.
     /// * [`Error::OverSubscribed`] when so many are there without us, before the round or in it.
     /// * [`Error::Lost`] when our session has ended, or our node was deleted while the connection was interrupted: a
     ///   round may have begun with us, and be over.
@@ -339,7 +339,7 @@ impl Entrant {
         Ok(ready?)
     }
 
-    /// What the node `ready` means for us.
+    /// Returns the meaning of the node `ready` for us.
     async fn standing(&mut self, ready: &Ready) -> Result<Standing, Error> {
         let began = &ready.began;
         let own = self.node.stat().czxid;

@@ -177,7 +177,7 @@ impl Leaver {
         }
     }
 
-    /// Who of these is still there. If nobody is, the node `ready` is not needed any more.
+    /// Returns those of these members that are still there. If none is, the node `ready` is not needed any more.
     async fn still_there(&self, mut left: Vec<String>) -> Result<Vec<String>, Error> {
         // Another session than that of our node may be with a server that has not seen the others yet.
         let children = match &self.node {

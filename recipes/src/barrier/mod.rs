@@ -25,7 +25,7 @@ pub enum Error {
     OverSubscribed {
         /// The path of the barrier.
         path: String,
-        /// How many members a round has.
+        /// The number of members of a round.
         members: usize,
     },
     /// A barrier without members.

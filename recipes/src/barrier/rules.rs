@@ -1,4 +1,4 @@
-//! Who belongs to a round, and who waits for whom at its end: pure functions of names.
+//! The members of a round, and the order in which they leave it: pure functions of names.
 
 use bytes::Bytes;
 use zk_curator::path::SequenceSuffix;
@@ -9,10 +9,10 @@ use crate::order;
 pub(super) const READY: &str = "ready";
 /// The part of our names before the sequence number.
 pub(super) const MEMBER: &str = "member-";
-/// What the data of a node `ready` of ours begin with.
+/// The start of the data of a node `ready` of ours.
 const HEADING: &str = "members of the round:";
 
-/// What a newcomer has to do that finds no round begun.
+/// The step of a newcomer that finds no round begun.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
     /// Wait until the round begins.
@@ -57,7 +57,7 @@ pub(super) fn encode(members: &[&str]) -> Bytes {
     lines.join("\n").into()
 }
 
-/// Who belongs to the round, sorted by name; nothing if the node `ready` is not ours, but Curator's.
+/// The members of the round, sorted by name; nothing if the node `ready` is Curator's.
 pub(super) fn decode(data: &[u8]) -> Option<Vec<String>> {
     let names = std::str::from_utf8(data).ok()?.strip_prefix(HEADING)?.strip_prefix('\n')?;
     let mut members: Vec<_> = names.split('\n').map(str::to_owned).collect();
@@ -65,7 +65,7 @@ pub(super) fn decode(data: &[u8]) -> Option<Vec<String>> {
     Some(members)
 }
 
-/// What a node `ready` means for somebody whose node is there.
+/// The meaning of a node `ready` for a member whose node is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It belongs to the round.
@@ -83,12 +83,12 @@ pub(super) enum Standing {
 pub(super) struct Began {
     /// The transaction that created it.
     pub(super) czxid: i64,
-    /// Who belongs to the round, sorted by name, if it says so.
+    /// Returns the members of the round, sorted by name, if it lists them.
     pub(super) members: Option<Vec<String>>,
 }
 
 impl Began {
-    /// What it means for the node `me`, which `czxid` created, if these are the children now.
+    /// Returns its meaning for the node `me`, which `czxid` created, if these are the children now.
     pub(super) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> Standing {
         match &self.members {
             Some(members) if has(members, me) => Standing::Member,
@@ -106,7 +106,7 @@ fn has(members: &[String], name: &str) -> bool {
     members.binary_search_by(|member| member.as_str().cmp(name)).is_ok()
 }
 
-/// What a member that leaves has to do: the steps of ZooKeeper's recipe.
+/// The step of a member that leaves, as in ZooKeeper's recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving<'a> {
     /// Nobody is there any more: go.
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(entry(&all, &b, 2), Entry::Refused);
     }
 
-    /// Whoever came last may have the lowest number then.
+    /// Then the last member may have the lowest number.
     #[test]
     fn where_numbers_do_not_tell_everybody_begins() {
         let [a, b] = [name('a', i32::MAX), name('b', i32::MIN)];

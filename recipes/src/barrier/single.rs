@@ -10,7 +10,7 @@ use super::Error;
 /// ```text
 /// /barriers/release                        persistent: the barrier is set; data: the label of who has set it
 /// ```
-/// The same as of Apache Curator's `DistributedBarrier`: Java and Rust can use one barrier.
+/// That of Apache Curator's `DistributedBarrier`: Java and Rust can use one barrier.
 ///
 /// # Protocol
 /// The barrier of [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):

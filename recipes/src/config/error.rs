@@ -10,9 +10,9 @@ pub enum Error {
     Conflict {
         /// The path of the value.
         path: String,
-        /// What was expected; `None` for no value.
+        /// The expected revision; `None` for no value.
         expected: Option<Revision>,
-        /// What there is.
+        /// The present revision.
         found: Option<Revision>,
     },
     /// The store is not as an update has expected it. Nothing was changed.
@@ -20,9 +20,9 @@ pub enum Error {
     Changed {
         /// The path of the store.
         path: String,
-        /// What was expected.
+        /// The expected revision.
         expected: Revision,
-        /// What there is.
+        /// The present revision.
         found: Revision,
     },
     /// A setting is zero that has to be one at least.

@@ -8,10 +8,10 @@ use super::record::Record;
 use super::store::ROUNDS;
 use super::{ConfigStore, Error, Revision};
 
-/// How many records are read at a time.
+/// The number of records that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
-/// What one update has changed.
+/// The changes of one update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
@@ -19,17 +19,17 @@ pub struct Change {
     pub revision: Revision,
     /// When, in milliseconds since 1970, by the clock of the server that led.
     pub at_ms: i64,
-    /// What was changed, by key.
+    /// The changed values, by key.
     pub keys: BTreeMap<String, ChangedValue>,
 }
 
-/// What became of one value.
+/// The change of one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangedValue {
-    /// What it was; `None` if there was none.
+    /// The value before; `None` if there was none.
     pub before: Option<Bytes>,
-    /// What it is since; `None` if it was removed.
+    /// The value after; `None` if it was removed.
     pub after: Option<Bytes>,
 }
 

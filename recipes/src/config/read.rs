@@ -12,9 +12,9 @@ use super::record::Record;
 use super::store::{MAGIC, ROUNDS};
 use super::{ConfigStore, Entry, Error, Revision, Snapshot};
 
-/// How many nodes are read at a time.
+/// The number of nodes that are read at a time.
 const READS_AT_ONCE: usize = 64;
-/// Whoever is more updates behind reads all values, instead of what has happened to them.
+/// A follower that is more updates behind reads all values instead of the records.
 const MOST_REPLAYED: u32 = 64;
 
 /// The node of the store.
@@ -22,13 +22,13 @@ const MOST_REPLAYED: u32 = 64;
 pub(super) struct Root {
     /// When it was made: a store that is deleted and made again is another one.
     pub(super) czxid: i64,
-    /// How many updates there have been.
+    /// The number of updates so far.
     pub(super) version: i32,
     pub(super) revision: Revision,
 }
 
 impl Root {
-    /// How many updates lie between this one, the later one, and another of the same store.
+    /// Returns the number of updates since an earlier state of the same store.
     pub(super) const fn updates_since(&self, earlier: &Self) -> i32 {
         self.version.wrapping_sub(earlier.version)
     }

@@ -1,4 +1,4 @@
-//! What a record of the history is.
+//! The format of a record of the history.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 const MAGIC: &str = "change 1";
 
-/// What became of one key: its data before and after; `None` where it had none.
+/// The data of a key before and after; `None` where it had none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Diff {
     pub(super) before: Option<Bytes>,
@@ -16,7 +16,7 @@ pub(super) struct Diff {
 /// One update, as it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Whose it is: unique.
+    /// The id of the update: unique.
     pub(super) id: String,
     pub(super) keys: BTreeMap<String, Diff>,
 }

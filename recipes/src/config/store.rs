@@ -6,9 +6,9 @@ use crate::path::child;
 
 /// The data of the node of a store.
 pub(super) const MAGIC: &str = "config 1";
-/// How often something is tried again because others are faster.
+/// The number of attempts while others are faster.
 pub(super) const ROUNDS: usize = 50;
-/// How many records are kept by default.
+/// The default number of records that are kept.
 const KEPT: u32 = 10;
 
 /// Typed values with revisions, in the nodes of one store. Cheap to clone. See the [module](super).
@@ -30,7 +30,7 @@ impl ConfigStore {
         Self { zk: zk.uncompressed(), root, values, history, kept: KEPT }
     }
 
-    /// How many updates the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
+    /// The number of updates that the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
     /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](super::Update::commit).
     #[must_use]
     pub fn kept(mut self, updates: u32) -> Self {

@@ -13,7 +13,7 @@ use super::store::{MAGIC, ROUNDS};
 use super::{ConfigStore, Error, Revision};
 use zk_curator::value::{Failure, ToData};
 
-/// So many records are removed at most along with an update, when fewer are to be kept than there are.
+/// The largest number of old records that one update removes.
 const MOST_REMOVED: usize = 100;
 
 /// Changes of a store that are made together, or not at all: see [`ConfigStore::update`].
@@ -124,7 +124,7 @@ struct Unknown {
     error: zk_curator::Error,
 }
 
-/// What an update finds.
+/// The state that an update finds.
 enum Found {
     Nothing,
     /// It was made already.
@@ -134,7 +134,7 @@ enum Found {
     Store(Basis),
 }
 
-/// What an update builds upon.
+/// The state that an update builds upon.
 struct Basis {
     root: Root,
     /// Of the keys that matter.

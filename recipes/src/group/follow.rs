@@ -13,30 +13,30 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::path::child;
 
-/// How many members are read at a time.
+/// The number of members that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
-/// What happens in a group.
+/// An event of a group.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupEvent {
     /// A member has joined, or was there when we began to look.
     Joined {
-        /// Who.
+        /// The id.
         id: String,
-        /// What it says of itself.
+        /// Its data.
         data: Bytes,
     },
     /// A member says something else of itself.
     Changed {
-        /// Who.
+        /// The id.
         id: String,
-        /// What it says.
+        /// Its data.
         data: Bytes,
     },
     /// A member has left, or its session is over.
     Left {
-        /// Who.
+        /// The id.
         id: String,
     },
 }
@@ -54,7 +54,7 @@ pub struct GroupWatch {
     ids: BTreeSet<String>,
     /// Those that were read.
     seen: BTreeMap<String, Member>,
-    /// What has come of that and was not told yet.
+    /// The events that were not returned yet.
     pending: VecDeque<GroupEvent>,
     /// The members by what was told.
     members: BTreeMap<String, Bytes>,
@@ -89,7 +89,7 @@ impl GroupWatch {
     /// Waits for the next event, for ever and across sessions.
     ///
     /// # Errors
-    /// What cannot pass by itself, such as `NoAuth`; `InvalidPath`; `Closed`.
+    /// Errors that do not pass by themselves, such as `NoAuth`; `InvalidPath`; `Closed`.
     ///
     /// # Cancel safety
     /// No event is lost.

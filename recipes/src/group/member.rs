@@ -20,7 +20,7 @@ pub struct GroupMember {
     node: Result<PersistentNode, Error>,
 }
 
-/// What member is to join: see [`GroupMember::builder`].
+/// Builds a [`GroupMember`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done until it is started"]
 pub struct GroupMemberBuilder {
@@ -126,7 +126,7 @@ impl GroupMember {
 }
 
 impl GroupMemberBuilder {
-    /// What it says of itself. Default: nothing. Curator's default is the address of the machine.
+    /// Its data. Default: none. Curator's default is the address of the machine.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.node = self.node.data(data);
         self

@@ -6,7 +6,7 @@
 //!   ├─ worker-1                         ephemeral: a member; data: what it says of itself
 //!   └─ worker-2
 //! ```
-//! The same as of Apache Curator's `GroupMember`.
+//! That of Apache Curator's `GroupMember`.
 //!
 //! # Protocol
 //! 1. A [`GroupMember`] keeps its node in existence, as [`PersistentNode`](crate::node::PersistentNode) does.

@@ -99,7 +99,7 @@ impl Election {
         }
     }
 
-    /// Who leads, and its value; `None` if nobody does. Whoever is first leads, or will as soon as it hears of it.
+    /// Returns the leader and its value; `None` if nobody leads. The first candidate leads, or will as soon as it hears of it.
     ///
     /// # Errors
     /// [`Error::Framework`] as every read of the framework.

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///   ├─ _c_<uuid>-latch-0000000007          ephemeral, sequential: the leader; data: its id, UTF-8
 ///   └─ _c_<uuid>-latch-0000000009          waits for …0007, with a getData watch
 /// ```
-/// The same as of Apache Curator's `LeaderLatch`: candidates in Java and in Rust can be in one election. Children with
+/// That of Apache Curator's `LeaderLatch`: candidates in Java and in Rust can be in one election. Children with
 /// other names are ignored.
 ///
 /// # Protocol
@@ -79,7 +79,7 @@ pub struct LeaderLatch {
     close_mode: CloseMode,
 }
 
-/// What those who follow a [`Candidate`] are told when it is [closed](Candidate::close) or dropped.
+/// The last state of a [`Candidate`] that is [closed](Candidate::close) or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CloseMode {
@@ -96,14 +96,14 @@ impl LeaderLatch {
         Self { queue: Queue::new(zk, path, tag::LATCH), close_mode: CloseMode::default() }
     }
 
-    /// What our candidates say of themselves. Default: nothing.
+    /// The id of our candidates. Default: empty.
     #[must_use]
     pub fn id(mut self, id: impl Into<Bytes>) -> Self {
         self.queue.data = id.into();
         self
     }
 
-    /// What those who follow a candidate are told when it is closed. Default: [`CloseMode::Silent`].
+    /// The last state of a candidate that is closed. Default: [`CloseMode::Silent`].
     #[must_use]
     pub const fn close_mode(mut self, close_mode: CloseMode) -> Self {
         self.close_mode = close_mode;
@@ -132,7 +132,7 @@ impl LeaderLatch {
         Candidate { view, leave, close_mode: self.close_mode }
     }
 
-    /// Who leads, first, and who waits, in their order; those of Java's Curator too. Its id is the
+    /// Returns the leader, then the waiting candidates in their order; those of Java's Curator too. The id is the
     /// [label](Participant::label).
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl LeaderLatch {
         Ok(self.queue.participants().await?)
     }
 
-    /// Who leads; `None` if nobody does. Whoever is first leads, or will as soon as it hears of it.
+    /// Returns the leader; `None` if nobody leads. The first candidate leads, or will as soon as it hears of it.
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -156,7 +156,7 @@ impl LeaderLatch {
     }
 }
 
-/// What a [`Candidate`] does.
+/// The state of a [`Candidate`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LatchState {
@@ -171,7 +171,7 @@ pub enum LatchState {
     Closed,
 }
 
-/// What the candidate, its streams and its task share.
+/// The state that the candidate, its streams and its task share.
 #[derive(Debug)]
 struct View {
     state: LatchState,
@@ -226,7 +226,7 @@ impl Candidate {
         self.view.find(decided).await
     }
 
-    /// What it does now.
+    /// Returns the present state.
     #[must_use]
     pub fn state(&self) -> LatchState {
         self.view.look(|view| view.state.clone())
@@ -310,7 +310,7 @@ impl LatchStates {
         Some(state)
     }
 
-    /// The same as a stream.
+    /// Returns the states as a stream.
     pub fn into_stream(self) -> impl Stream<Item = LatchState> + Send + 'static {
         futures_util::stream::unfold(self, async |mut states| {
             states.next().await.map(|state| (state, states))

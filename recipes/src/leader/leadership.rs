@@ -85,7 +85,7 @@ impl Leadership {
         self.ownership.fencing_token()
     }
 
-    /// What we own while we lead.
+    /// The ownership of the leader's node.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         &self.ownership

@@ -10,7 +10,7 @@ use super::{Error, Participant, tag};
 use crate::participant::in_order;
 use crate::path::child;
 
-/// What a leader has published.
+/// A value that a leader has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Proclaimed {
@@ -45,7 +45,7 @@ pub struct Observer {
     watch: Option<Watch>,
     /// The name of the node that was first: it stays so for as long as it exists.
     leader: Option<String>,
-    /// What was told last; nothing if nobody led.
+    /// The place that was returned last; nothing if nobody led.
     told: Option<Option<Place>>,
     /// The newest that was told.
     newest: Option<Place>,

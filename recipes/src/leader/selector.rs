@@ -22,7 +22,7 @@ use crate::contender::Contender;
 ///   ├─ _c_<uuid>-lock-0000000007           ephemeral, sequential: the leader; data: its id
 ///   └─ _c_<uuid>-lock-0000000009           waits for …0007, with a getData watch
 /// ```
-/// The same as of Apache Curator's `LeaderSelector`, which is that of an
+/// That of Apache Curator's `LeaderSelector`, which is that of an
 /// [`InterProcessMutex`](crate::lock::InterProcessMutex): candidates in Java and in Rust can be in one election.
 ///
 /// # Protocol
@@ -80,7 +80,7 @@ pub struct LeaderSelector {
     closing: CancellationToken,
 }
 
-/// What runs of a selector are under way.
+/// The runs of a selector that are under way.
 #[derive(Debug, Default)]
 struct Turns {
     running: usize,
@@ -95,7 +95,7 @@ impl LeaderSelector {
         Self { queue, turns: Arc::default(), closing: CancellationToken::new() }
     }
 
-    /// What we say of ourselves, from the next run on. Default: nothing.
+    /// Our id, from the next run on. Default: empty.
     #[must_use]
     pub fn id(mut self, id: impl Into<Bytes>) -> Self {
         self.queue.data = id.into();
@@ -199,7 +199,7 @@ impl LeaderSelector {
         self.turns.until(|turns| turns.running == 0).await;
     }
 
-    /// Who leads, first, and who waits, in their order; those of Java's Curator too. Its id is the
+    /// Returns the leader, then the waiting candidates in their order; those of Java's Curator too. The id is the
     /// [label](Participant::label).
     ///
     /// # Errors
@@ -211,7 +211,7 @@ impl LeaderSelector {
         Ok(self.queue.participants().await?)
     }
 
-    /// Who leads; `None` if nobody does. Whoever is first leads, or will as soon as it hears of it.
+    /// Returns the leader; `None` if nobody leads. The first candidate leads, or will as soon as it hears of it.
     ///
     /// # Errors
     /// As [`participants`](Self::participants).

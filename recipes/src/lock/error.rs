@@ -14,7 +14,7 @@ pub enum Error {
     /// More leases are asked for than there can be.
     #[error("{asked} leases cannot be had of {limit}")]
     OverLimit {
-        /// How many.
+        /// The number of leases.
         asked: u32,
         /// The limit of the semaphore.
         limit: u32,

@@ -16,7 +16,7 @@ use super::{Error, revocation};
 pub struct Guard<K> {
     pub(super) zk: CuratorFramework,
     pub(super) node: OwnedNode,
-    /// What this kind of lock needs for what only it can do.
+    /// The data that only this kind of lock needs.
     pub(super) kind: K,
 }
 
@@ -37,7 +37,7 @@ impl<K> Guard<K> {
         self.node.ownership().fencing_token()
     }
 
-    /// What we hold, without the duty to release it; cheap to clone and to give to tasks.
+    /// The ownership of the lock, without the duty to release it; cheap to clone and to give to tasks.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         self.node.ownership()
@@ -55,7 +55,7 @@ impl<K> Guard<K> {
     /// ZooKeeper's recipes; at once if that was before. Also when the lock is [`lost`](Self::lost). It reads the
     /// node, and leaves a watch: one request.
     ///
-    /// Whoever may write to the node can ask. Nothing is released unless the holder does it.
+    /// Every client with write access to the node can ask. Nothing is released unless the holder does it.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -132,7 +132,7 @@ pub(super) async fn while_held<T>(
     }
 }
 
-/// What came of work under a lock, by how the release went.
+/// Returns the output of work under a lock, unless the lock was lost before the release.
 pub(super) fn after_work<T>(released: Result<(), Error>, output: T) -> Result<T, Error> {
     match released {
         Err(Error::Lost) => Err(Error::Lost),

@@ -65,7 +65,7 @@ struct Local {
 struct Pass {
     local: Arc<Mutex<Local>>,
     guard: Option<MutexGuard>,
-    /// How many more times it may be passed on with the guard.
+    /// The number of times that it may still be passed on with the guard.
     turns: u32,
 }
 
@@ -81,7 +81,7 @@ impl HandoverMutex {
         self.lock.path()
     }
 
-    /// How many wait in this process.
+    /// The number of waiters in this process.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +235,7 @@ impl HandoverGuard {
         self.ownership.fencing_token()
     }
 
-    /// What we hold, until it is released or passed on.
+    /// The guard, until it is released or passed on.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         &self.ownership

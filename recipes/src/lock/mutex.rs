@@ -12,7 +12,7 @@ use crate::order::{Blocker, Rule, Tag};
 ///   ├─ _c_<uuid>-lock-0000000007           ephemeral, sequential: the holder; data: its label
 ///   └─ _c_<uuid>-lock-0000000009           waits for …0007, with a getData watch
 /// ```
-/// The same as of Apache Curator's `InterProcessMutex`: Java and Rust can share one lock. Children with other
+/// That of Apache Curator's `InterProcessMutex`: Java and Rust can share one lock. Children with other
 /// names are ignored.
 ///
 /// # Protocol

@@ -98,7 +98,7 @@ impl<K: Clone> QueueLock<K> {
         with_guard(self.acquire().await?, body).await
     }
 
-    /// Who holds the lock, first, and who waits, in their order; those of Java's Curator too. Of a read lock the
+    /// Returns the holders, then the waiters in their order; those of Java's Curator too. Of a read lock the
     /// readers, of a write lock the writers; of a mutex not those of
     /// [other patterns](super::InterProcessMutex::extra_lock_patterns).
     ///

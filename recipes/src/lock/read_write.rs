@@ -20,7 +20,7 @@ const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
 ///   ├─ _c_<uuid>-__WRIT__0000000009            waits for the readers
 ///   └─ _c_<uuid>-__READ__0000000010            waits for …0009
 /// ```
-/// The same as of Apache Curator's `InterProcessReadWriteLock`. Children with other names are ignored.
+/// That of Apache Curator's `InterProcessReadWriteLock`. Children with other names are ignored.
 ///
 /// # Protocol
 /// That of [`InterProcessMutex`](super::InterProcessMutex), but a reader waits only for the nearest writer before it

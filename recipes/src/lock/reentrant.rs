@@ -43,7 +43,7 @@ pub struct ReentrantMutex<O> {
     owners: Owners<O>,
 }
 
-/// What every owner holds, and how many guards and acquiring futures it has.
+/// The locks of every owner, with the number of its guards and acquiring futures.
 type Owners<O> = Arc<Mutex<HashMap<O, (Slot, usize)>>>;
 
 /// Empty while the owner acquires: one at a time acquires for it.
@@ -132,7 +132,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         after_work(guard.release().await, output)
     }
 
-    /// Who holds the lock, first, and who waits: as [`QueueLock::participants`](super::QueueLock::participants).
+    /// Returns the holder, then the waiters: as [`QueueLock::participants`](super::QueueLock::participants).
     ///
     /// # Errors
     /// As every read of the framework.

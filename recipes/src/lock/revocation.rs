@@ -2,11 +2,11 @@
 
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
-/// What Curator's `Revoker` writes to a lock node.
+/// The data that Curator's `Revoker` writes to a lock node.
 const REVOKE: &[u8] = b"__REVOKE__";
-/// What the revocable locks of ZooKeeper's recipes write to it.
+/// The data that the revocable locks of ZooKeeper's recipes write to it.
 pub(super) const UNLOCK: &[u8] = b"unlock";
-/// What our holders answer.
+/// The answer of our holders.
 pub(super) const UNLOCKING: &[u8] = b"unlocking";
 
 /// Asks the holder of a lock, or one that waits for it, to let go: Curator's `Revoker.attemptRevoke`. `node` is the

@@ -15,7 +15,7 @@ use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
 use crate::path::child;
 
-/// How many leases are created at a time.
+/// The number of leases that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
 /// A counting semaphore: at most so many leases at a time, granted in the order of arrival.
@@ -29,7 +29,7 @@ const CREATES_AT_ONCE: usize = 64;
 ///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a lease; data: its label
 ///        └─ _c_<uuid>-lease-0000000007
 /// ```
-/// The same as of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
+/// That of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
 ///
 /// # Protocol
 /// 1. Acquire the mutex `locks`: whoever came first is served first, and only one waits for leases to end.
@@ -256,7 +256,7 @@ impl InterProcessSemaphore {
         with_guard(self.acquire().await?, body).await
     }
 
-    /// Who holds a lease, or is the next to get one, in the order of the creates; those of Java's Curator too.
+    /// Returns the holders of leases, and the waiter that is next, in the order of the creates; those of Java's Curator too.
     ///
     /// # Errors
     /// As every read of the framework. A semaphore that nobody has used yet has no participants.
@@ -511,7 +511,7 @@ impl InterProcessSemaphoreMutex {
         self.semaphore.with(body).await
     }
 
-    /// Who holds the lock: see [`InterProcessSemaphore::participants`].
+    /// Returns the holder: see [`InterProcessSemaphore::participants`].
     ///
     /// # Errors
     /// As every read of the framework.

@@ -17,7 +17,7 @@ impl Version {
     }
 }
 
-/// What a name is bound to.
+/// The value of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bound {

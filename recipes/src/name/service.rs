@@ -15,11 +15,11 @@ use crate::path::child;
 use crate::removal::is_race;
 use zk_curator::value::ToData;
 
-/// How often the parent is made that somebody else removes.
+/// The number of times that the parent is created while others remove it.
 const ROUNDS: usize = 50;
-/// What the name of the child begins with that tells a binding from others of the same name.
+/// The start of the name of the child that tells a binding from others of the same name.
 const IDENTITY: &str = "_b_";
-/// What names of receipts begin with, which are no names here.
+/// The start of the names of receipts, which are no names here.
 const RECEIPT: &str = "_r_";
 
 /// Names and what they are bound to. Cheap to clone. See the [module](super).
@@ -201,7 +201,7 @@ impl NameService {
         }
     }
 
-    /// What a name is bound to, as far as the server knows that we are connected to; `None` if it is not bound.
+    /// Returns the value of a name, as far as the connected server knows; `None` if it is not bound.
     ///
     /// # Errors
     /// * [`Error::InvalidName`].

@@ -17,7 +17,7 @@ use crate::health::{Health, HealthReporter};
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is to exist.
+/// The node that is to exist.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
     pub(super) path: String,
@@ -29,7 +29,7 @@ pub(super) struct Spec {
     pub(super) deleted_at_end: bool,
 }
 
-/// What is known, by the task and by the handle.
+/// The state that the task and the handle share.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) ended: bool,
@@ -41,7 +41,7 @@ pub(super) struct Known {
     /// Where it is, or was when it last existed.
     pub(super) path: Option<String>,
     pub(super) hold: Option<Hold>,
-    /// How often it has come into existence.
+    /// The number of times that it was created.
     pub(super) creations: u64,
     /// Why it does not exist, or lacks its data, if that is known and does not pass by itself.
     pub(super) error: Option<Error>,

@@ -45,7 +45,7 @@ use crate::health::{HealthReporter, HealthWatch};
 /// Dropping it deletes the node in the background. All futures may be dropped at any point.
 ///
 /// # Errors
-/// What fails for another reason than the connection is tried again twice a second, for somebody may mend it, and is told
+/// A failure for another reason than the connection is retried twice a second, for somebody may repair it, and is told
 /// by [`created`](Self::created) and [`health`](Self::health).
 ///
 /// # Example
@@ -73,7 +73,7 @@ pub struct PersistentNode {
     health: HealthWatch,
 }
 
-/// What node is to be kept: see [`PersistentNode::builder`].
+/// Builds a [`PersistentNode`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done until it is started"]
 pub struct PersistentNodeBuilder {
@@ -212,7 +212,7 @@ impl PersistentNode {
         })
     }
 
-    /// What an operation fails with after the end.
+    /// Returns the error of an operation after the end.
     async fn closed(&self) -> Error {
         match self.zk.exists("/").await {
             Err(error) => error,

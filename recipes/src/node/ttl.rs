@@ -69,7 +69,7 @@ pub struct PersistentTtlNode {
     health: HealthWatch,
 }
 
-/// What node is to be kept: see [`PersistentTtlNode::builder`].
+/// Builds a [`PersistentTtlNode`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done until it is started"]
 pub struct PersistentTtlNodeBuilder {
@@ -157,7 +157,7 @@ impl PersistentTtlNodeBuilder {
         self
     }
 
-    /// How often the child is touched within the time to live, from 1. Default: 2, as of Curator.
+    /// The number of times that the child is touched within the time to live, from 1. Default: 2, as of Curator.
     pub const fn touches(mut self, factor: u32) -> Self {
         self.factor = factor;
         self

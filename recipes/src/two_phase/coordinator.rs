@@ -20,7 +20,7 @@ use super::settle::Transaction;
 use super::{DONE, Error, Form, Outcome};
 use crate::path::child;
 
-/// Whoever has begun a transaction, or takes over from a coordinator that is gone. Any number of them may be at it: they
+/// Begins a transaction, or takes over from a coordinator that is gone. Any number of coordinators may work at once: they
 /// can only finish what the nodes of the transaction say.
 ///
 /// # Cancel safety
@@ -100,7 +100,7 @@ impl Coordinator {
         &self.transaction.record.sites
     }
 
-    /// What the transaction is about.
+    /// The payload of the transaction.
     #[must_use]
     pub const fn payload(&self) -> &Bytes {
         &self.transaction.record.payload
@@ -240,7 +240,7 @@ impl Begin {
     /// Unless it is set.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Who watches what. Default: [`Form::Coordinated`].
+    /// The form of the protocol. Default: [`Form::Coordinated`].
     pub const fn form(mut self, form: Form) -> Self {
         self.record.form = form;
         self

@@ -1,4 +1,4 @@
-//! What there is of a transaction, for people and for clean-up.
+//! The state of a transaction, for people and for clean-up.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::removal::{self, Which};
 pub struct TransactionInspection {
     /// Its path.
     pub path: String,
-    /// Who watches what.
+    /// The form of the protocol.
     pub form: Form,
     /// How long votes are waited for.
     pub deadline: Duration,
-    /// What it is about.
+    /// The payload.
     pub payload: Bytes,
-    /// What was decided; `None` while it is not.
+    /// The decision; `None` while there is none.
     pub outcome: Option<Outcome>,
     /// How the sites stand, in the order of the coordinator.
     pub sites: Vec<(String, SiteState)>,

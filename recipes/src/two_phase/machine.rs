@@ -18,7 +18,7 @@ pub(super) enum Place {
     Site(usize),
 }
 
-/// What is written into a node.
+/// The content of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Outcome(Outcome),
@@ -45,7 +45,7 @@ pub(super) enum Votes {
     All,
 }
 
-/// What a party does next.
+/// The next step of a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// It is decided.
@@ -56,7 +56,7 @@ pub(super) enum Next {
     Wait,
 }
 
-/// What a party does that has first seen the votes and *then* read the decision. It is `pressed` when it is to wait no
+/// Returns the next step of a party that has first seen the votes and *then* read the decision. It is `pressed` when it is to wait no
 /// longer for votes that are missing.
 ///
 /// A vote to abort writes the decision along with itself. So when all votes are there and the decision, read later, is

@@ -129,7 +129,7 @@ pub use site::Site;
 /// The data of the node of a site that has acknowledged the decision.
 const DONE: &[u8] = b"done";
 
-/// Who watches what: the three forms of ZooKeeper's recipe.
+/// The three forms of ZooKeeper's recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_enums, reason = "the recipe has three")]
 pub enum Form {
@@ -156,7 +156,7 @@ impl Form {
     }
 }
 
-/// What a site votes.
+/// The vote of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there is nothing in between")]
 pub enum Vote {
@@ -179,7 +179,7 @@ impl Vote {
     }
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there is nothing in between")]
 pub enum Outcome {
@@ -222,7 +222,7 @@ pub enum Error {
     /// It was decided before the vote.
     #[error("the vote comes too late: {outcome:?} already")]
     Late {
-        /// What was decided.
+        /// The decision.
         outcome: Outcome,
     },
     /// The site has voted otherwise.

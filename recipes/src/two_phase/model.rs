@@ -13,7 +13,7 @@ use super::{Form, Outcome, Vote};
 
 const SITES: usize = 3;
 const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
-/// How many sessions of sites end in one run.
+/// The number of sessions of sites that end in one run.
 const EXPIRATIONS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +151,7 @@ impl Run {
         run
     }
 
-    /// What a party may have read: the votes, and the decision at the same time or later.
+    /// The reads that a party may have made: the votes, and the decision at the same time or later.
     fn pictures(&self, form: Form, order: Order) -> Vec<(Votes, Option<Outcome>)> {
         let mut pictures = Vec::new();
         for earlier in 0..self.trees.len() {
@@ -227,7 +227,7 @@ impl Run {
         runs
     }
 
-    /// What must be true of every run.
+    /// The conditions of every run.
     fn check(&self, form: Form) -> Result<(), String> {
         let decisions: Vec<_> = self.trees.iter().filter_map(Tree::decision).collect();
         if decisions.windows(2).any(|pair| pair[0] != pair[1]) {

@@ -1,4 +1,4 @@
-//! What the data of the transaction node are.
+//! The format of the transaction node.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Record {
     pub(super) payload: Bytes,
 }
 
-/// What can be written.
+/// Rounds a deadline to the precision of the format.
 pub(super) fn whole_millis(deadline: Duration) -> Duration {
     Duration::from_millis(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX))
 }

@@ -19,9 +19,9 @@ use super::{DONE, Error, Form, Outcome};
 use crate::path::child;
 use crate::removal::is_race;
 
-/// What the name of the child begins with that tells a transaction from others at the same path.
+/// The start of the name of the child that tells a transaction from others at the same path.
 const IDENTITY: &str = "_t_";
-/// How often something is tried again because of others, or because nobody knows what came of it.
+/// The number of attempts while others interfere, or outcomes are unknown.
 const ROUNDS: usize = 50;
 
 /// A transaction that a party takes part in, and what it has seen of it.
@@ -35,7 +35,7 @@ pub(super) struct Transaction {
     cast: Vec<bool>,
 }
 
-/// What a party has seen, and the watches that tell when it is no longer true.
+/// The state that a party has seen, and the watches that tell when it is no longer true.
 #[derive(Default)]
 struct Seen {
     decision: Decision,

@@ -69,7 +69,7 @@ impl Site {
         &self.transaction.record.sites
     }
 
-    /// What the transaction is about.
+    /// The payload of the transaction.
     #[must_use]
     pub const fn payload(&self) -> &Bytes {
         &self.transaction.record.payload
