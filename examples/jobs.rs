@@ -35,7 +35,7 @@ async fn main() -> Result<()> {
 async fn work(servers: &str, root: &str, name: &str) -> Result<()> {
     let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
-    let worker = Jobs::new(&zk, format!("{root}/jobs"))?.worker(name);
+    let worker = Jobs::new(&zk, format!("{root}/jobs")).worker(name);
     let slow = name == "slow";
     worker
         .run(1, |task| async move {
@@ -52,7 +52,7 @@ async fn work(servers: &str, root: &str, name: &str) -> Result<()> {
 async fn stage() -> Result<()> {
     let stage = Stage::new("jobs").await;
     let zk = stage.client().await?;
-    let jobs = Jobs::new(&zk, format!("{}/jobs", stage.root))?;
+    let jobs = Jobs::new(&zk, format!("{}/jobs", stage.root));
     let began = Instant::now();
     let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 

@@ -12,12 +12,12 @@ use zk_curator_recipes::queue::DistributedPriorityQueue;
 async fn main() -> Result<()> {
     let stage = Stage::new("priority_queue").await;
     let zk = stage.client().await?;
-    let queue = DistributedPriorityQueue::new(&zk, format!("{}/queue", stage.root))?;
+    let queue = DistributedPriorityQueue::new(&zk, format!("{}/queue", stage.root));
     for (task, priority) in [("tidy up", 100), ("answer mail", 5), ("pay the bill", 5)] {
         queue.put(task, priority).await?;
     }
 
-    let mut consumer = queue.consumer(format!("{}/locks", stage.root))?;
+    let mut consumer = queue.consumer(format!("{}/locks", stage.root));
     let first = consumer.next().await?;
     println!("first {:?}", first.items());
     queue.put("put out the fire", -10).await?;

@@ -38,8 +38,7 @@ async fn main() -> Result<()> {
 async fn consume(servers: &str, root: &str, name: &str) -> Result<()> {
     let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
-    let mut consumer =
-        DistributedQueue::new(&zk, format!("{root}/queue"))?.consumer(format!("{root}/locks"))?;
+    let mut consumer = DistributedQueue::new(&zk, format!("{root}/queue")).consumer(format!("{root}/locks"));
     loop {
         let delivery = consumer.next().await?;
         for item in delivery.items() {
@@ -56,7 +55,7 @@ async fn stage() -> Result<()> {
     let stage = Stage::new("queue").await;
     let zk = stage.client().await?;
     let (path, ids) = (format!("{}/queue", stage.root), format!("{}/ids", stage.root));
-    let queue = DistributedQueue::new(&zk, &path)?.idempotent_puts(ids)?;
+    let queue = DistributedQueue::new(&zk, &path).idempotent_puts(ids);
     let began = Instant::now();
     let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 

@@ -192,7 +192,7 @@ fn all_sites_of_a_transaction_hear_of_each_other() {
 #[test]
 fn jobs_are_cleaned_and_inspected_by_all() {
     both_ways(async |server, one, other| {
-        let (jobs, same) = (Jobs::new(one, "/jobs").unwrap(), Jobs::new(other, "/jobs").unwrap());
+        let (jobs, same) = (Jobs::new(one, "/jobs"), Jobs::new(other, "/jobs"));
         jobs.submit_as("a", "job").await.unwrap();
         assert_eq!(is_compressed(server, "/jobs/all/a"), one.is_compressing());
         let a = jobs.worker("w").next().await.unwrap();
@@ -223,19 +223,18 @@ fn jobs_are_cleaned_and_inspected_by_all() {
 #[test]
 fn consumers_wait_for_claims_of_all() {
     both_ways(async |_, one, other| {
-        let (queue, same) =
-            (LockingQueue::new(one, "/locking").unwrap(), LockingQueue::new(other, "/locking").unwrap());
+        let (queue, same) = (LockingQueue::new(one, "/locking"), LockingQueue::new(other, "/locking"));
         queue.put("item").await.unwrap();
         let held = queue.consumer().next().await.unwrap();
         let mut waits = same.consumer();
         assert!(timeout(A_MOMENT * 5, waits.next()).await.is_err());
         held.ack().await.unwrap();
-        let queue = DistributedQueue::new(one, "/curator").unwrap();
-        let same = DistributedQueue::new(other, "/curator").unwrap();
+        let queue = DistributedQueue::new(one, "/curator");
+        let same = DistributedQueue::new(other, "/curator");
         queue.put("item").await.unwrap();
-        let mut consumer = queue.consumer("/claims").unwrap();
+        let mut consumer = queue.consumer("/claims");
         let held = consumer.next().await.unwrap();
-        let mut waits = same.consumer("/claims").unwrap();
+        let mut waits = same.consumer("/claims");
         assert!(timeout(A_MOMENT * 5, waits.next()).await.is_err());
         assert_eq!(held.items(), ["item"]);
         held.requeue().await.unwrap();
@@ -249,19 +248,19 @@ fn queues_keep_their_own_data_apart_from_items() {
     both_ways(async |server, one, other| {
         one.create("/bounded").data("10.0.0.1").await.unwrap();
         let before = server.probe().data("/bounded").unwrap();
-        let bounded = DistributedQueue::new(other, "/bounded").unwrap().max_items(2).unwrap();
+        let bounded = DistributedQueue::new(other, "/bounded").max_items(2);
         bounded.put("item").await.unwrap();
         assert_eq!(server.probe().data("/bounded").unwrap(), before);
         assert_eq!(bounded.auto_ack_consumer().next().await.unwrap().items, ["item"]);
 
-        let fifo = FifoQueue::new(one, "/fifo").unwrap().put_mode(PutMode::TwoPhase);
+        let fifo = FifoQueue::new(one, "/fifo").put_mode(PutMode::TwoPhase);
         let mut put = Box::pin(fifo.put("item"));
         let hold = server.rule(|request| match request.opcode() {
             OpCode::Multi => Verdict::Delay(A_MOMENT * 5),
             _ => Verdict::Pass,
         });
         assert!(timeout(A_MOMENT, &mut put).await.is_err());
-        let same = FifoQueue::new(other, "/fifo").unwrap();
+        let same = FifoQueue::new(other, "/fifo");
         assert!(timeout(A_MOMENT, same.take()).await.is_err());
         drop(hold);
         put.await.unwrap();
@@ -277,7 +276,7 @@ fn items_are_compressed_and_moved_as_they_are() {
     simulated(async {
         let server = TestServer::in_memory().await;
         let zk = compressing(&server).await;
-        let queue = LockingQueue::new(&zk, "/queue").unwrap();
+        let queue = LockingQueue::new(&zk, "/queue");
         queue.put("item").await.unwrap();
         let item = |directory: &str| {
             let name = items(&server.probe(), directory)[0].to_owned();
@@ -289,9 +288,9 @@ fn items_are_compressed_and_moved_as_they_are() {
         consumer.next().await.unwrap().requeue().await.unwrap();
         assert_eq!(item("/queue/items"), stored);
         consumer.next().await.unwrap().reject("bad").await.unwrap();
-        let dead = queue.dead_letters().unwrap();
+        let dead = queue.dead_letters();
         assert_eq!(dead.consumer().next().await.unwrap().data(), "item");
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
         simple.offer("item").await.unwrap();
         assert!(item("/simple").starts_with(&crate::gzip::MAGIC));
         assert_eq!(simple.peek().await.unwrap().unwrap(), "item");
@@ -306,8 +305,7 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         let server = TestServer::in_memory().await;
         let (zk, plain) = (compressing(&server).await, connected(&server).await);
         let why = CorruptItem::Compression;
-        let (queue, same) =
-            (LockingQueue::new(&zk, "/queue").unwrap(), LockingQueue::new(&plain, "/queue").unwrap());
+        let (queue, same) = (LockingQueue::new(&zk, "/queue"), LockingQueue::new(&plain, "/queue"));
         same.put("plain").await.unwrap();
         queue.put("item").await.unwrap();
         let mut consumer = queue.consumer();
@@ -315,18 +313,16 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         assert!(matches!(corrupt, Err(Error::Corrupt { why: seen, .. }) if seen == why), "{corrupt:?}");
         assert_eq!(consumer.next().await.unwrap().data(), "item");
 
-        let (queue, same) = (
-            DistributedQueue::new(&zk, "/curator").unwrap(),
-            DistributedQueue::new(&plain, "/curator").unwrap(),
-        );
+        let (queue, same) =
+            (DistributedQueue::new(&zk, "/curator"), DistributedQueue::new(&plain, "/curator"));
         same.put("plain").await.unwrap();
         queue.put("item").await.unwrap();
         let mut auto_ack = queue.auto_ack_consumer();
         assert!(matches!(auto_ack.next().await, Err(Error::Corrupt { .. })));
         assert_eq!(auto_ack.next().await.unwrap().items, [Bytes::from("item")]);
 
-        let jobs = Jobs::new(&zk, "/jobs").unwrap();
-        Jobs::new(&plain, "/jobs").unwrap().submit_as("a", "plain").await.unwrap();
+        let jobs = Jobs::new(&zk, "/jobs");
+        Jobs::new(&plain, "/jobs").submit_as("a", "plain").await.unwrap();
         jobs.submit_as("b", "job").await.unwrap();
         let mut worker = jobs.worker("w");
         assert!(matches!(worker.next().await, Err(Error::Corrupt { .. })));

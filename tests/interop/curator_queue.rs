@@ -52,23 +52,19 @@ impl Peers {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(100 + seconds as u64);
         for number in 0..COUNT {
             match kind {
-                "simple" => SimpleDistributedQueue::new(zk, path).unwrap().offer(text(number)).await,
-                "plain" if number < COUNT - 2 => {
-                    DistributedQueue::new(zk, path).unwrap().put(text(number)).await
-                }
+                "simple" => SimpleDistributedQueue::new(zk, path).offer(text(number)).await,
+                "plain" if number < COUNT - 2 => DistributedQueue::new(zk, path).put(text(number)).await,
                 "plain" if number == COUNT - 2 => {
                     let last = [number, number + 1].map(|number| Bytes::from(text(number)));
-                    DistributedQueue::new(zk, path).unwrap().put_multi(last).await
+                    DistributedQueue::new(zk, path).put_multi(last).await
                 }
                 "plain" => Ok(()),
                 "priority" => {
                     let priority = (COUNT / 2) as i32 - number as i32;
-                    DistributedPriorityQueue::new(zk, path).unwrap().put(text(number), priority).await
+                    DistributedPriorityQueue::new(zk, path).put(text(number), priority).await
                 }
-                "delay" => DistributedDelayQueue::new(zk, path).unwrap().put(text(number), ago(number)).await,
-                _ => {
-                    DistributedIdQueue::new(zk, path).unwrap().put(text(number), &format!("id{number}")).await
-                }
+                "delay" => DistributedDelayQueue::new(zk, path).put(text(number), ago(number)).await,
+                _ => DistributedIdQueue::new(zk, path).put(text(number), &format!("id{number}")).await,
             }
             .unwrap();
         }
@@ -78,17 +74,17 @@ impl Peers {
         let zk = &self.zk;
         match kind {
             "simple" => {
-                let queue = SimpleDistributedQueue::new(zk, path).unwrap();
+                let queue = SimpleDistributedQueue::new(zk, path);
                 let mut taken = Vec::new();
                 for _ in 0..COUNT {
                     taken.push(String::from_utf8(queue.take().await.unwrap().to_vec()).unwrap());
                 }
                 taken
             }
-            "plain" => drain(&DistributedQueue::new(zk, path).unwrap(), locks).await,
-            "priority" => drain(&DistributedPriorityQueue::new(zk, path).unwrap(), locks).await,
-            "delay" => drain(&DistributedDelayQueue::new(zk, path).unwrap(), locks).await,
-            _ => drain(&DistributedIdQueue::new(zk, path).unwrap(), locks).await,
+            "plain" => drain(&DistributedQueue::new(zk, path), locks).await,
+            "priority" => drain(&DistributedPriorityQueue::new(zk, path), locks).await,
+            "delay" => drain(&DistributedDelayQueue::new(zk, path), locks).await,
+            _ => drain(&DistributedIdQueue::new(zk, path), locks).await,
         }
     }
 }
@@ -96,7 +92,7 @@ impl Peers {
 async fn drain<K>(queue: &CuratorQueue<K>, locks: Option<&str>) -> Vec<String> {
     let mut taken: Vec<Bytes> = Vec::new();
     if let Some(locks) = locks {
-        let mut consumer = queue.consumer(locks).unwrap();
+        let mut consumer = queue.consumer(locks);
         while taken.len() < COUNT {
             let delivery = consumer.next().await.unwrap();
             taken.extend(delivery.items().iter().cloned());
@@ -159,14 +155,14 @@ async fn side_by_side(connect_string: String) {
                 put += COUNT;
                 let before = ours.len();
                 match kind {
-                    "plain" => share(&DistributedQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                    "plain" => share(&DistributedQueue::new(zk, &*path), &locks, &mut ours).await,
                     "priority" => {
-                        share(&DistributedPriorityQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                        share(&DistributedPriorityQueue::new(zk, &*path), &locks, &mut ours).await;
                     }
                     "delay" => {
-                        share(&DistributedDelayQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await;
+                        share(&DistributedDelayQueue::new(zk, &*path), &locks, &mut ours).await;
                     }
-                    _ => share(&DistributedIdQueue::new(zk, &*path).unwrap(), &locks, &mut ours).await,
+                    _ => share(&DistributedIdQueue::new(zk, &*path), &locks, &mut ours).await,
                 }
                 shared += usize::from((1..COUNT).contains(&(ours.len() - before)));
             }
@@ -186,7 +182,7 @@ async fn side_by_side(connect_string: String) {
 
 /// Takes what others leave of the items until there is none.
 async fn share<K>(queue: &CuratorQueue<K>, locks: &str, taken: &mut Vec<String>) {
-    let mut consumer = queue.consumer(locks).unwrap();
+    let mut consumer = queue.consumer(locks);
     while queue.count().await.unwrap() > 0 {
         let Ok(delivery) = timeout(Duration::from_millis(50), consumer.next()).await else { continue };
         let delivery = delivery.unwrap();

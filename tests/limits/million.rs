@@ -67,7 +67,7 @@ fn a_locking_queue_of_a_million_items() {
     alone(|| async {
         let server = TestServer::in_memory().await;
         let zk = client(&server).await;
-        let queue = LockingQueue::new(&zk, "/queue").unwrap();
+        let queue = LockingQueue::new(&zk, "/queue");
         queue.put("0").await.unwrap();
         let empty = ALLOCATOR.allocated();
         let batches = (1..ITEMS).step_by(500).map(|first| first..ITEMS.min(first + 500));
@@ -78,7 +78,7 @@ fn a_locking_queue_of_a_million_items() {
         assert_eq!(queue.count().await.unwrap(), ITEMS);
         let full = ALLOCATOR.allocated();
         let other = client(&server).await;
-        let mut consumer = LockingQueue::new(&other, "/queue").unwrap().consumer().prefetch(TOGETHER);
+        let mut consumer = LockingQueue::new(&other, "/queue").consumer().prefetch(TOGETHER);
         let mut next = 0;
         taken(empty, full, MEMORY, async |most| {
             let (mut acks, mut items) = (Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ fn a_fifo_queue_of_a_million_items() {
     alone(|| async {
         let server = TestServer::in_memory().await;
         let zk = client(&server).await;
-        let queue = FifoQueue::new(&zk, "/queue").unwrap();
+        let queue = FifoQueue::new(&zk, "/queue");
         queue.put("0").await.unwrap();
         let empty = ALLOCATOR.allocated();
         let puts = iter((1..ITEMS).map(|number| queue.put(number.to_string())));
@@ -111,7 +111,7 @@ fn a_fifo_queue_of_a_million_items() {
         queue.flush().await.unwrap();
         let full = ALLOCATOR.allocated();
         let other = client(&server).await;
-        let auto_ack = FifoQueue::new(&other, "/queue").unwrap();
+        let auto_ack = FifoQueue::new(&other, "/queue");
         taken(empty, full, MEMORY, async |_| vec![number(&auto_ack.take().await.unwrap())]).await;
         assert!(auto_ack.poll().await.unwrap().is_none());
     });
@@ -122,7 +122,7 @@ fn jobs_of_a_million_items() {
     alone(|| async {
         let server = TestServer::in_memory().await;
         let zk = client(&server).await;
-        let jobs = Jobs::new(&zk, "/jobs").unwrap();
+        let jobs = Jobs::new(&zk, "/jobs");
         jobs.submit("0").await.unwrap();
         let empty = ALLOCATOR.allocated();
         let submits = iter((1..ITEMS).map(|number| jobs.submit(number.to_string())));
@@ -130,7 +130,7 @@ fn jobs_of_a_million_items() {
         jobs.flush().await.unwrap();
         let full = ALLOCATOR.allocated();
         let other = client(&server).await;
-        let mut worker = Jobs::new(&other, "/jobs").unwrap().worker("worker").prefetch(TOGETHER);
+        let mut worker = Jobs::new(&other, "/jobs").worker("worker").prefetch(TOGETHER);
         taken(empty, full, MEMORY + TABLE, async |most| {
             let (mut ends, mut items) = (Vec::new(), Vec::new());
             for _ in 0..most.min(TOGETHER) {

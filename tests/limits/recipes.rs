@@ -47,7 +47,7 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
     let _alone = ALONE.blocking_lock();
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, "/queue").unwrap();
+        let queue = DistributedQueue::new(&zk, "/queue");
         for first in (0..100_000_usize).step_by(1000) {
             let items = (first..first + 1000).map(|number| Bytes::from(number.to_string()));
             queue.put_all(items).await.unwrap();
@@ -55,7 +55,7 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
         let before = ALLOCATOR.allocated();
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(auto_ack.next().await.unwrap().items, ["0"]);
-        let mut consumer = queue.consumer("/queue-locks").unwrap();
+        let mut consumer = queue.consumer("/queue-locks");
         let _delivery = consumer.next().await.unwrap();
         // Both keep the names of 10,000.
         let kept = ALLOCATOR.allocated() - before;
@@ -84,22 +84,22 @@ fn the_queues_of_curators_family_can_be_listed_up_to_their_documented_bounds() {
     let _alone = ALONE.blocking_lock();
     simulated(async {
         let plain = longest_list(async |zk, count| {
-            let queue = DistributedQueue::new(zk, "/queue").unwrap();
+            let queue = DistributedQueue::new(zk, "/queue");
             queue.put_all((0..count).map(|_| Bytes::new())).await.unwrap();
         });
         assert_eq!(plain.await, 209_000);
         let priority = longest_list(async |zk, count| {
-            let queue = DistributedPriorityQueue::new(zk, "/queue").unwrap();
+            let queue = DistributedPriorityQueue::new(zk, "/queue");
             try_join_all((0..count).map(|_| queue.put("", 1))).await.unwrap();
         });
         assert_eq!(priority.await, 144_000);
         let delay = longest_list(async |zk, count| {
-            let queue = DistributedDelayQueue::new(zk, "/queue").unwrap();
+            let queue = DistributedDelayQueue::new(zk, "/queue");
             try_join_all((0..count).map(|_| queue.put("", SystemTime::now()))).await.unwrap();
         });
         assert_eq!(delay.await, 127_000);
         let ids = longest_list(async |zk, count| {
-            let queue = DistributedIdQueue::new(zk, "/queue").unwrap();
+            let queue = DistributedIdQueue::new(zk, "/queue");
             let id = zk.new_guid();
             try_join_all((0..count).map(|_| queue.put("", &id))).await.unwrap();
         });

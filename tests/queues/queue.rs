@@ -45,7 +45,7 @@ async fn names(zk: &CuratorFramework) -> Vec<String> {
 fn items_have_the_names_and_the_bytes_of_curator() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("hello").await.unwrap();
         queue.put_multi(["a", "bc"].map(Bytes::from)).await.unwrap();
         queue.put_all(["x", "y"].map(Bytes::from)).await.unwrap();
@@ -61,7 +61,7 @@ fn items_have_the_names_and_the_bytes_of_curator() {
         assert_eq!(auto_ack.next().await.unwrap().items, ["a", "bc"]);
         assert_eq!(texts(&mut auto_ack, 2).await, ["x", "y"]);
         assert_eq!(auto_ack.try_next().await.unwrap(), None);
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
         simple.offer("raw").await.unwrap();
         assert_eq!(server.probe().data("/simple/qn-0000000000").unwrap(), "raw");
         assert!(server.probe().is_container("/simple"));
@@ -75,39 +75,35 @@ fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
         let before = server.probe().total_requests();
         let item = || Bytes::from(vec![0; 1 << 20]);
         let halves = || (0..2).map(|_| Bytes::from(vec![0; 1 << 19]));
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
-        let with_ids = queue.clone().idempotent_puts("/ids").unwrap();
-        for queue in
-            [&queue, &with_ids, &queue.clone().max_items(3).unwrap(), &with_ids.clone().max_items(3).unwrap()]
-        {
+        let queue = DistributedQueue::new(&zk, QUEUE);
+        let with_ids = queue.clone().idempotent_puts("/ids");
+        for queue in [&queue, &with_ids, &queue.clone().max_items(3), &with_ids.clone().max_items(3)] {
             too_large(queue.put(item()).await);
             too_large(queue.try_put(item()).await);
             too_large(queue.put_multi(halves()).await);
             too_large(queue.put_all(halves()).await);
         }
-        assert!(
-            with_ids.clone().max_items(3).unwrap().put_all((0..4).map(|_| Bytes::from("x"))).await.is_err()
-        );
-        let priorities = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
-        let delays = DistributedDelayQueue::new(&zk, QUEUE).unwrap();
-        let named = DistributedIdQueue::new(&zk, QUEUE).unwrap();
+        assert!(with_ids.clone().max_items(3).put_all((0..4).map(|_| Bytes::from("x"))).await.is_err());
+        let priorities = DistributedPriorityQueue::new(&zk, QUEUE);
+        let delays = DistributedDelayQueue::new(&zk, QUEUE);
+        let named = DistributedIdQueue::new(&zk, QUEUE);
         too_large(priorities.put(item(), 1).await);
-        too_large(priorities.idempotent_puts("/ids").unwrap().put_multi(halves(), 1).await);
+        too_large(priorities.idempotent_puts("/ids").put_multi(halves(), 1).await);
         too_large(delays.put(item(), SystemTime::UNIX_EPOCH).await);
-        too_large(delays.idempotent_puts("/ids").unwrap().put(item(), SystemTime::UNIX_EPOCH).await);
+        too_large(delays.idempotent_puts("/ids").put(item(), SystemTime::UNIX_EPOCH).await);
         too_large(named.put(item(), "a").await);
-        too_large(named.idempotent_puts("/ids").unwrap().try_put(item(), "a").await);
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        too_large(named.idempotent_puts("/ids").try_put(item(), "a").await);
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
         too_large(simple.offer(item()).await);
-        too_large(simple.idempotent_puts("/ids").unwrap().offer(item()).await);
-        let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
+        too_large(simple.idempotent_puts("/ids").offer(item()).await);
+        let fifo = FifoQueue::new(&zk, "/fifo");
         for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             too_large(fifo.clone().put_mode(enqueue).put(item()).await);
         }
-        let locking = LockingQueue::new(&zk, "/locking").unwrap();
+        let locking = LockingQueue::new(&zk, "/locking");
         too_large(locking.put(item()).await);
         too_large(locking.put_all(halves()).await);
-        too_large(Jobs::new(&zk, "/jobs").unwrap().submit(item()).await);
+        too_large(Jobs::new(&zk, "/jobs").submit(item()).await);
         assert_eq!(server.probe().total_requests(), before);
     });
 }
@@ -123,10 +119,10 @@ fn the_largest_item_is_put_and_one_byte_more_is_refused_unsent() {
     simulated(async {
         for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             let (server, zk) = in_memory().await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
             // Each with a producer that has not made itself known yet.
             let put = async |size: usize| {
-                let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
+                let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
                 queue.put(vec![0; size]).await
             };
             let (mut fits, mut does_not) = ((1 << 20) - 1024, 1 << 20);
@@ -155,7 +151,7 @@ fn the_largest_item_is_put_and_one_byte_more_is_refused_unsent() {
 fn the_lowest_priority_comes_first_also_when_it_comes_late() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         for (item, priority) in [("low", 200), ("a", 5), ("b", 5), ("high", -7), ("min", i32::MIN)] {
             queue.put(item, priority).await.unwrap();
         }
@@ -172,7 +168,7 @@ fn the_lowest_priority_comes_first_also_when_it_comes_late() {
 fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         for priority in 0..50 {
             queue.put("x", priority).await.unwrap();
         }
@@ -202,7 +198,7 @@ fn items_are_due_at_their_time() {
     simulated(async {
         let (_server, zk) = in_memory().await;
         let now = clock();
-        let queue = DistributedDelayQueue::new(&zk, QUEUE).unwrap().clock(now.clone());
+        let queue = DistributedDelayQueue::new(&zk, QUEUE).clock(now.clone());
         let began = Instant::now();
         for (item, delay) in [("third", 3000), ("first", 1000), ("second", 2000)] {
             queue.put(item, now() + Duration::from_millis(delay)).await.unwrap();
@@ -228,13 +224,13 @@ fn items_are_due_at_their_time() {
 fn items_are_removed_by_their_id() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedIdQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedIdQueue::new(&zk, QUEUE);
         assert_eq!(queue.remove("none").await.unwrap(), 0);
         for (item, id) in [("one", "a"), ("two", "b/c"), ("three", "a"), ("four", "ab")] {
             queue.put(item, id).await.unwrap();
         }
         assert_eq!(queue.remove("a").await.unwrap(), 2);
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let delivery = consumer.next().await.unwrap();
         assert_eq!((delivery.items().concat(), delivery.id()), (b"two".to_vec(), Some("b_c")));
         delivery.requeue().await.unwrap();
@@ -250,7 +246,7 @@ fn items_are_removed_by_their_id() {
 fn simple_queues_offer_poll_peek_and_take() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         assert_eq!(queue.poll().await.unwrap(), None);
         assert_eq!(queue.peek().await.unwrap(), None);
         assert!(matches!(queue.element().await, Err(Error::Empty)));
@@ -283,9 +279,9 @@ fn those_who_wait_are_woken_by_a_put() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
-        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
-        let producer = DistributedQueue::new(&other, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
+        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
+        let producer = DistributedQueue::new(&other, QUEUE);
         for round in 0..3 {
             let put = async {
                 until(&server, |probe| !probe.watches().is_empty()).await;
@@ -306,21 +302,21 @@ fn those_who_wait_are_woken_by_a_put() {
 fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         for item in ["one", "two", "three"] {
             queue.put(item).await.unwrap();
         }
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let one = consumer.next().await.unwrap();
         assert_eq!((one.path(), one.items()), ("/queue/queue-0000000000", &[Bytes::from("one")][..]));
         assert_eq!(claimed(&server.probe()), ["queue-0000000000"]);
         // What another has claimed is not handed out.
-        let two = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        let two = queue.consumer(LOCKS).next().await.unwrap();
         assert_eq!(two.items(), ["two"]);
         one.requeue().await.unwrap();
         drop(two);
         let mut order = Vec::new();
-        let mut fresh = queue.consumer(LOCKS).unwrap();
+        let mut fresh = queue.consumer(LOCKS);
         for _ in 0..3 {
             let delivery = fresh.next().await.unwrap();
             order.push(String::from_utf8(delivery.items().concat()).unwrap());
@@ -335,12 +331,12 @@ fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place()
 fn items_are_streams() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put_all(["one", "two", "three", "four"].map(Bytes::from)).await.unwrap();
         let taken: Vec<_> =
             queue.auto_ack_consumer().into_stream().take(2).map(|item| item.unwrap().items).collect().await;
         assert_eq!(taken, [["one"], ["two"]]);
-        let mut items = Box::pin(queue.consumer(LOCKS).unwrap().into_stream());
+        let mut items = Box::pin(queue.consumer(LOCKS).into_stream());
         for expected in ["three", "four"] {
             let delivery = items.next().await.unwrap().unwrap();
             assert_eq!(delivery.items(), [expected]);
@@ -357,10 +353,10 @@ fn what_a_consumer_gives_back_or_loses_wakes_another_that_waits() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("one").await.unwrap();
-        let mut first = queue.consumer(LOCKS).unwrap();
-        let mut second = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let mut first = queue.consumer(LOCKS);
+        let mut second = DistributedQueue::new(&other, QUEUE).consumer(LOCKS);
         let held = first.next().await.unwrap();
         let give_back = async {
             until(&server, |probe| probe.watches().len() >= 2).await;
@@ -383,13 +379,13 @@ fn what_another_consumer_gives_back_is_found_by_one_that_never_waits() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         for item in ["one", "two", "three"] {
             queue.put(item).await.unwrap();
         }
-        let mut first = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let mut first = DistributedQueue::new(&other, QUEUE).consumer(LOCKS);
         let held = first.next().await.unwrap();
-        let mut second = queue.consumer(LOCKS).unwrap();
+        let mut second = queue.consumer(LOCKS);
         // It has found the first one claimed.
         let delivery = second.next().await.unwrap();
         assert_eq!(delivery.items(), ["two"]);
@@ -414,12 +410,12 @@ fn what_another_consumer_gives_back_is_found_by_one_that_never_waits() {
 fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         zk.create("/queue/queue-0000000000").creating_parents().data("10.0.0.1").await.unwrap();
         zk.create("/queue/notes").data("").await.unwrap();
         queue.put("good").await.unwrap();
         for claims in [false, true] {
-            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
             let (mut corrupt, mut foreign, mut good) = (Vec::new(), Vec::new(), 0);
             while good < 1 {
                 let error = if claims {
@@ -470,9 +466,9 @@ async fn reported(auto_ack: &mut AutoAckConsumer) -> Vec<(&'static str, String)>
 fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let priorities = DistributedPriorityQueue::new(&zk, "/priorities").unwrap();
-        let times = DistributedDelayQueue::new(&zk, "/times").unwrap();
-        let ids = DistributedIdQueue::new(&zk, "/ids").unwrap();
+        let priorities = DistributedPriorityQueue::new(&zk, "/priorities");
+        let times = DistributedDelayQueue::new(&zk, "/times");
+        let ids = DistributedIdQueue::new(&zk, "/ids");
         priorities.put("good", 5).await.unwrap();
         times.put("good", SystemTime::UNIX_EPOCH + Duration::from_secs(1)).await.unwrap();
         ids.put("good", "b").await.unwrap();
@@ -485,12 +481,12 @@ fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
             ("/times/queue-|00000001|0000000007", times.auto_ack_consumer(), times.consumer(LOCKS)),
             ("/ids/queue-|a|0000000007", ids.auto_ack_consumer(), ids.consumer(LOCKS)),
         ];
-        for (corrupt, mut auto_ack, consumer) in queues {
+        for (corrupt, mut auto_ack, mut consumer) in queues {
             let foreign = format!("/{}/notes", corrupt.split('/').nth(1).unwrap());
             zk.create(corrupt).data("10.0.0.1").await.unwrap();
             zk.create(&foreign).data("").await.unwrap();
             let expected = [("corrupt", corrupt.to_owned()), ("foreign", foreign.clone())];
-            let (mut consumer, mut reports, mut delivery) = (consumer.unwrap(), Vec::new(), None);
+            let (mut reports, mut delivery) = (Vec::new(), None);
             while reports.len() < 2 || delivery.is_none() {
                 match consumer.next().await {
                     Ok(good) => delivery = Some(good),
@@ -513,8 +509,8 @@ fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
 fn foreign_nodes_are_reported_once_where_an_item_is_any_bytes() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
-        let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
+        let fifo = FifoQueue::new(&zk, "/fifo");
         for foreign in ["/simple/queue-0000000000", "/fifo/items/notes"] {
             zk.create(foreign).creating_parents().data("10.0.0.1").await.unwrap();
         }
@@ -540,7 +536,7 @@ fn foreign_nodes_are_reported_once_where_an_item_is_any_bytes() {
 fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let priorities = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let priorities = DistributedPriorityQueue::new(&zk, QUEUE);
         priorities.put_multi(["a", "b"].map(Bytes::from), 5).await.unwrap();
         priorities.put_multi(["c", "d"].map(Bytes::from), -5).await.unwrap();
         priorities.put("e", 0).await.unwrap();
@@ -550,10 +546,10 @@ fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
             assert_eq!(auto_ack.next().await.unwrap().items, expected);
         }
         let (began, now) = (Instant::now(), clock());
-        let times = DistributedDelayQueue::new(&zk, "/times").unwrap().clock(now.clone());
+        let times = DistributedDelayQueue::new(&zk, "/times").clock(now.clone());
         times.put_multi(["a", "b"].map(Bytes::from), now() + Duration::from_secs(2)).await.unwrap();
         times.put_multi(["c", "d"].map(Bytes::from), now() + Duration::from_secs(1)).await.unwrap();
-        let mut consumer = times.consumer(LOCKS).unwrap();
+        let mut consumer = times.consumer(LOCKS);
         for (seconds, expected) in [(1, ["c", "d"]), (2, ["a", "b"])] {
             let delivery = consumer.next().await.unwrap();
             assert_eq!(
@@ -570,7 +566,7 @@ fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
 fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE).max_items(2);
         assert!(queue.try_put("one").await.unwrap() && queue.try_put("two").await.unwrap());
         assert!(!queue.try_put("three").await.unwrap());
         let mut auto_ack = queue.auto_ack_consumer();
@@ -594,7 +590,7 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
     simulated(async {
         for mode in [ErrorMode::Requeue, ErrorMode::Return, ErrorMode::Delete] {
             let (server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            let queue = DistributedQueue::new(&zk, QUEUE);
             for number in 0..20 {
                 queue.put(number.to_string()).await.unwrap();
             }
@@ -611,7 +607,7 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
                     if failed { Err("no") } else { Ok(()) }
                 }
             };
-            let consumer = queue.consumer(LOCKS).unwrap();
+            let consumer = queue.consumer(LOCKS);
             let wanted = if mode == ErrorMode::Delete { 20 } else { 21 };
             let done = until(&server, |probe| probe.children(QUEUE).is_empty() && probe.exists(LOCKS));
             tokio::select! {
@@ -629,14 +625,14 @@ fn an_item_that_fails_is_not_handed_out_in_a_loop() {
     simulated(async {
         for mode in [ErrorMode::Requeue, ErrorMode::Return] {
             let (_server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            let queue = DistributedQueue::new(&zk, QUEUE);
             queue.put("bad").await.unwrap();
             let attempts = std::cell::Cell::new(0);
             let body = async |_| {
                 attempts.set(attempts.get() + 1);
                 if attempts.get() < 5000 { Err("no") } else { Ok(()) }
             };
-            let work = queue.consumer(LOCKS).unwrap().run(1, mode, body);
+            let work = queue.consumer(LOCKS).run(1, mode, body);
             assert!(timeout(Duration::from_secs(10), work).await.is_err());
             // Held back for 50 to 100 ms each time.
             assert!((50..=200).contains(&attempts.get()), "{mode:?}: {}", attempts.get());
@@ -649,9 +645,9 @@ fn an_item_that_fails_is_not_handed_out_in_a_loop() {
 fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put_all(["good", "bad", "fair"].map(Bytes::from)).await.unwrap();
-        let consumer = queue.consumer(LOCKS).unwrap().dead_letters("/dead", 3).unwrap();
+        let consumer = queue.consumer(LOCKS).dead_letters("/dead", 3);
         let attempts = std::cell::RefCell::new(Vec::new());
         let body = async |item: Bytes| {
             let failed = item == "bad";
@@ -675,7 +671,7 @@ fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
 fn a_flush_waits_for_all_puts() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().idempotent_puts("/ids").unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE).idempotent_puts("/ids");
         for number in 0..10 {
             let queue = queue.clone();
             tokio::spawn(async move { queue.put(number.to_string()).await.unwrap() });
@@ -692,15 +688,15 @@ fn a_flush_waits_for_all_puts() {
 fn an_item_that_nobody_acknowledges_is_counted_and_put_aside() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
-        let aside = DistributedPriorityQueue::new(&zk, "/aside").unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
+        let aside = DistributedPriorityQueue::new(&zk, "/aside");
         queue.put("bad", 3).await.unwrap();
         queue.put("good", 4).await.unwrap();
         for attempt in 1..=3 {
             // Also of one that dies with it.
             let other = connected(&server).await;
-            let queue = DistributedPriorityQueue::new(&other, QUEUE).unwrap();
-            let mut consumer = queue.consumer(LOCKS).unwrap().dead_letters("/aside", 3).unwrap();
+            let queue = DistributedPriorityQueue::new(&other, QUEUE);
+            let mut consumer = queue.consumer(LOCKS).dead_letters("/aside", 3);
             let delivery = consumer.next().await.unwrap();
             assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("bad")][..], attempt));
             if attempt == 2 {
@@ -711,13 +707,13 @@ fn an_item_that_nobody_acknowledges_is_counted_and_put_aside() {
             }
             until(&server, |probe| claimed(probe).is_empty()).await;
         }
-        let mut consumer = queue.consumer(LOCKS).unwrap().dead_letters("/aside", 3).unwrap();
+        let mut consumer = queue.consumer(LOCKS).dead_letters("/aside", 3);
         let delivery = consumer.next().await.unwrap();
         assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("good")][..], 1));
         delivery.ack().await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 0);
         // With its priority, and its count begins anew.
-        let delivery = aside.consumer(LOCKS).unwrap().next().await.unwrap();
+        let delivery = aside.consumer(LOCKS).next().await.unwrap();
         assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("bad")][..], 1));
         assert_eq!(delivery.path(), "/aside/queue-1000000030000000000");
     });

@@ -9,8 +9,8 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue, LockingConsumer, LockingQueue,
-    PutMode, QueueSharder,
+    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue,
+    LockingConsumer, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{connected, in_memory, items, simulated, until};
@@ -20,7 +20,7 @@ const ITEMS: &str = "/queue/items";
 const SIZE: u32 = 8;
 
 fn queue(zk: &CuratorFramework) -> LockingQueue {
-    LockingQueue::new(zk, QUEUE).unwrap().bucket_size(SIZE).unwrap()
+    LockingQueue::new(zk, QUEUE).bucket_size(SIZE)
 }
 
 async fn drain(consumer: &mut LockingConsumer) -> Vec<String> {
@@ -117,6 +117,35 @@ fn a_lost_answer_to_the_opening_of_a_bucket_loses_and_reorders_nothing() {
     });
 }
 
+/// Whether a request creates a bucket.
+fn creates_bucket(request: &RuleRequest<'_>) -> bool {
+    request.is(OpCode::Multi) && request.is_create_under(ITEMS)
+}
+
+/// Both have seen that there is no bucket: the one that comes second has to look again.
+#[test]
+fn producers_that_find_no_bucket_open_one() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let (first, second) = (connected(&server).await, connected(&server).await);
+        for path in ["/queue/items", "/queue/ids"] {
+            let data = if path == ITEMS { "buckets 1" } else { "" };
+            first.create(path).creating_parents().data(data).await.unwrap();
+        }
+        let (one, two) = (queue(&first), queue(&second));
+        // The transactions are on their way together: neither knows of the other.
+        let held = server.rule(|request| {
+            if creates_bucket(request) { Verdict::Delay(Duration::from_millis(100)) } else { Verdict::Pass }
+        });
+        let (a, b) = futures_util::future::join(one.put("a"), two.put("b")).await;
+        (a.unwrap(), b.unwrap());
+        drop(held);
+        let probe = server.probe();
+        assert_eq!(probe.children(ITEMS).len(), 1, "{probe}");
+        assert_eq!(drain(&mut one.consumer()).await.len(), 2);
+    });
+}
+
 /// It has an old bucket in mind when others have filled it, and consumers have emptied and deleted it.
 #[test]
 fn a_producer_with_an_old_view_puts_at_the_end() {
@@ -125,8 +154,8 @@ fn a_producer_with_an_old_view_puts_at_the_end() {
             for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
                 let (server, zk) = in_memory().await;
                 let fifo = |zk| {
-                    let queue = FifoQueue::new(zk, QUEUE).unwrap().put_mode(enqueue);
-                    queue.bucket_size(SIZE).unwrap()
+                    let queue = FifoQueue::new(zk, QUEUE).put_mode(enqueue);
+                    queue.bucket_size(SIZE)
                 };
                 let (slow, other) = (fifo(&zk), connected(&server).await);
                 slow.put("first").await.unwrap();
@@ -193,12 +222,12 @@ fn a_job_comes_back_to_its_old_place_though_its_bucket_is_gone() {
     simulated(async {
         for dies in [false, true] {
             let (server, zk) = in_memory().await;
-            let jobs = Jobs::new(&zk, "/jobs").unwrap().bucket_size(2).unwrap();
+            let jobs = Jobs::new(&zk, "/jobs").bucket_size(2);
             for id in ["a", "b", "c", "d", "e"] {
                 jobs.submit_as(id, "").await.unwrap();
             }
             let other = connected(&server).await;
-            let mut victim = Jobs::new(&other, "/jobs").unwrap().worker("victim");
+            let mut victim = Jobs::new(&other, "/jobs").worker("victim");
             let (a, b) = (victim.next().await.unwrap(), victim.next().await.unwrap());
             let mut worker = jobs.worker("worker");
             let c = worker.next().await.unwrap();
@@ -334,7 +363,7 @@ fn dead_letters_are_in_buckets_too() {
             consumer.next().await.unwrap().reject("no").await.unwrap();
         }
         assert_eq!(largest(&server, "/queue/dead/items"), SIZE as usize);
-        assert_eq!(drain(&mut queue.dead_letters().unwrap().consumer()).await, numbers(30));
+        assert_eq!(drain(&mut queue.dead_letters().consumer()).await, numbers(30));
     });
 }
 
@@ -365,30 +394,9 @@ fn a_bucket_that_cannot_be_deleted_is_reported_once_and_in_nobodys_way() {
     });
 }
 
-#[test]
-fn settings_that_cannot_be_zero_refuse_it() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
-        let zero = |refused: Result<(), Error>, name: &str| {
-            assert!(matches!(refused, Err(Error::Zero { setting }) if setting == name), "{name}");
-        };
-        let locking = || LockingQueue::new(&zk, QUEUE).unwrap();
-        let jobs = || Jobs::new(&zk, QUEUE).unwrap();
-        zero(locking().max_deliveries(0).map(drop), "max_deliveries");
-        zero(locking().bucket_size(0).map(drop), "bucket_size");
-        zero(jobs().max_attempts(0).map(drop), "max_attempts");
-        zero(jobs().bucket_size(0).map(drop), "bucket_size");
-        zero(FifoQueue::new(&zk, QUEUE).unwrap().bucket_size(0).map(drop), "bucket_size");
-        let plain = || DistributedQueue::new(&zk, QUEUE).unwrap();
-        zero(plain().max_items(0).map(drop), "max_items");
-        zero(plain().consumer("/locks").unwrap().dead_letters("/dead", 0).map(drop), "dead_letters");
-        assert_eq!(locking().max_deliveries(0).unwrap_err().to_string(), "max_deliveries cannot be 0");
-    });
-}
-
 /// Settings that are made without an error are refused by the first operation, before anything is sent.
 #[test]
-fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
+fn settings_that_cannot_be_zero_are_refused_when_used() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let zero = |refused: Option<Error>, name: &str| {
@@ -397,11 +405,34 @@ fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
                 "{name}: {refused:?}"
             );
         };
-        let locking = || LockingQueue::new(&zk, QUEUE).unwrap().consumer();
-        let jobs = || Jobs::new(&zk, QUEUE).unwrap().worker("w");
-        let plain = || DistributedQueue::new(&zk, QUEUE).unwrap();
-        let consumer = || plain().consumer("/locks").unwrap();
-        let priority = || DistributedPriorityQueue::new(&zk, QUEUE).unwrap().min_items_before_refresh(0);
+        let locking = || LockingQueue::new(&zk, QUEUE).consumer();
+        let jobs = || Jobs::new(&zk, QUEUE).worker("w");
+        let plain = || DistributedQueue::new(&zk, QUEUE);
+        let consumer = || plain().consumer("/locks");
+        let priority = || DistributedPriorityQueue::new(&zk, QUEUE).min_items_before_refresh(0);
+
+        let queue = || LockingQueue::new(&zk, QUEUE);
+        zero(queue().max_deliveries(0).put("x").await.err(), "max_deliveries");
+        zero(queue().max_deliveries(0).consumer().try_next().await.err(), "max_deliveries");
+        zero(queue().bucket_size(0).count().await.err(), "bucket_size");
+        zero(queue().bucket_size(0).consumer().next().await.err(), "bucket_size");
+        let fifo = || FifoQueue::new(&zk, QUEUE).bucket_size(0);
+        zero(fifo().put("x").await.err(), "bucket_size");
+        zero(fifo().put_mode(PutMode::TwoPhase).put("x").await.err(), "bucket_size");
+        zero(fifo().take().await.err(), "bucket_size");
+        zero(fifo().poll().await.err(), "bucket_size");
+        zero(plain().max_items(0).put("x").await.err(), "max_items");
+        zero(plain().max_items(0).try_put("x").await.err(), "max_items");
+        zero(plain().max_items(0).consumer("/locks").next().await.err(), "max_items");
+        zero(consumer().dead_letters("/dead", 0).next().await.err(), "dead_letters");
+        let limited = || Jobs::new(&zk, QUEUE).max_attempts(0);
+        zero(limited().submit("x").await.err(), "max_attempts");
+        zero(limited().worker("w").next().await.err(), "max_attempts");
+        zero(limited().clean().await.err(), "max_attempts");
+        zero(limited().inspect().await.err(), "max_attempts");
+        zero(Jobs::new(&zk, QUEUE).bucket_size(0).result("x").await.err(), "bucket_size");
+        let refused = queue().max_deliveries(0).flush().await.unwrap_err();
+        assert_eq!(refused.to_string(), "max_deliveries cannot be 0");
 
         zero(locking().prefetch(0).next().await.err(), "prefetch");
         zero(locking().prefetch(0).try_next().await.err(), "prefetch");
@@ -412,7 +443,7 @@ fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
         zero(plain().auto_ack_consumer().prefetch(0).ack_batch(2).try_next().await.err(), "prefetch");
         zero(plain().auto_ack_consumer().ack_batch(0).next().await.err(), "ack_batch");
         zero(priority().auto_ack_consumer().next().await.err(), "min_items_before_refresh");
-        zero(priority().consumer("/locks").unwrap().next().await.err(), "min_items_before_refresh");
+        zero(priority().consumer("/locks").next().await.err(), "min_items_before_refresh");
 
         let fails = async |_: bytes::Bytes| Err::<(), _>("no");
         zero(locking().run(0, async |_| Err::<(), _>("no")).await.err(), "limit");
@@ -428,5 +459,62 @@ fn settings_that_cannot_be_zero_refuse_it_when_they_are_used() {
         zero(sharder().check_every(Duration::ZERO).start().await.err(), "check_every");
         // That of the session.
         assert_eq!(server.probe().zxid(), 1, "{}", server.probe());
+    });
+}
+
+/// Constructors do not fail: the first operation does, before anything is sent.
+#[test]
+fn invalid_paths_are_refused_by_the_first_operation() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let invalid = |refused: Option<Error>, path: &str| match refused {
+            Some(Error::Framework(error)) => {
+                assert_eq!((error.kind(), error.path()), (ErrorKind::InvalidPath, path));
+            }
+            other => panic!("{path}: {other:?}"),
+        };
+        let bad = "/a//b";
+        let requests = server.probe().total_requests();
+        let plain = DistributedQueue::new(&zk, bad);
+        assert_eq!(plain.path(), bad);
+        invalid(plain.put("x").await.err(), bad);
+        invalid(plain.try_put("x").await.err(), bad);
+        invalid(plain.count().await.err(), bad);
+        invalid(plain.flush().await.err(), bad);
+        invalid(plain.auto_ack_consumer().next().await.err(), bad);
+        invalid(plain.consumer("/locks").next().await.err(), bad);
+        invalid(plain.idempotent_puts("bad").put("x").await.err(), bad);
+        let good = || DistributedQueue::new(&zk, QUEUE);
+        invalid(good().idempotent_puts("ids").put("x").await.err(), "ids");
+        invalid(good().fair_waiting("line").auto_ack_consumer().next().await.err(), "line");
+        invalid(good().consumer("locks").next().await.err(), "locks");
+        invalid(good().consumer("/locks").dead_letters("dead", 1).next().await.err(), "dead");
+        // What another handle is told to do says nothing of this one.
+        let shared = good();
+        invalid(shared.clone().idempotent_puts("ids").put("x").await.err(), "ids");
+        assert_eq!(shared.count().await.unwrap(), 0);
+        let requests = requests + 1;
+
+        invalid(DistributedPriorityQueue::new(&zk, bad).put("x", 1).await.err(), bad);
+        invalid(DistributedIdQueue::new(&zk, bad).remove("x").await.err(), bad);
+        let simple = SimpleDistributedQueue::new(&zk, bad);
+        invalid(simple.offer("x").await.err(), bad);
+        invalid(simple.peek().await.err(), bad);
+        invalid(simple.poll().await.err(), bad);
+        for mode in [PutMode::Transaction, PutMode::TwoPhase] {
+            invalid(FifoQueue::new(&zk, bad).put_mode(mode).put("x").await.err(), bad);
+        }
+        invalid(FifoQueue::new(&zk, bad).take().await.err(), bad);
+        let locking = LockingQueue::new(&zk, bad);
+        invalid(locking.put("x").await.err(), bad);
+        invalid(locking.count().await.err(), bad);
+        invalid(locking.consumer().try_next().await.err(), bad);
+        let jobs = Jobs::new(&zk, bad);
+        invalid(jobs.submit("x").await.err(), bad);
+        invalid(jobs.inspect().await.err(), bad);
+        invalid(jobs.result("x").await.err(), bad);
+        invalid(jobs.clean().await.err(), bad);
+        invalid(jobs.worker("w").next().await.err(), bad);
+        assert_eq!(server.probe().total_requests(), requests);
     });
 }

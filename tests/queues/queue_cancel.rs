@@ -21,7 +21,7 @@ const LOCKS: &str = "/queue-locks";
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 async fn filled(zk: &CuratorFramework) -> DistributedQueue {
-    let queue = DistributedQueue::new(zk, QUEUE).unwrap();
+    let queue = DistributedQueue::new(zk, QUEUE);
     for item in ["one", "two", "three"] {
         queue.put(item).await.unwrap();
     }
@@ -132,7 +132,7 @@ async fn at_every_step<F, T>(
 }
 
 async fn consumer(zk: &CuratorFramework) -> Consumer {
-    DistributedQueue::new(zk, QUEUE).unwrap().consumer(LOCKS).unwrap()
+    DistributedQueue::new(zk, QUEUE).consumer(LOCKS)
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn claims_go_back_to_their_place() {
             async |server, zk| {
                 assert!(server.probe().children(LOCKS).is_empty(), "{}", server.probe());
                 assert_eq!(
-                    rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await,
+                    rest(&mut DistributedQueue::new(&zk, QUEUE).auto_ack_consumer()).await,
                     ["one", "two", "three"]
                 );
             },
@@ -163,8 +163,7 @@ fn an_item_is_acknowledged_or_goes_back() {
                 },
                 async |server, zk| {
                     assert!(server.probe().children(LOCKS).is_empty(), "{}", server.probe());
-                    let rest =
-                        rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await;
+                    let rest = rest(&mut DistributedQueue::new(&zk, QUEUE).auto_ack_consumer()).await;
                     let settled: &[&str] =
                         if put_back { &["two", "three", "one"] } else { &["two", "three"] };
                     assert!(rest == settled || rest == ["one", "two", "three"], "{rest:?}");
@@ -180,11 +179,11 @@ fn a_consumer_whose_next_is_dropped_still_hands_out_the_best_item_first() {
     simulated(async {
         let steps = each_step(async |step| {
             let (server, zk) = in_memory().await;
-            let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+            let queue = DistributedPriorityQueue::new(&zk, QUEUE);
             for (item, priority) in [("first", 0), ("third", 2), ("last", 9)] {
                 queue.put(item, priority).await.unwrap();
             }
-            let mut consumer = queue.consumer(LOCKS).unwrap().prefetch(2);
+            let mut consumer = queue.consumer(LOCKS).prefetch(2);
             consumer.next().await.unwrap().ack().await.unwrap();
             // Both others are claimed, and these come before one or both.
             for (item, priority) in [("second", 1), ("fourth", 5)] {
@@ -222,8 +221,8 @@ fn a_consumer_that_waits_leaves_nothing() {
         // What waits is not woken any more.
         for step in 0..60 {
             let (server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().fair_waiting("/line").unwrap();
-            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
+            let queue = DistributedQueue::new(&zk, QUEUE).fair_waiting("/line");
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
             let is_done = timeout(A_MOMENT, poll_then_drop(auto_ack.next(), step)).await;
             assert!(is_done.is_err() || is_done.is_ok_and(|taken| taken.is_none()));
             let is_done = timeout(A_MOMENT, poll_then_drop(consumer.next(), step)).await;
@@ -249,18 +248,17 @@ fn puts_happen_once_or_not_at_all() {
         for kind in 0..4 {
             at_every_step(
                 |zk| async move {
-                    let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+                    let queue = DistributedQueue::new(&zk, QUEUE);
                     match kind {
                         0 => queue.put("four").await,
-                        1 => queue.idempotent_puts("/ids").unwrap().put("four").await,
-                        2 => queue.max_items(10).unwrap().put("four").await,
-                        _ => queue.idempotent_puts("/ids").unwrap().max_items(10).unwrap().put("four").await,
+                        1 => queue.idempotent_puts("/ids").put("four").await,
+                        2 => queue.max_items(10).put("four").await,
+                        _ => queue.idempotent_puts("/ids").max_items(10).put("four").await,
                     }
                     .unwrap();
                 },
                 async |_, zk| {
-                    let rest =
-                        rest(&mut DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer()).await;
+                    let rest = rest(&mut DistributedQueue::new(&zk, QUEUE).auto_ack_consumer()).await;
                     let all = ["one", "two", "three", "four"];
                     assert!(rest == all || rest == all[..3], "{rest:?}");
                 },
@@ -276,7 +274,7 @@ fn in_both_forms_an_exactly_once_put_is_there_once_or_not_at_all() {
         for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             each_step(async |step| {
                 let (server, zk) = in_memory().await;
-                let queue = FifoQueue::new(&zk, "/fifo").unwrap().put_mode(enqueue);
+                let queue = FifoQueue::new(&zk, "/fifo").put_mode(enqueue);
                 let done = poll_then_drop(queue.put("one"), step).await.is_some();
                 queue.put("two").await.unwrap();
                 queue.flush().await.unwrap();
@@ -312,10 +310,8 @@ fn what_a_dropped_poll_or_take_has_removed_comes_from_the_next() {
         for polls in [false, true] {
             each_step(async |step| {
                 let (server, zk) = in_memory().await;
-                let (simple, fifo) = (
-                    SimpleDistributedQueue::new(&zk, "/simple").unwrap(),
-                    FifoQueue::new(&zk, "/fifo").unwrap(),
-                );
+                let (simple, fifo) =
+                    (SimpleDistributedQueue::new(&zk, "/simple"), FifoQueue::new(&zk, "/fifo"));
                 for item in ["one", "two", "three"] {
                     simple.offer(item).await.unwrap();
                     fifo.put(item).await.unwrap();
@@ -376,12 +372,12 @@ fn an_item_of_a_locking_queue_is_settled_or_back_at_its_place_wherever_its_consu
             let steps = each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 let other = connected(&server).await;
-                let queue = LockingQueue::new(&other, QUEUE).unwrap();
+                let queue = LockingQueue::new(&other, QUEUE);
                 for item in ["one", "two", "three"] {
                     queue.put(item).await.unwrap();
                 }
                 queue.flush().await.unwrap();
-                let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer().prefetch(2);
+                let mut consumer = LockingQueue::new(&zk, QUEUE).consumer().prefetch(2);
                 let work = async {
                     let item = consumer.next().await.unwrap();
                     match verb {
@@ -402,7 +398,7 @@ fn an_item_of_a_locking_queue_is_settled_or_back_at_its_place_wherever_its_consu
                     rest.push(String::from_utf8(item.data().to_vec()).unwrap());
                     item.ack().await.unwrap();
                 }
-                let dead = queue.dead_letters().unwrap().consumer().try_next().await.unwrap().is_some();
+                let dead = queue.dead_letters().consumer().try_next().await.unwrap().is_some();
                 let settled = match verb {
                     Verb::Settle => rest == ["two", "three"] && !dead,
                     Verb::GiveBack => rest == ["two", "three", "one"] && !dead,
@@ -428,12 +424,12 @@ fn a_job_is_settled_or_executed_again_wherever_its_worker_is_dropped() {
             let steps = each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 let other = connected(&server).await;
-                let jobs = Jobs::new(&other, QUEUE).unwrap();
+                let jobs = Jobs::new(&other, QUEUE);
                 for id in ["a", "b", "c"] {
                     jobs.submit_as(id, "").await.unwrap();
                 }
                 jobs.flush().await.unwrap();
-                let mut worker = Jobs::new(&zk, QUEUE).unwrap().worker("w").prefetch(2);
+                let mut worker = Jobs::new(&zk, QUEUE).worker("w").prefetch(2);
                 let work = async {
                     let job = worker.next().await.unwrap();
                     match verb {
@@ -481,12 +477,12 @@ fn jobs_are_submitted_withdrawn_retried_and_forgotten_once_or_not_at_all() {
             let steps = each_step(async |step| {
                 let (server, zk) = in_memory().await;
                 let other = connected(&server).await;
-                let jobs = Jobs::new(&other, QUEUE).unwrap();
+                let jobs = Jobs::new(&other, QUEUE);
                 jobs.submit_as("failed", "").await.unwrap();
                 jobs.worker("w").next().await.unwrap().reject("").await.unwrap();
                 jobs.submit_as("pending", "").await.unwrap();
                 jobs.flush().await.unwrap();
-                let dropped = Jobs::new(&zk, QUEUE).unwrap();
+                let dropped = Jobs::new(&zk, QUEUE);
                 let work = async {
                     match verb {
                         0 => dropped.submit_as("new", "").await,

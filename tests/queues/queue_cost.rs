@@ -74,7 +74,7 @@ pub(crate) async fn distant(server: &TestServer) -> CuratorFramework {
 
 /// Creates items as another client would, without waiting for each.
 pub(crate) async fn fill(zk: &CuratorFramework, items: usize) {
-    let queue = DistributedQueue::new(zk, QUEUE).unwrap();
+    let queue = DistributedQueue::new(zk, QUEUE);
     for first in (0..items).step_by(1000) {
         let batch = (first..items.min(first + 1000)).map(|number| Bytes::from(number.to_string()));
         queue.put_all(batch).await.unwrap();
@@ -89,7 +89,7 @@ fn a_taken_item_costs_two_requests_and_one_flight() {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
-        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer();
+        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).auto_ack_consumer();
         for number in 0..ITEMS {
             assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
@@ -107,7 +107,7 @@ fn a_window_of_deletes_makes_many_items_one_flight() {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
-        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer().ack_batch(20);
+        let mut auto_ack = DistributedQueue::new(&zk, QUEUE).auto_ack_consumer().ack_batch(20);
         for number in 0..ITEMS {
             assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }
@@ -126,7 +126,7 @@ fn a_claimed_item_costs_three_requests_and_two_flights() {
         let (server, near) = in_memory().await;
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
-        let mut consumer = DistributedQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let mut consumer = DistributedQueue::new(&zk, QUEUE).consumer(LOCKS);
         consumer.next().await.unwrap().ack().await.unwrap();
         let cost = Cost::since_now(&server);
         for _ in 1..ITEMS {
@@ -145,9 +145,9 @@ fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
     simulated(async {
         let (server, near) = in_memory().await;
         let zk = distant(&server).await;
-        let puts = LockingQueue::new(&near, QUEUE).unwrap();
+        let puts = LockingQueue::new(&near, QUEUE);
         puts.put_all((0..ITEMS).map(|number| Bytes::from(number.to_string()))).await.unwrap();
-        let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+        let mut consumer = LockingQueue::new(&zk, QUEUE).consumer();
         consumer.next().await.unwrap().ack().await.unwrap();
         let cost = Cost::since_now(&server);
         for number in 1..ITEMS {
@@ -158,7 +158,7 @@ fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
         let kinds = [OpCode::Create2, OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
         assert_eq!((kinds, cost.requests(), cost.flights()), ([99; 3], 3 * 99, 2 * 99));
         // Puts as those of a FifoQueue.
-        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let queue = LockingQueue::new(&zk, QUEUE);
         queue.put("first").await.unwrap();
         let cost = Cost::since_now(&server);
         let all = (0..ITEMS).map(|number| queue.put(number.to_string()));
@@ -172,13 +172,13 @@ fn a_job_costs_four_requests_and_two_flights() {
     simulated(async {
         let (server, near) = in_memory().await;
         let zk = distant(&server).await;
-        let submits = Jobs::new(&near, QUEUE).unwrap();
+        let submits = Jobs::new(&near, QUEUE);
         for _ in 0..ITEMS {
             submits.submit("").await.unwrap();
         }
         submits.flush().await.unwrap();
         // The cleaner's looks, once in 100 ms at most, are not counted: somebody else is elected, and far away.
-        let jobs = Jobs::new(&zk, QUEUE).unwrap();
+        let jobs = Jobs::new(&zk, QUEUE);
         let mut other = jobs.worker("other");
         other.next().await.unwrap().complete().await.unwrap();
         let mut worker = jobs.worker("worker");
@@ -202,18 +202,18 @@ fn a_priority_costs_one_more_request_and_no_flight() {
     simulated(async {
         let (server, near) = in_memory().await;
         let zk = distant(&server).await;
-        let queue = DistributedPriorityQueue::new(&near, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&near, QUEUE);
         for priority in 0..100 {
             queue.put("x", priority).await.unwrap();
         }
-        let far = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let far = DistributedPriorityQueue::new(&zk, QUEUE);
         let cost = Cost::since_now(&server);
         let mut auto_ack = far.auto_ack_consumer();
         for _ in 0..ITEMS / 2 {
             auto_ack.next().await.unwrap();
         }
         assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (1, 50, 52));
-        let mut consumer = far.consumer(LOCKS).unwrap();
+        let mut consumer = far.consumer(LOCKS);
         consumer.next().await.unwrap().ack().await.unwrap();
         let cost = Cost::since_now(&server);
         for _ in 0..ITEMS / 2 - 1 {
@@ -227,12 +227,12 @@ fn a_priority_costs_one_more_request_and_no_flight() {
 fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
     simulated(async {
         let (server, near) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&near, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&near, QUEUE);
         for item in ["first", "second", "third"] {
             queue.put(item, 5).await.unwrap();
         }
         let zk = distant(&server).await;
-        let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).consumer(LOCKS);
         consumer.next().await.unwrap().ack().await.unwrap();
         for (priority, handed_out, listings, flights) in
             [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 1, 3)]
@@ -258,7 +258,7 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
         let items = 100_000;
         fill(&zk, items).await;
         let cost = Cost::since_now(&server);
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         let mut auto_ack = queue.auto_ack_consumer().ack_batch(64);
         let taken = 20_000;
         for number in 0..taken {
@@ -271,7 +271,7 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
         // Those under claims too.
         let taken = 11_000;
         let cost = Cost::since_now(&server);
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let mut last = None;
         for _ in 0..taken {
             let delivery = consumer.next().await.unwrap();
@@ -289,7 +289,7 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
 fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         let (items, taken) = (20_000, 2000);
         for first in (0..items).step_by(100) {
             try_join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await.unwrap();
@@ -301,7 +301,7 @@ fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
         }
         // A look whether there are better ones is one request beside the two for the item; 16 more are read ahead.
         assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 3 * taken + 1 + 16));
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let cost = Cost::since_now(&server);
         for _ in 0..taken {
             consumer.next().await.unwrap().ack().await.unwrap();
@@ -321,7 +321,7 @@ fn consumers_share_a_queue_without_a_listing_per_item() {
         for _ in 0..4 {
             let zk = distant(&server).await;
             takers.spawn(async move {
-                let mut auto_ack = DistributedQueue::new(&zk, QUEUE).unwrap().auto_ack_consumer();
+                let mut auto_ack = DistributedQueue::new(&zk, QUEUE).auto_ack_consumer();
                 let mut taken = Vec::new();
                 while let Some(item) = auto_ack.try_next().await.unwrap() {
                     taken.push(item.path);
@@ -346,9 +346,9 @@ fn puts_that_are_made_together_are_one_flight() {
         fill(&near, 1).await;
         let zk = distant(&server).await;
         for ids in [false, true] {
-            let mut queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            let mut queue = DistributedQueue::new(&zk, QUEUE);
             if ids {
-                queue = queue.idempotent_puts("/ids").unwrap();
+                queue = queue.idempotent_puts("/ids");
                 queue.put("first").await.unwrap();
             }
             let cost = Cost::since_now(&server);
@@ -367,7 +367,7 @@ fn what_exactly_once_costs() {
         {
             let server = TestServer::in_memory().await;
             let zk = distant(&server).await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
             queue.put("first").await.unwrap();
             queue.flush().await.unwrap();
             let cost = Cost::since_now(&server);
@@ -392,7 +392,7 @@ fn a_simple_queue_costs_one_request_to_offer_and_two_to_take() {
     simulated(async {
         let (server, _near) = in_memory().await;
         let zk = distant(&server).await;
-        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("first").await.unwrap();
         let cost = Cost::since_now(&server);
         for number in 0..ITEMS {
@@ -418,12 +418,12 @@ fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
         let mut takers = JoinSet::new();
         for number in 0..waiting {
             let zk = connected(&server).await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap();
+            let queue = FifoQueue::new(&zk, QUEUE);
             takers.spawn(async move { (number, queue.take().await.unwrap(), zk).1 });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let queue = FifoQueue::new(&producer, QUEUE).unwrap();
+        let queue = FifoQueue::new(&producer, QUEUE);
         for number in 0..waiting {
             let cost = Cost::since_now(&server);
             queue.put(number.to_string()).await.unwrap();
@@ -442,7 +442,7 @@ fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
 fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let queue = LockingQueue::new(&zk, QUEUE);
         let held = 5;
         let mut holder = queue.consumer();
         let mut items = Vec::new();
@@ -454,7 +454,7 @@ fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
         let (waiting, mut takers) = (20, JoinSet::new());
         for number in 0..waiting {
             let zk = connected(&server).await;
-            let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+            let mut consumer = LockingQueue::new(&zk, QUEUE).consumer();
             takers.spawn(async move { (consumer.next().await.unwrap(), zk) });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
@@ -491,7 +491,7 @@ fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
 fn within_a_process_those_who_wait_share_one_watch() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("first").await.unwrap();
         queue.take().await.unwrap();
         let mut takers = JoinSet::new();

@@ -15,7 +15,7 @@ const IDS: &str = "/ids";
 const OLD: Duration = Duration::from_secs(600);
 
 fn with_ids(zk: &CuratorFramework) -> DistributedQueue {
-    DistributedQueue::new(zk, QUEUE).unwrap().idempotent_puts(IDS).unwrap()
+    DistributedQueue::new(zk, QUEUE).idempotent_puts(IDS)
 }
 
 fn ids(server: &TestServer) -> usize {
@@ -144,7 +144,7 @@ fn who_waits_for_an_item_of_a_dead_producer_collects_it() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let dying = connected(&server).await;
-        let queue = FifoQueue::new(&zk, "/fifo").unwrap();
+        let queue = FifoQueue::new(&zk, "/fifo");
         // As it stops after the first step.
         let create = dying.create("/fifo/producers/p").mode(CreateMode::Ephemeral);
         create.creating_parents_as_containers().await.unwrap();

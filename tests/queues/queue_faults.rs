@@ -21,7 +21,7 @@ use crate::queue::{LOCKS, claimed};
 const QUEUE: &str = "/queue";
 
 async fn filled(zk: &CuratorFramework, count: usize) -> DistributedQueue {
-    let queue = DistributedQueue::new(zk, QUEUE).unwrap();
+    let queue = DistributedQueue::new(zk, QUEUE);
     for number in 0..count {
         queue.put(number.to_string()).await.unwrap();
     }
@@ -29,7 +29,7 @@ async fn filled(zk: &CuratorFramework, count: usize) -> DistributedQueue {
 }
 
 async fn fifo(zk: &CuratorFramework, enqueue: PutMode) -> FifoQueue {
-    FifoQueue::new(zk, QUEUE).unwrap().put_mode(enqueue)
+    FifoQueue::new(zk, QUEUE).put_mode(enqueue)
 }
 
 fn has_unknown_outcome(error: &Error) -> bool {
@@ -128,7 +128,7 @@ fn defect_a_with_receipts_a_lost_answer_makes_no_difference() {
             assert_eq!(queue.poll().await.unwrap(), None);
             drop(lost);
 
-            let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+            let simple = SimpleDistributedQueue::new(&zk, "/simple");
             simple.offer("only").await.unwrap();
             let lost = once(&server, OpCode::Multi, verdict);
             assert_eq!(simple.poll().await.unwrap().unwrap(), "only");
@@ -156,9 +156,9 @@ fn defect_b_with_ids_a_lost_answer_makes_no_difference() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             for bound in [None, Some(10)] {
                 let (server, zk) = in_memory().await;
-                let mut queue = filled(&zk, 1).await.idempotent_puts("/ids").unwrap();
+                let mut queue = filled(&zk, 1).await.idempotent_puts("/ids");
                 if let Some(bound) = bound {
-                    queue = queue.max_items(bound).unwrap();
+                    queue = queue.max_items(bound);
                 }
                 let lost = server
                     .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
@@ -212,11 +212,11 @@ fn a_put_with_ids_survives_its_session() {
 fn defect_c_what_goes_back_keeps_its_priority_and_its_time() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         for (item, priority) in [("low", 9), ("high", 1), ("negative", -1)] {
             queue.put(item, priority).await.unwrap();
         }
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let mut order = Vec::new();
         for _ in 0..6 {
             let delivery = consumer.next().await.unwrap();
@@ -227,10 +227,10 @@ fn defect_c_what_goes_back_keeps_its_priority_and_its_time() {
         }
         assert_eq!(order, ["negative", "negative", "high", "high", "low", "low"]);
 
-        let queue = DistributedDelayQueue::new(&zk, "/delays").unwrap();
+        let queue = DistributedDelayQueue::new(&zk, "/delays");
         let due = std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(0x1_2345_6789);
         queue.put("x", due).await.unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         consumer.next().await.unwrap().requeue().await.unwrap();
         assert_eq!(consumer.next().await.unwrap().path(), "/delays/queue-|123456789|0000000001");
     });
@@ -244,11 +244,11 @@ fn defect_d_curator_605_who_has_lost_its_claim_cannot_remove_the_item() {
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
             let queue = filled(&zk, 1).await;
-            let first = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+            let first = queue.consumer(LOCKS).next().await.unwrap();
             let lost = first.ownership().clone();
             expire(&server, &zk).await;
             lost.lost().await;
-            let mut second = filled(&other, 0).await.consumer(LOCKS).unwrap();
+            let mut second = filled(&other, 0).await.consumer(LOCKS);
             let again = second.next().await.unwrap();
             assert_eq!(again.items(), ["0"]);
             let settled = if put_back { first.requeue().await } else { first.ack().await };
@@ -266,7 +266,7 @@ fn curator_605_a_claim_that_somebody_deleted_protects_the_item() {
     simulated(async {
         let (_server, zk) = in_memory().await;
         let queue = filled(&zk, 1).await;
-        let delivery = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        let delivery = queue.consumer(LOCKS).next().await.unwrap();
         zk.delete(format!("{LOCKS}/queue-0000000000")).await.unwrap();
         assert!(matches!(delivery.ack().await, Err(Error::Lost)));
         assert_eq!(queue.count().await.unwrap(), 1);
@@ -288,10 +288,10 @@ fn what_was_read_before_the_claim_was_there_is_not_handed_out() {
                 false => Verdict::Pass,
             })
             .after(1);
-        let mut first = queue.consumer(LOCKS).unwrap();
+        let mut first = queue.consumer(LOCKS);
         let first = tokio::spawn(async move { timeout(Duration::from_secs(10), first.next()).await.is_ok() });
         until(&server, |probe| probe.exists(LOCKS)).await;
-        let mut second = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+        let mut second = DistributedQueue::new(&other, QUEUE).consumer(LOCKS);
         second.next().await.unwrap().ack().await.unwrap();
         assert!(!first.await.unwrap(), "it is gone");
         assert_eq!(held_up.hits(), 1);
@@ -320,7 +320,7 @@ fn curator_623_a_consumer_goes_on_after_a_long_outage() {
         };
         tokio::select! {
             biased;
-            ended = queue.consumer(LOCKS).unwrap().run(1, ErrorMode::Requeue, body) => panic!("{ended:?}"),
+            ended = queue.consumer(LOCKS).run(1, ErrorMode::Requeue, body) => panic!("{ended:?}"),
             () = outage => {}
         }
         assert_eq!(*taken.borrow(), ["0", "1", "2"]);
@@ -335,7 +335,7 @@ fn curator_254_a_bounded_queue_is_not_exceeded_by_several_producers() {
         let mut producers = tokio::task::JoinSet::new();
         for _ in 0..4 {
             let zk = connected(&server).await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(5).unwrap();
+            let queue = DistributedQueue::new(&zk, QUEUE).max_items(5);
             producers.spawn(async move {
                 let mut put = 0;
                 for _ in 0..5 {
@@ -354,7 +354,7 @@ fn curator_254_a_bounded_queue_is_not_exceeded_by_several_producers() {
 fn curator_116_equal_items_have_one_order_beyond_the_last_number_too() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedPriorityQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         queue.put("0", 1).await.unwrap();
         server.set_sequence(QUEUE, i32::MAX - 2).unwrap();
         for number in 1..3 {
@@ -373,17 +373,17 @@ fn curator_308_who_waits_survives_its_container() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let used = SimpleDistributedQueue::new(&other, QUEUE).unwrap();
+        let used = SimpleDistributedQueue::new(&other, QUEUE);
         used.offer("one").await.unwrap();
         used.take().await.unwrap();
         // Its node among the items keeps the container.
         drop(used);
         until(&server, |probe| probe.children(QUEUE).is_empty()).await;
-        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         let reap = async {
             until(&server, |probe| !probe.watches().is_empty()).await;
             assert_eq!(server.reap_containers(), [QUEUE]);
-            SimpleDistributedQueue::new(&other, QUEUE).unwrap().offer("two").await.unwrap();
+            SimpleDistributedQueue::new(&other, QUEUE).offer("two").await.unwrap();
         };
         assert_eq!(tokio::join!(queue.take(), reap).0.unwrap(), "two");
     });
@@ -396,10 +396,10 @@ fn kazoo_175_limits_of_time_leave_no_watches() {
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, 0).await;
         queue.put("held").await.unwrap();
-        let held = queue.consumer(LOCKS).unwrap().next().await.unwrap();
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
-        let fifo = FifoQueue::new(&zk, "/fifo").unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let held = queue.consumer(LOCKS).next().await.unwrap();
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
+        let fifo = FifoQueue::new(&zk, "/fifo");
+        let mut consumer = queue.consumer(LOCKS);
         for _ in 0..20 {
             assert!(timeout(Duration::from_millis(100), simple.take()).await.is_err());
             assert!(timeout(Duration::from_millis(100), fifo.take()).await.is_err());
@@ -424,14 +424,14 @@ fn kazoo_366_501_claims_do_not_outlive_their_consumer_and_block_nobody() {
                 let (server, zk) = in_memory().await;
                 let queue = filled(&zk, 3).await;
                 let lost = once(&server, opcode, verdict);
-                let mut consumer = queue.consumer(LOCKS).unwrap();
+                let mut consumer = queue.consumer(LOCKS);
                 drop(consumer.next().await);
                 if let Ok(delivery) = consumer.next().await {
                     drop(delivery.ack().await);
                 }
                 drop(consumer);
                 assert_eq!(lost.hits(), 1, "{opcode:?}");
-                let mut all = filled(&connected(&server).await, 0).await.consumer(LOCKS).unwrap();
+                let mut all = filled(&connected(&server).await, 0).await.consumer(LOCKS);
                 while queue.count().await.unwrap() > 0 {
                     let next = timeout(Duration::from_secs(1), all.next()).await;
                     next.expect("blocked").unwrap().ack().await.unwrap();
@@ -449,7 +449,7 @@ fn bug_92_an_acknowledgement_is_certain_although_its_answer_was_lost() {
             for put_back in [false, true] {
                 let (server, zk) = in_memory().await;
                 let queue = filled(&zk, 1).await;
-                let delivery = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+                let delivery = queue.consumer(LOCKS).next().await.unwrap();
                 let lost = once(&server, OpCode::Multi, verdict);
                 if put_back {
                     delivery.requeue().await.unwrap();
@@ -470,7 +470,7 @@ fn a_count_whose_answer_was_lost_counts_once() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let (server, zk) = in_memory().await;
             let queue = filled(&zk, 1).await;
-            let mut consumer = queue.consumer(LOCKS).unwrap().dead_letters("/aside", 2).unwrap();
+            let mut consumer = queue.consumer(LOCKS).dead_letters("/aside", 2);
             for attempt in 1..=2 {
                 let lost = once(&server, OpCode::Multi, verdict);
                 assert_eq!(consumer.next().await.unwrap().attempt(), attempt);
@@ -478,7 +478,7 @@ fn a_count_whose_answer_was_lost_counts_once() {
             }
             let lost = once(&server, OpCode::Multi, verdict);
             assert!(timeout(Duration::from_secs(60), consumer.next()).await.is_err());
-            let aside = DistributedQueue::new(&zk, "/aside").unwrap();
+            let aside = DistributedQueue::new(&zk, "/aside");
             let left = (queue.count().await.unwrap(), aside.count().await.unwrap());
             assert_eq!((lost.hits(), left), (1, (0, 1)));
         }
@@ -491,14 +491,14 @@ fn a_claim_whose_answer_was_lost_is_found_by_its_data() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, 1).await;
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
         let delivery = consumer.next().await.unwrap();
         assert_eq!((lost.hits(), delivery.items()), (1, &[Bytes::from("0")][..]));
         // Somebody else's, of the same session.
         drop(lost);
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
-        let mut other = queue.consumer(LOCKS).unwrap();
+        let mut other = queue.consumer(LOCKS);
         assert!(timeout(Duration::from_secs(5), other.next()).await.is_err());
         drop(lost);
         delivery.ack().await.unwrap();
@@ -511,7 +511,7 @@ fn errors_do_not_end_consumers() {
     simulated(async {
         let (server, zk) = impatient().await;
         let queue = filled(&zk, 3).await;
-        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
+        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
         for opcode in [OpCode::GetChildren2, OpCode::GetData] {
             let _lost = once(&server, opcode, Verdict::LoseReply);
             assert!(matches!(auto_ack.next().await, Err(Error::Framework(_))), "{opcode:?}");
@@ -559,8 +559,8 @@ fn items_that_were_passed_over_come_before_what_their_producer_puts_later() {
         use zk_curator_recipes::queue::UnconfirmedPolicy;
         let server = TestServer::in_memory().await;
         let (slow, zk) = (connected(&server).await, connected(&server).await);
-        let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(UnconfirmedPolicy::Skip);
-        let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
+        let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(UnconfirmedPolicy::Skip);
+        let slow = FifoQueue::new(&slow, QUEUE).put_mode(PutMode::TwoPhase);
         let _held = slow_second_phase(&server, Duration::from_secs(5));
         let put = tokio::spawn({
             let slow = slow.clone();
@@ -583,9 +583,9 @@ fn a_poll_finds_what_was_put_before_it_also_if_it_was_read_ahead_too_early() {
         for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (slow, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
+            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
             queue.put("first").await.unwrap();
-            let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
+            let slow = FifoQueue::new(&slow, QUEUE).put_mode(PutMode::TwoPhase);
             let _held = slow_second_phase(&server, Duration::from_secs(5));
             let put = tokio::spawn({
                 let slow = slow.clone();
@@ -606,10 +606,10 @@ fn a_poll_finds_what_was_put_before_it_also_if_it_was_read_ahead_too_early() {
 fn an_item_whose_consumer_has_not_waited_until_it_was_counted_is_the_next() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("one").await.unwrap();
         queue.put("two").await.unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap().dead_letters("/dead", 5).unwrap();
+        let mut consumer = queue.consumer(LOCKS).dead_letters("/dead", 5);
         let slow = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(2)));
         assert!(timeout(Duration::from_secs(1), consumer.next()).await.is_err());
         assert_eq!(slow.hits(), 1);
@@ -628,7 +628,7 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
         for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (slow, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
+            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
             let _held = slow_second_phase(&server, Duration::from_secs(2));
             let watches = move |request: &RuleRequest<'_>| {
                 let is_watched = matches!(request.request(), Request::GetData(read) if read.watch);
@@ -636,7 +636,7 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
             };
             let _late = server.rule(watches).times(1);
             // It lives on when it has put its item.
-            let slow = FifoQueue::new(&slow, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
+            let slow = FifoQueue::new(&slow, QUEUE).put_mode(PutMode::TwoPhase);
             let put = tokio::spawn({
                 let slow = slow.clone();
                 async move { slow.put("slow").await }
@@ -656,11 +656,11 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
         for unsure in [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip] {
             let server = TestServer::in_memory().await;
             let (dying, zk) = (connected(&server).await, connected(&server).await);
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().unconfirmed_policy(unsure);
+            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
             // It stops between the two phases.
             let _held = slow_second_phase(&server, Duration::from_secs(3600));
             let put = tokio::spawn({
-                let queue = FifoQueue::new(&dying, QUEUE).unwrap().put_mode(PutMode::TwoPhase);
+                let queue = FifoQueue::new(&dying, QUEUE).put_mode(PutMode::TwoPhase);
                 async move { queue.put("unsure").await }
             });
             until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
@@ -692,7 +692,7 @@ fn in_two_phases_those_behind_wait_or_go_first_and_dead_producers_are_cleaned_up
 fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedIdQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedIdQueue::new(&zk, QUEUE);
         for verdict in [Verdict::LoseRequest, Verdict::LoseReply] {
             queue.put("item", "id").await.unwrap();
             let lost = once(&server, OpCode::Multi, verdict);
@@ -707,7 +707,7 @@ fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
         }
         // Who has it in its hands cannot acknowledge it then.
         queue.put("item", "id").await.unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let delivery = consumer.next().await.unwrap();
         assert_eq!(queue.remove("id").await.unwrap(), 1);
         assert!(matches!(delivery.ack().await, Err(Error::Lost)));
@@ -730,13 +730,13 @@ fn a_lost_answer_is_resolved_without_a_sync() {
             rule.times(1)
         };
         // A removal with a receipt.
-        let simple = SimpleDistributedQueue::new(&zk, "/simple").unwrap();
+        let simple = SimpleDistributedQueue::new(&zk, "/simple");
         simple.offer("one").await.unwrap();
         let lost = lose("/simple/qn-*");
         assert_eq!(simple.take().await.unwrap(), "one");
         assert_eq!(lost.hits(), 1);
         // A put in two phases.
-        let two_phase = FifoQueue::new(&zk, "/fifo").unwrap().put_mode(PutMode::TwoPhase);
+        let two_phase = FifoQueue::new(&zk, "/fifo").put_mode(PutMode::TwoPhase);
         let lost = lose("/fifo/items/*/*");
         two_phase.put("one").await.unwrap();
         assert_eq!((lost.hits(), two_phase.take().await.unwrap()), (1, "one".into()));
@@ -751,14 +751,14 @@ fn a_lost_answer_is_resolved_without_a_sync() {
         assert_eq!(auto_ack.next().await.unwrap().items, ["0"]);
         assert_eq!(lost.hits(), 1);
         // A claim to a job.
-        let jobs = Jobs::new(&zk, "/jobs").unwrap();
+        let jobs = Jobs::new(&zk, "/jobs");
         jobs.submit_as("a", "").await.unwrap();
         let lost = lose("/jobs/executing/*");
         let job = jobs.worker("w").next().await.unwrap();
         assert_eq!((lost.hits(), job.id(), job.attempt()), (1, "a", 1));
         job.complete().await.unwrap();
         // The removal of items by their id.
-        let ids = DistributedIdQueue::new(&zk, "/ids").unwrap();
+        let ids = DistributedIdQueue::new(&zk, "/ids");
         ids.put("one", "id").await.unwrap();
         let lost = server.rule(|request| {
             let is_it = request.is(OpCode::Multi) && request.matches("/ids/queue-*");

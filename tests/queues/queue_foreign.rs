@@ -46,7 +46,7 @@ fn auto_ack_consumer_passes_over_items_with_foreign_children() {
     simulated(async {
         for window in [1, 8] {
             let (server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+            let queue = DistributedQueue::new(&zk, QUEUE);
             queue.put("bad").await.unwrap();
             queue.put("good").await.unwrap();
             let mut auto_ack = queue.auto_ack_consumer().ack_batch(window);
@@ -55,14 +55,14 @@ fn auto_ack_consumer_passes_over_items_with_foreign_children() {
         }
         for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
             let (server, zk) = in_memory().await;
-            let queue = FifoQueue::new(&zk, QUEUE).unwrap().put_mode(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
             queue.put("bad").await.unwrap();
             queue.put("good").await.unwrap();
             let next = async || queue.take().await.map(text);
             passed_over(&server, &zk, "/queue/items", next).await;
         }
         let (server, zk) = in_memory().await;
-        let queue = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("bad").await.unwrap();
         queue.offer("good").await.unwrap();
         passed_over(&server, &zk, QUEUE, async || queue.take().await.map(text)).await;
@@ -73,10 +73,10 @@ fn auto_ack_consumer_passes_over_items_with_foreign_children() {
 fn a_consumer_passes_over_an_item_with_a_foreign_child() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let next = async || {
             let delivery = consumer.next().await?;
             let item = text(&delivery.items()[0]);
@@ -85,7 +85,7 @@ fn a_consumer_passes_over_an_item_with_a_foreign_child() {
         passed_over(&server, &zk, QUEUE, next).await;
 
         let (server, zk) = in_memory().await;
-        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let queue = LockingQueue::new(&zk, QUEUE);
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();
         let mut consumer = queue.consumer();
@@ -97,7 +97,7 @@ fn a_consumer_passes_over_an_item_with_a_foreign_child() {
         passed_over(&server, &zk, "/queue/items", next).await;
 
         let (server, zk) = in_memory().await;
-        let jobs = Jobs::new(&zk, QUEUE).unwrap();
+        let jobs = Jobs::new(&zk, QUEUE);
         jobs.submit("bad").await.unwrap();
         jobs.submit("good").await.unwrap();
         let mut worker = jobs.worker("worker");
@@ -114,7 +114,7 @@ fn a_consumer_passes_over_an_item_with_a_foreign_child() {
 fn an_ack_names_the_foreign_child_that_prevents_it() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let queue = LockingQueue::new(&zk, QUEUE);
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();
         let mut consumer = queue.consumer();
@@ -129,10 +129,10 @@ fn an_ack_names_the_foreign_child_that_prevents_it() {
         };
         assert_eq!(next.unwrap().data(), "good");
 
-        let queue = DistributedQueue::new(&zk, "/curator").unwrap();
+        let queue = DistributedQueue::new(&zk, "/curator");
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();
-        let mut consumer = queue.consumer(LOCKS).unwrap();
+        let mut consumer = queue.consumer(LOCKS);
         let delivery = consumer.next().await.unwrap();
         let foreign = format!("{}/odd", delivery.path());
         zk.create(&foreign).await.unwrap();

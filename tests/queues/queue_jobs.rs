@@ -20,7 +20,7 @@ const JOBS: &str = "/jobs";
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 fn jobs(zk: &CuratorFramework) -> Jobs {
-    Jobs::new(zk, JOBS).unwrap()
+    Jobs::new(zk, JOBS)
 }
 
 /// The job and the how manieth attempt it is.
@@ -185,7 +185,7 @@ fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
 fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_failed() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let jobs = jobs(&zk).max_attempts(3).unwrap();
+        let jobs = jobs(&zk).max_attempts(3);
         jobs.submit_as("a", "").await.unwrap();
         let mut worker = jobs.worker("w");
         drop(worker.next().await.unwrap());
@@ -207,7 +207,7 @@ fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_fail
         assert_eq!(states(&jobs).await, [("a".into(), 1, "failed")]);
 
         // The limit holds for workers that die, too.
-        let limited = self::jobs(&zk).max_attempts(1).unwrap();
+        let limited = self::jobs(&zk).max_attempts(1);
         assert!(jobs.forget("a").await.unwrap());
         jobs.submit_as("b", "").await.unwrap();
         drop(worker);
@@ -249,7 +249,7 @@ fn a_pending_job_is_withdrawn_and_no_other() {
 fn jobs_are_worked_off_so_many_at_a_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let jobs = jobs(&zk).max_attempts(2).unwrap();
+        let jobs = jobs(&zk).max_attempts(2);
         for id in ["a", "b", "bad", "c"] {
             jobs.submit_as(id, id).await.unwrap();
         }
@@ -352,7 +352,7 @@ fn whatever_is_lost_every_job_is_done_and_none_is_doubled() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
             for nth in 0..14 {
                 let (server, zk) = in_memory().await;
-                let jobs = jobs(&zk).max_attempts(9).unwrap();
+                let jobs = jobs(&zk).max_attempts(9);
                 jobs.submit_as("zero", "").await.unwrap();
                 let mut worker = jobs.worker("w");
                 worker.next().await.unwrap().complete_with("").await.unwrap();

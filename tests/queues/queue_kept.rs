@@ -11,7 +11,7 @@ const BUCKETS: usize = 1024;
 const ENDS: [&str; 2] = ["/jobs/done", "/jobs/failed"];
 
 fn jobs(zk: &CuratorFramework) -> Jobs {
-    Jobs::new(zk, JOBS).unwrap()
+    Jobs::new(zk, JOBS)
 }
 
 async fn claim(jobs: &Jobs, count: usize) -> Vec<Job> {
@@ -148,7 +148,7 @@ fn the_cleaner_keeps_failures_in_buckets_whatever_is_lost() {
     simulated(async {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let (server, zk) = in_memory().await;
-            let jobs = jobs(&zk).max_attempts(1).unwrap();
+            let jobs = jobs(&zk).max_attempts(1);
             for job in claim(&jobs, 20).await {
                 drop(job);
             }

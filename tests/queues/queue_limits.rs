@@ -16,7 +16,7 @@ use zk_curator_tests::{connected, in_memory, simulated, until};
 fn try_put_answers_while_a_put_waits_for_room() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(1).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE).max_items(1);
         queue.put("one").await.unwrap();
         let waiting = tokio::spawn({
             let queue = queue.clone();
@@ -37,9 +37,7 @@ fn try_put_answers_while_a_put_waits_for_room() {
 fn producers_that_wait_for_room_are_woken_one_at_a_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let on = |zk: &CuratorFramework| {
-            DistributedQueue::new(zk, QUEUE).unwrap().fair_waiting("/line").unwrap().max_items(3).unwrap()
-        };
+        let on = |zk: &CuratorFramework| DistributedQueue::new(zk, QUEUE).fair_waiting("/line").max_items(3);
         let queue = on(&zk);
         for item in ["a", "b", "c"] {
             queue.put(item).await.unwrap();
@@ -80,9 +78,9 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
                 let ahead = Arc::clone(&ahead);
                 move || -> SystemTime { clock() + Duration::from_secs(ahead.load(Ordering::Relaxed)) }
             };
-            let queue = DistributedDelayQueue::new(&zk, QUEUE).unwrap().clock(now.clone());
+            let queue = DistributedDelayQueue::new(&zk, QUEUE).clock(now.clone());
             queue.put("x", now() + Duration::from_secs(3600)).await.unwrap();
-            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS).unwrap());
+            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
             let waiting = tokio::spawn(async move {
                 if claims { consumer.next().await.map(drop) } else { auto_ack.next().await.map(drop) }
             });
@@ -102,7 +100,7 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
 fn a_full_queue_refuses_puts_that_are_not_to_wait() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap().max_items(2).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE).max_items(2);
         let queue = queue.when_full(WhenFull::Refuse);
         queue.put("one").await.unwrap();
         queue.put("two").await.unwrap();

@@ -20,7 +20,7 @@ const ITEMS: &str = "/queue/items";
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 fn queue(zk: &CuratorFramework) -> LockingQueue {
-    LockingQueue::new(zk, QUEUE).unwrap()
+    LockingQueue::new(zk, QUEUE)
 }
 
 async fn filled<const N: usize>(zk: &CuratorFramework, items: [&'static str; N]) -> LockingQueue {
@@ -95,7 +95,7 @@ fn what_another_consumer_gives_back_comes_before_what_is_behind_it() {
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, ["one", "two", "three", "four"]).await;
         let other = connected(&server).await;
-        let mut first = LockingQueue::new(&other, QUEUE).unwrap().consumer();
+        let mut first = LockingQueue::new(&other, QUEUE).consumer();
         let mut second = queue.consumer();
         let one = first.next().await.unwrap();
         assert_eq!(seen(&second.next().await.unwrap()), ("two", 1));
@@ -116,7 +116,7 @@ fn an_item_of_a_consumer_that_dies_is_delivered_again_before_later_ones() {
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, ["one", "two"]).await;
         let doomed = connected(&server).await;
-        let mut consumer = LockingQueue::new(&doomed, QUEUE).unwrap().consumer();
+        let mut consumer = LockingQueue::new(&doomed, QUEUE).consumer();
         let one = consumer.next().await.unwrap();
         let mut others = queue.consumer();
         let two = others.next().await.unwrap();
@@ -134,7 +134,7 @@ fn an_item_of_a_consumer_that_dies_is_delivered_again_before_later_ones() {
 fn what_fails_too_often_is_put_aside_with_its_count() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = filled(&zk, ["poison", "good"]).await.max_deliveries(3).unwrap();
+        let queue = filled(&zk, ["poison", "good"]).await.max_deliveries(3);
         let mut consumer = queue.consumer();
         for delivery in 1..=3 {
             assert_eq!(seen(&consumer.next().await.unwrap()), ("poison", delivery));
@@ -144,7 +144,7 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
         let id = good.id().to_owned();
         good.reject("bad").await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 0);
-        let dead = queue.dead_letters().unwrap();
+        let dead = queue.dead_letters();
         let mut consumer = dead.consumer();
         let poison = consumer.next().await.unwrap();
         let good = consumer.next().await.unwrap();
@@ -194,7 +194,7 @@ fn priorities_come_first_and_equals_in_their_order() {
 fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = filled(&zk, ["one", "two", "three", "four", "five"]).await.max_deliveries(2).unwrap();
+        let queue = filled(&zk, ["one", "two", "three", "four", "five"]).await.max_deliveries(2);
         let (log, running) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new((0, 0))));
         let work = {
             let (log, running) = (Arc::clone(&log), Arc::clone(&running));
@@ -222,7 +222,7 @@ fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
         let expected = [("five", 1), ("four", 1), ("one", 1), ("three", 1), ("two", 1), ("two", 2)];
         assert_eq!(log, expected.map(|(item, delivery)| (item.into(), delivery)));
         assert_eq!(running.lock().unwrap().1, 2);
-        assert_eq!(drain(&mut queue.dead_letters().unwrap().consumer()).await, [("two".to_owned(), 1)]);
+        assert_eq!(drain(&mut queue.dead_letters().consumer()).await, [("two".to_owned(), 1)]);
     });
 }
 
@@ -296,7 +296,7 @@ fn without_the_claim_nothing_becomes_of_an_item() {
             assert_eq!(queue.count().await.unwrap(), 1);
         }
         assert_eq!(drain(&mut queue.consumer()).await, [("one".to_owned(), 4)]);
-        assert!(queue.dead_letters().unwrap().consumer().try_next().await.unwrap().is_none());
+        assert!(queue.dead_letters().consumer().try_next().await.unwrap().is_none());
     });
 }
 
@@ -321,7 +321,7 @@ fn a_claim_that_was_replaced_unnoticed_is_left_alone() {
             assert_eq!(seen(&second), ("one", 2));
             second.ack().await.unwrap();
             assert_eq!(queue.count().await.unwrap(), 0);
-            assert!(queue.dead_letters().unwrap().consumer().try_next().await.unwrap().is_none());
+            assert!(queue.dead_letters().consumer().try_next().await.unwrap().is_none());
         }
     });
 }
@@ -379,7 +379,7 @@ fn whatever_is_lost_nothing_is_lost_and_nothing_is_doubled() {
                 two.ack().await.unwrap();
                 assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
                 assert_eq!(queue.count().await.unwrap(), 0);
-                let dead = drain(&mut queue.dead_letters().unwrap().consumer()).await;
+                let dead = drain(&mut queue.dead_letters().consumer()).await;
                 let dead: Vec<_> = dead.iter().map(|(item, _)| &item[..]).collect();
                 assert_eq!(dead, ["zero", "three"], "{verdict:?} {nth}");
                 queue.flush().await.unwrap();
@@ -423,7 +423,7 @@ fn kazoo_175_a_take_that_is_given_up_leaves_no_watch() {
         let queue = filled(&zk, ["one"]).await;
         let one = queue.consumer().next().await.unwrap();
         let other = connected(&server).await;
-        let mut consumer = LockingQueue::new(&other, QUEUE).unwrap().consumer();
+        let mut consumer = LockingQueue::new(&other, QUEUE).consumer();
         let mut watches = Vec::new();
         for _ in 0..10 {
             assert!(timeout(A_MOMENT, consumer.next()).await.is_err());
@@ -447,8 +447,8 @@ fn kazoo_366_501_523_no_claim_outlives_its_item_and_nobody_waits_though_there_ar
         let (server, zk) = in_memory().await;
         let queue = filled(&zk, ["one", "two", "three"]).await;
         let (slow, dead) = (connected(&server).await, connected(&server).await);
-        let mut slow_consumer = LockingQueue::new(&slow, QUEUE).unwrap().consumer();
-        let mut dead_consumer = LockingQueue::new(&dead, QUEUE).unwrap().consumer();
+        let mut slow_consumer = LockingQueue::new(&slow, QUEUE).consumer();
+        let mut dead_consumer = LockingQueue::new(&dead, QUEUE).consumer();
         let one = slow_consumer.next().await.unwrap();
         let _two = dead_consumer.next().await.unwrap();
         // It waits behind both, and gets what becomes free.
@@ -520,7 +520,7 @@ fn an_item_that_fails_is_held_back_longer_every_time() {
             let bounds = most / 2..most + Duration::from_millis(50);
             assert!(bounds.contains(&waited), "{nth}: {waited:?} is not in {bounds:?}");
         }
-        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        let dead = queue.dead_letters().consumer().next().await.unwrap();
         let rejection = dead.rejection().unwrap();
         assert_eq!((rejection.deliveries, &rejection.why[..]), (20, "no luck"));
     });
@@ -584,7 +584,7 @@ fn an_item_as_large_as_can_be_is_rejected() {
         queue.put(vec![b'x'; size]).await.unwrap();
         let item = queue.consumer().next().await.unwrap();
         item.reject("why ".repeat(256)).await.unwrap();
-        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        let dead = queue.dead_letters().consumer().next().await.unwrap();
         assert_eq!(dead.data().len(), size);
     });
 }
@@ -597,7 +597,7 @@ fn data_that_look_like_a_dead_letter_are_handed_out_as_they_are() {
         let item = queue.consumer().next().await.unwrap();
         assert_eq!((item.data(), item.rejection()), (&"\0rejected 1 3 2\nnonsense".into(), None));
         item.reject("bad").await.unwrap();
-        let dead = queue.dead_letters().unwrap().consumer().next().await.unwrap();
+        let dead = queue.dead_letters().consumer().next().await.unwrap();
         assert_eq!(dead.data(), "\0rejected 1 3 2\nnonsense");
     });
 }

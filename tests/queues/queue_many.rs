@@ -62,7 +62,7 @@ async fn put(server: &TestServer, kind: Kind, items: usize) {
     let zk = connected(server).await;
     match kind {
         Kind::Locking => {
-            let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+            let queue = LockingQueue::new(&zk, QUEUE);
             for item in 0..items {
                 queue.put(item.to_string()).await.unwrap();
             }
@@ -70,7 +70,7 @@ async fn put(server: &TestServer, kind: Kind, items: usize) {
         }
         Kind::Curator => fill(&zk, items).await,
         Kind::Jobs => {
-            let jobs = Jobs::new(&zk, QUEUE).unwrap();
+            let jobs = Jobs::new(&zk, QUEUE);
             for item in 0..items {
                 jobs.submit(item.to_string()).await.unwrap();
             }
@@ -85,7 +85,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
     let zk = distant(&server).await;
     match kind {
         Kind::Locking => {
-            let mut consumer = LockingQueue::new(&zk, QUEUE).unwrap().consumer();
+            let mut consumer = LockingQueue::new(&zk, QUEUE).consumer();
             loop {
                 let item = consumer.next().await.unwrap();
                 sleep(work).await;
@@ -94,12 +94,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             }
         }
         Kind::Curator => {
-            let mut consumer = DistributedQueue::new(&zk, QUEUE)
-                .unwrap()
-                .fair_waiting(LINE)
-                .unwrap()
-                .consumer(LOCKS)
-                .unwrap();
+            let mut consumer = DistributedQueue::new(&zk, QUEUE).fair_waiting(LINE).consumer(LOCKS);
             loop {
                 let item = consumer.next().await.unwrap();
                 sleep(work).await;
@@ -108,7 +103,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             }
         }
         Kind::Jobs => {
-            let mut worker = Jobs::new(&zk, QUEUE).unwrap().worker("worker");
+            let mut worker = Jobs::new(&zk, QUEUE).worker("worker");
             loop {
                 let job = worker.next().await.unwrap();
                 sleep(work).await;
@@ -226,7 +221,7 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
     for held in [70, 300] {
         simulated(async move {
             let (server, zk) = in_memory().await;
-            let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+            let queue = LockingQueue::new(&zk, QUEUE);
             let mut holder = queue.consumer();
             let mut items = Vec::new();
             for number in 0..held {
@@ -234,7 +229,7 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
                 items.push(holder.next().await.unwrap());
             }
             let other = connected(&server).await;
-            let mut consumer = LockingQueue::new(&other, QUEUE).unwrap().consumer();
+            let mut consumer = LockingQueue::new(&other, QUEUE).consumer();
             let waiting = tokio::spawn(async move { consumer.next().await.unwrap().data().clone() });
             until(&server, |probe| !probe.children("/queue/line").is_empty()).await;
             sleep(Duration::from_secs(30)).await;
@@ -246,13 +241,13 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
         simulated(async move {
             let (server, zk) = in_memory().await;
             fill(&zk, held).await;
-            let mut holder = DistributedQueue::new(&zk, QUEUE).unwrap().consumer(LOCKS).unwrap();
+            let mut holder = DistributedQueue::new(&zk, QUEUE).consumer(LOCKS);
             let mut items = Vec::new();
             for _ in 0..held {
                 items.push(holder.next().await.unwrap());
             }
             let other = connected(&server).await;
-            let mut consumer = DistributedQueue::new(&other, QUEUE).unwrap().consumer(LOCKS).unwrap();
+            let mut consumer = DistributedQueue::new(&other, QUEUE).consumer(LOCKS);
             let waiting = tokio::spawn(async move { consumer.next().await.unwrap().items().concat() });
             until(&server, |probe| !probe.watches().is_empty()).await;
             sleep(Duration::from_secs(30)).await;

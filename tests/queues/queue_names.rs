@@ -21,9 +21,9 @@ enum Contained {
 impl Contained {
     fn of(zk: &CuratorFramework, fifo: bool) -> Self {
         if fifo {
-            Self::Fifo(FifoQueue::new(zk, QUEUE).unwrap())
+            Self::Fifo(FifoQueue::new(zk, QUEUE))
         } else {
-            Self::Simple(SimpleDistributedQueue::new(zk, QUEUE).unwrap())
+            Self::Simple(SimpleDistributedQueue::new(zk, QUEUE))
         }
     }
 
@@ -134,7 +134,7 @@ fn of_a_queue_that_was_deleted_and_created_anew_nothing_old_is_handed_out_for_ne
 fn the_queues_of_curators_family_are_not_reaped() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, "/a/queue").unwrap();
+        let queue = DistributedQueue::new(&zk, "/a/queue");
         let mut auto_ack = queue.auto_ack_consumer();
         for number in 0..3 {
             queue.put("x").await.unwrap();
@@ -150,16 +150,16 @@ fn without_its_claim_a_delivery_of_a_deleted_queue_removes_no_new_item() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("old").await.unwrap();
-        let delivery = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        let delivery = queue.consumer(LOCKS).next().await.unwrap();
         for path in [LOCKS, QUEUE] {
             other.delete(path).deleting_children().await.unwrap();
         }
-        DistributedQueue::new(&other, QUEUE).unwrap().put("new").await.unwrap();
+        DistributedQueue::new(&other, QUEUE).put("new").await.unwrap();
         assert_eq!(server.probe().children(QUEUE), ["queue-0000000000"]);
         assert!(matches!(delivery.ack().await, Err(Error::Lost)));
-        let again = queue.consumer(LOCKS).unwrap().next().await.unwrap();
+        let again = queue.consumer(LOCKS).next().await.unwrap();
         assert_eq!(again.items(), ["new"]);
     });
 }
@@ -170,14 +170,14 @@ fn a_corrupt_item_of_a_deleted_queue_hides_none_of_the_new_one() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("0").await.unwrap();
         zk.set_data("/queue/queue-0000000000", "corrupt").await.unwrap();
         let mut auto_ack = queue.auto_ack_consumer();
         assert!(matches!(auto_ack.try_next().await, Err(Error::Corrupt { .. })));
         assert_eq!(auto_ack.try_next().await.unwrap(), None);
         other.delete(QUEUE).deleting_children().await.unwrap();
-        DistributedQueue::new(&other, QUEUE).unwrap().put("new").await.unwrap();
+        DistributedQueue::new(&other, QUEUE).put("new").await.unwrap();
         assert_eq!(auto_ack.try_next().await.unwrap().unwrap().items, ["new"]);
     });
 }
@@ -188,16 +188,16 @@ fn who_waits_for_a_queue_that_is_not_there_creates_none_and_is_woken() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let other = connected(&server).await;
-        let simple = SimpleDistributedQueue::new(&zk, QUEUE).unwrap();
-        let curator = DistributedQueue::new(&zk, "/curator").unwrap();
-        let (mut auto_ack, mut consumer) = (curator.auto_ack_consumer(), curator.consumer(LOCKS).unwrap());
+        let simple = SimpleDistributedQueue::new(&zk, QUEUE);
+        let curator = DistributedQueue::new(&zk, "/curator");
+        let (mut auto_ack, mut consumer) = (curator.auto_ack_consumer(), curator.consumer(LOCKS));
         assert!(timeout(Duration::from_secs(1), simple.take()).await.is_err());
         assert!(timeout(Duration::from_secs(1), auto_ack.next()).await.is_err());
         assert!(timeout(Duration::from_secs(1), consumer.next()).await.is_err());
         assert!(!server.probe().exists(QUEUE) && !server.probe().exists("/curator"), "{}", server.probe());
         let put = async {
             until(&server, |probe| !probe.watches().is_empty()).await;
-            SimpleDistributedQueue::new(&other, QUEUE).unwrap().offer("one").await.unwrap();
+            SimpleDistributedQueue::new(&other, QUEUE).offer("one").await.unwrap();
         };
         assert_eq!(tokio::join!(simple.take(), put).0.unwrap(), "one");
     });

@@ -27,12 +27,12 @@ fn assert_refused(settled: Result<(), Error>, receipt: &str) {
 fn an_acknowledgement_needs_the_right_to_create_children_of_the_queue() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let queue = LockingQueue::new(&zk, QUEUE).unwrap();
+        let queue = LockingQueue::new(&zk, QUEUE);
         for item in ["one", "two"] {
             queue.put(item).await.unwrap();
         }
         let other = connected(&server).await;
-        let mut consumer = LockingQueue::new(&other, QUEUE).unwrap().consumer();
+        let mut consumer = LockingQueue::new(&other, QUEUE).consumer();
         let (one, two) = (consumer.next().await.unwrap(), consumer.next().await.unwrap());
         allow(&zk, QUEUE, Permissions::READ | Permissions::DELETE).await;
         assert_refused(one.ack().await, "/queue/_r_");
@@ -52,7 +52,7 @@ fn an_acknowledgement_needs_the_right_to_create_children_of_the_queue() {
 fn the_end_of_a_job_needs_the_right_to_create_children_of_the_jobs() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let jobs = Jobs::new(&zk, QUEUE).unwrap();
+        let jobs = Jobs::new(&zk, QUEUE);
         for id in ["a", "b"] {
             jobs.submit_as(id, "").await.unwrap();
         }
@@ -77,12 +77,12 @@ fn the_end_of_a_job_needs_the_right_to_create_children_of_the_jobs() {
 fn an_acknowledgement_with_a_lock_path_needs_no_rights_beyond_those_of_claims() {
     simulated(async {
         let (_server, zk) = in_memory().await;
-        let queue = DistributedQueue::new(&zk, QUEUE).unwrap();
+        let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("one").await.unwrap();
         zk.create("/locks").await.unwrap();
         allow(&zk, QUEUE, Permissions::READ | Permissions::DELETE).await;
         allow(&zk, "/locks", Permissions::READ | Permissions::CREATE | Permissions::DELETE).await;
-        let mut consumer = queue.consumer("/locks").unwrap();
+        let mut consumer = queue.consumer("/locks");
         consumer.next().await.unwrap().ack().await.unwrap();
         assert!(zk.children(QUEUE).await.unwrap().is_empty());
     });

@@ -7,39 +7,31 @@
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures_util::future::join;
 use tokio::sync::Mutex;
 use zk_curator::op::{CreateOp, Transaction, TransactionOp, fan_out};
-use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::path::SequenceSuffix;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
-use super::Error;
+use super::core::name::{Bucket, LAYOUT};
+use super::error::Error;
 use super::layout::QueueLayout;
-use super::name::Bucket;
 use crate::path::child;
 
-/// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
-pub(super) const LAYOUT: &str = "buckets 1";
 /// The data of a bucket that is closed.
 const CLOSED: &str = "closed";
 /// The version of a bucket that is open.
 const OPEN: i32 = 0;
-/// The number of items that are put into a bucket, unless a queue says otherwise: with names of 70 bytes, a listing of 0.3 MB.
-const SIZE: u32 = 4096;
 /// The number of buckets that are counted at a time.
 const COUNTED_AT_ONCE: usize = 64;
 /// The number of priorities whose open bucket is remembered.
 const REMEMBERED: usize = 64;
 
-/// The open buckets of a queue, as far as this process knows them.
+/// A queue with buckets, and those of them that are open, as far as this process knows them.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    /// The number of items that are put into a bucket.
-    size: AtomicU32,
-    /// Whether the items of a queue without buckets are put into buckets from now on.
-    upgrades: AtomicBool,
+    pub(super) layout: QueueLayout,
     /// By priority. Held while a bucket is looked for, so that puts keep their order.
     open: Mutex<BTreeMap<i32, Open>>,
 }
@@ -62,12 +54,12 @@ pub(super) struct PutTarget {
 }
 
 impl PutTarget {
-    fn bucket(root: &ZPath, name: &str) -> Self {
+    fn bucket(root: &str, name: &str) -> Self {
         Self { parent: child(root, name), version: OPEN, is_bucket: true }
     }
 
     /// One whose path is as long as that of every other bucket.
-    pub(super) fn as_long(root: &ZPath) -> Self {
+    pub(super) fn as_long(root: &str) -> Self {
         Self::bucket(root, &format!("{}{:010}", Bucket::base(0), 0))
     }
 
@@ -86,44 +78,21 @@ impl PutTarget {
     }
 }
 
-impl Default for Buckets {
-    fn default() -> Self {
-        Self { size: AtomicU32::new(SIZE), upgrades: AtomicBool::new(false), open: Mutex::default() }
-    }
-}
-
 impl Buckets {
-    pub(super) fn size(&self) -> u32 {
-        self.size.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_size(&self, items: u32) {
-        self.size.store(items, Ordering::Relaxed);
-    }
-
-    pub(super) fn upgrade(&self) {
-        self.upgrades.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn upgrades(&self) -> bool {
-        self.upgrades.load(Ordering::Relaxed)
+    pub(super) fn new(layout: QueueLayout) -> Self {
+        Self { layout, open: Mutex::default() }
     }
 
     /// The parent for some new items of a priority. A bucket that has no room for them is closed, and the next one created.
     ///
     /// # Cancel safety
     /// A bucket may be there that is used by the next put.
-    pub(super) async fn target(
-        &self,
-        layout: &QueueLayout,
-        rank: i32,
-        items: u32,
-    ) -> Result<PutTarget, Error> {
+    pub(super) async fn target(&self, rank: i32, items: u32) -> Result<PutTarget, Error> {
         let mut open = self.open.lock().await;
         let known = open.remove(&rank);
         let mut now = match known {
-            Some(known) if !known.is_closed && known.has_room(items, self.size()) => known,
-            full => self.find(layout, rank, full).await?,
+            Some(known) if !known.is_closed && known.has_room(items, self.layout.bucket_size()) => known,
+            full => self.find(rank, full).await?,
         };
         now.next = now.next.saturating_add(items);
         let target = now.target.clone();
@@ -160,7 +129,8 @@ impl Buckets {
     }
 
     /// The open bucket of a priority, but for one that is full: created, if there is none.
-    async fn find(&self, layout: &QueueLayout, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
+    async fn find(&self, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
+        let layout = &self.layout;
         let (zk, root) = (&layout.zk, layout.path.as_str());
         let found = |target| Open { target, next: 0, is_closed: false };
         let mut is_repeated = full.as_ref().is_some_and(|full| full.is_closed);
@@ -185,7 +155,7 @@ impl Buckets {
                 continue;
             }
             let has_buckets = data == LAYOUT;
-            if !has_buckets && !self.upgrades() {
+            if !has_buckets && !layout.upgrades_layout() {
                 // The version tells of an upgrade.
                 let parent = root.to_owned();
                 return Ok(found(PutTarget { parent, version: stat.version, is_bucket: false }));

@@ -3,18 +3,21 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::Stream;
 use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 
-use super::claims::{Claimed, Claimer, Claims, Receipts, Returned, count, is_lost, run, settle};
-use super::feed::Feed;
+use super::codec;
+use super::driver::{
+    self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, count, is_lost, log_unsettled, settle,
+    unless_lost,
+};
+use super::error::{Error, ErrorMode};
 use super::layout::{QueueLayout, at_least_one, create_persistent};
 use super::redelivery::Backoff;
-use super::{Error, ErrorMode, codec};
 use crate::path::child;
 
 /// Hands out the items of a queue, in their order, each under a claim: an item leaves the queue when it is
@@ -119,7 +122,7 @@ impl Claimer for BesideItems {
 }
 
 impl Consumer {
-    pub(super) fn new(feed: Feed, lock_path: ZPath) -> Self {
+    pub(super) fn new(feed: FeedDriver, lock_path: ZPath) -> Self {
         let receipts = Receipts::below(&feed.layout, lock_path.as_str());
         let claims = Claims::new(feed, BesideItems { lock_path, dead_letters: None, receipts });
         Self { claims, backoff: Backoff::default() }
@@ -129,7 +132,7 @@ impl Consumer {
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
-        self.claims.prefetch = items;
+        self.claims.prefetch(items);
         self
     }
 
@@ -140,14 +143,13 @@ impl Consumer {
     /// those too who crash with it, at the price of a request and a flight. An item that is [put back](Delivery::requeue) is a
     /// new one, which begins with one; an item that is dropped back to its place is the same. A dropped
     /// [`next`](Self::next) may have counted. Consumers without this, and those in Java, neither count nor put aside.
-    ///
-    /// # Errors
-    /// [`Error::Zero`] for 0; [`Error::Framework`] when the path is not valid.
-    pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Result<Self, Error> {
-        let path = ZPath::for_operation("dead letters", path)?;
-        let deliveries = at_least_one("dead_letters", deliveries)?;
+    #[must_use]
+    pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Self {
+        let layout = &mut self.claims.feed.layout;
+        let path = layout.valid_path("dead letters", path);
+        layout.note(at_least_one("dead_letters", deliveries));
         self.claims.claimer.dead_letters = Some(DeadLetters { path, deliveries });
-        Ok(self)
+        self
     }
 
     /// How long [`run`](Self::run) holds an item back that `body` has failed with, before it goes back to the queue: `first`
@@ -172,7 +174,7 @@ impl Consumer {
     /// # Cancel safety
     /// Nothing is lost: an item that was claimed meanwhile is the next.
     pub async fn next(&mut self) -> Result<Delivery, Error> {
-        self.claims.next().await
+        driver::next(&mut self.claims).await
     }
 
     /// The items as a stream, which does not end. An error is not the end either.
@@ -180,7 +182,7 @@ impl Consumer {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream is dropping the consumer.
     pub fn into_stream(self) -> impl Stream<Item = Result<Delivery, Error>> + Send {
-        unfold(self, |mut consumer| async move { Some((consumer.next().await, consumer)) })
+        driver::into_stream(self.claims)
     }
 
     /// Hands every item to `body`, so many nodes at a time at most, from 1. An item is acknowledged when `body` is done
@@ -200,7 +202,6 @@ impl Consumer {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let zk = self.claims.feed.layout.zk.clone();
         let backoff = self.backoff;
         let each = |delivery: Delivery| async {
             let (path, attempt) = (delivery.path.clone(), delivery.attempt);
@@ -211,15 +212,7 @@ impl Consumer {
                 }
                 Ok::<_, E>(())
             };
-            let done = tokio::select! {
-                biased;
-                () = lost.cancelled() => {
-                    warn!(path, "the claim to an item was lost");
-                    return None;
-                }
-                done = work => done,
-            };
-            if let Err(error) = done {
+            if let Err(error) = unless_lost(&path, lost.cancelled(), work).await? {
                 if mode != ErrorMode::Delete {
                     let delay = backoff.after(attempt, &delivery.layout.zk);
                     warn!(path, attempt, ?delay, %error, "an item goes back to the queue");
@@ -227,12 +220,10 @@ impl Consumer {
                 }
                 warn!(path, %error, "an item is given up");
             }
-            if let Err(error) = delivery.ack().await {
-                warn!(path, %error, "an item may be handed out again");
-            }
+            log_unsettled(&path, delivery.ack().await);
             None
         };
-        run(&zk, limit, &mut self, async |consumer: &mut Self| consumer.next().await, each).await
+        driver::run(&mut self.claims, limit, each).await
     }
 }
 
@@ -241,10 +232,8 @@ async fn give_back(delivery: Delivery, delay: Duration, mode: ErrorMode) {
     let lost = delivery.ownership().session_lost();
     drop(timeout(delay, lost.cancelled()).await);
     let path = delivery.path.clone();
-    if mode == ErrorMode::Requeue
-        && let Err(error) = delivery.requeue().await
-    {
-        warn!(path, %error, "an item may be handed out again");
+    if mode == ErrorMode::Requeue {
+        log_unsettled(&path, delivery.requeue().await);
     }
 }
 
@@ -295,17 +284,7 @@ async fn claim(
     let items = layout.unpack(data.clone()).and_then(|data| codec::decode(&data));
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
-    Ok(Claimed::Ours(Box::new(Delivery {
-        layout,
-        name,
-        path,
-        data,
-        items,
-        version,
-        attempt,
-        claim,
-        receipts,
-    })))
+    Ok(Claimed::Ours(Box::new(Delivery { layout, path, data, items, version, attempt, claim, receipts })))
 }
 
 /// Which delivery it is when a node has this version: every one before has written it.
@@ -316,8 +295,8 @@ fn attempt(version: i32) -> u32 {
 /// Moves an item that was handed out too often.
 async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(), Error> {
     let (layout, path) = (&delivery.layout, delivery.path.clone());
-    create_persistent(&layout.zk, &dead_letters.path).await?;
-    let anew = CreateOp::new(child(&dead_letters.path, layout.kind.base(&delivery.name)));
+    create_persistent(&layout.zk, dead_letters.path.as_str()).await?;
+    let anew = CreateOp::new(child(&dead_letters.path, layout.kind.base(layout.name(&delivery.path))));
     let anew = anew.mode(CreateMode::PersistentSequential).data(delivery.data.clone());
     warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item is put aside");
     match delivery.settle(Some(anew)).await {
@@ -330,7 +309,6 @@ async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(),
 #[must_use = "dropping it puts the item back"]
 pub struct Delivery {
     layout: QueueLayout,
-    name: String,
     path: String,
     /// As they are stored.
     data: Bytes,
@@ -358,7 +336,7 @@ impl Delivery {
     /// [`DistributedIdQueue`](super::DistributedIdQueue).
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.layout.kind.id_of(&self.name)
+        self.layout.kind.id_of(self.layout.name(&self.path))
     }
 
     /// Which delivery of this item it is, from 1. Only those by consumers that [count](Consumer::dead_letters) are counted.
@@ -406,7 +384,7 @@ impl Delivery {
     /// # Cancel safety
     /// The item goes back to the end, or to its place.
     pub async fn requeue(self) -> Result<(), Error> {
-        let end = self.layout.item(self.layout.kind.base(&self.name));
+        let end = self.layout.item(self.layout.kind.base(self.layout.name(&self.path)));
         let anew = CreateOp::new(end).mode(CreateMode::PersistentSequential).data(self.data.clone());
         self.settle(Some(anew)).await
     }

@@ -5,16 +5,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use zk_curator::op::fan_out;
-use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
-use super::auto_ack::{AutoAckConsumer, of_curator};
+use super::auto_ack::AutoAckConsumer;
+use super::codec;
 use super::consumer::Consumer;
-use super::feed::Feed;
-use super::layout::{QueueLayout, at_least_one};
-use super::name::{self, Kind};
+use super::core::name::{self, Kind};
+use super::driver::FeedDriver;
+use super::error::Error;
+use super::layout::QueueLayout;
 use super::put::{Producer, WhenFull};
-use super::{Error, codec};
 
 /// How many items are removed by their id at a time.
 const REMOVED_AT_ONCE: usize = 64;
@@ -75,11 +75,11 @@ pub struct CuratorQueue<K> {
 /// # zk.start().await?;
 /// use zk_curator_recipes::queue::DistributedQueue;
 ///
-/// let queue = DistributedQueue::new(&zk, "/queue")?;
+/// let queue = DistributedQueue::new(&zk, "/queue");
 /// queue.put("one").await?;
 /// queue.put("two").await?;
 ///
-/// let mut consumer = queue.consumer("/queue-locks")?;
+/// let mut consumer = queue.consumer("/queue-locks");
 /// let one = consumer.next().await?;
 /// let two = consumer.next().await?;
 /// assert_eq!(two.items(), ["two"]);
@@ -110,29 +110,88 @@ pub type DistributedIdQueue = CuratorQueue<Id>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plain;
-/// The kind of a [`DistributedPriorityQueue`].
+/// The kind of a [`DistributedPriorityQueue`]: items are put with a priority. The lower, the earlier they are handed out.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Priority;
-/// The kind of a [`DistributedDelayQueue`].
+/// The kind of a [`DistributedDelayQueue`]: items are put with a time. They are handed out then, or later.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Delay;
-/// The kind of a [`DistributedIdQueue`].
+/// The kind of a [`DistributedIdQueue`]: items are put with an id. Several may have the same; `/` and `|` in it become `_`. An
+/// id that cannot be in a path is refused with `InvalidPath`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Id;
 
-impl<K> CuratorQueue<K> {
-    fn of_kind(zk: &CuratorFramework, path: String, kind: Kind) -> Result<Self, Error> {
-        let path = ZPath::for_operation("queue", path)?;
-        Ok(Self {
-            producer: Producer::new(QueueLayout::new(zk, path, kind)),
-            refresh_after: 1,
-            kind: PhantomData,
-        })
-    }
+/// One of Curator's kinds of queues.
+trait QueueKind {
+    const KIND: Kind;
+}
 
+impl QueueKind for Plain {
+    const KIND: Kind = Kind::Plain;
+}
+
+impl QueueKind for Priority {
+    const KIND: Kind = Kind::Priority;
+}
+
+impl QueueKind for Delay {
+    const KIND: Kind = Kind::Delay;
+}
+
+impl QueueKind for Id {
+    const KIND: Kind = Kind::Id;
+}
+
+/// A kind of queue whose items are put with a key: [`Priority`], [`Delay`], or [`Id`].
+#[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
+pub trait KeyedQueue: QueueKind {
+    /// The key of an item.
+    type Key<'a>: Send;
+
+    /// Writes a key as it stands in names.
+    #[doc(hidden)]
+    fn in_name(key: Self::Key<'_>) -> String;
+}
+
+impl KeyedQueue for Priority {
+    type Key<'a> = i32;
+
+    fn in_name(priority: i32) -> String {
+        name::priority(priority)
+    }
+}
+
+impl KeyedQueue for Delay {
+    type Key<'a> = SystemTime;
+
+    fn in_name(due: SystemTime) -> String {
+        // Times before 1970 are due now, as 1970 is.
+        let millis = due.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        name::due(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+}
+
+impl KeyedQueue for Id {
+    type Key<'a> = &'a str;
+
+    fn in_name(id: &str) -> String {
+        name::id(id)
+    }
+}
+
+#[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
+impl<K: QueueKind> CuratorQueue<K> {
+    /// The queue at a path. Nothing is sent. An invalid path is refused by the first operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let layout = QueueLayout::new(zk, path.into(), K::KIND);
+        Self { producer: Producer::new(layout), refresh_after: 1, kind: PhantomData }
+    }
+}
+
+impl<K> CuratorQueue<K> {
     /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room, or
     /// [is refused](Self::when_full). Default: no limit.
     ///
@@ -143,12 +202,10 @@ impl<K> CuratorQueue<K> {
     /// may have [4 MiB](zk_curator::CuratorFrameworkBuilder::max_answer). That is 209,000 nodes of a [`DistributedQueue`],
     /// 144,000 with priorities, 127,000 with times, and with ids of 36 bytes 72,000. A longer queue fails with
     /// `AnswerTooLarge`. [`FifoQueue`](super::FifoQueue) and [`LockingQueue`](super::LockingQueue) have no such bound.
-    ///
-    /// # Errors
-    /// [`Error::Zero`].
-    pub fn max_items(mut self, limit: u32) -> Result<Self, Error> {
-        self.producer.bounded(at_least_one("max_items", limit)?);
-        Ok(self)
+    #[must_use]
+    pub fn max_items(mut self, limit: u32) -> Self {
+        self.producer.bounded(limit);
+        self
     }
 
     /// What a put does while the queue is [full](Self::max_items). Default: [`WhenFull::Wait`].
@@ -167,23 +224,19 @@ impl<K> CuratorQueue<K> {
     ///   ├─ _c_<uuid>-producer-0000000000       ephemeral, sequential: one who puts
     ///   └─ put-<count>-<producer>              persistent: a put under way
     /// ```
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Result<Self, Error> {
-        self.producer.with_ids(ZPath::for_operation("ids", path)?);
-        Ok(self)
+    #[must_use]
+    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Self {
+        self.producer.with_ids(path);
+        self
     }
 
     /// Those that wait for items stand in a line, in ephemeral nodes below `path`; only the first of them watches the
     /// queue. So do producers that wait for room in a [bounded](Self::max_items) queue. Without it, every new item wakes
     /// all consumers that wait, and every removal all producers that wait: in Apache Curator always.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn fair_waiting(mut self, path: impl Into<String>) -> Result<Self, Error> {
-        self.producer.line = Some(ZPath::for_operation("line", path)?);
-        Ok(self)
+    #[must_use]
+    pub fn fair_waiting(mut self, path: impl Into<String>) -> Self {
+        self.producer.line = Some(self.producer.layout.valid_path("fair waiting", path));
+        self
     }
 
     /// The path of the queue.
@@ -200,6 +253,7 @@ impl<K> CuratorQueue<K> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn count(&self) -> Result<usize, Error> {
+        self.producer.layout.check()?;
         let stat = self.producer.layout.zk.exists(self.path()).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
@@ -218,18 +272,19 @@ impl<K> CuratorQueue<K> {
 
     /// Takes items: each is removed before it is handed out. Nothing is sent yet.
     pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
-        of_curator(self.producer.layout.clone(), self.producer.line.clone(), self.refresh_after)
+        AutoAckConsumer::of_curator(
+            self.producer.layout.clone(),
+            self.producer.line.clone(),
+            self.refresh_after,
+        )
     }
 
     /// Consumes items under claims, which are nodes below `lock_path`: each is removed when it is acknowledged. Nothing is
     /// sent yet.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn consumer(&self, lock_path: impl Into<String>) -> Result<Consumer, Error> {
-        let lock_path = ZPath::for_operation("lock path", lock_path)?;
-        let feed = Feed::new(self.producer.layout.clone(), self.producer.line.clone(), self.refresh_after);
-        Ok(Consumer::new(feed, lock_path))
+    pub fn consumer(&self, lock_path: impl Into<String>) -> Consumer {
+        let mut layout = self.producer.layout.clone();
+        let lock_path = layout.valid_path("consume", lock_path);
+        Consumer::new(FeedDriver::new(layout, self.producer.line.clone(), self.refresh_after), lock_path)
     }
 
     /// One node for each list of items: how its name begins, and its data.
@@ -243,24 +298,55 @@ impl<K> CuratorQueue<K> {
         items.into_iter().map(|items| node(items).ok_or(Error::TooLong)).collect()
     }
 
-    async fn put_as(&self, middle: &str, items: impl IntoIterator<Item = Vec<Bytes>>) -> Result<(), Error> {
-        self.producer.put(&self.nodes(middle, items)?).await
+    async fn put_as(&self, key: &str, items: impl IntoIterator<Item = Vec<Bytes>>) -> Result<(), Error> {
+        self.producer.put(&self.nodes(key, items)?).await
     }
 
-    async fn try_put_as(&self, middle: &str, item: Bytes) -> Result<bool, Error> {
-        self.producer.try_put(&self.nodes(middle, [vec![item]])?).await
+    async fn try_put_as(&self, key: &str, item: Bytes) -> Result<bool, Error> {
+        self.producer.try_put(&self.nodes(key, [vec![item]])?).await
+    }
+}
+
+impl<K: KeyedQueue> CuratorQueue<K> {
+    /// Puts an item with its key: a [priority](Priority), a [time](Delay), or an [id](Id).
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn put(&self, item: impl Into<Bytes>, key: K::Key<'_>) -> Result<(), Error> {
+        self.put_as(&K::in_name(key), [vec![item.into()]]).await
+    }
+
+    /// Puts an item with its key if there is room: whether there was. Never waits for room.
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the item may be in the queue.
+    pub async fn try_put(&self, item: impl Into<Bytes>, key: K::Key<'_>) -> Result<bool, Error> {
+        self.try_put_as(&K::in_name(key), item.into()).await
+    }
+
+    /// Puts several items as one: see [`DistributedQueue::put_multi`].
+    ///
+    /// # Errors
+    /// As [`DistributedQueue::put`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the items may be in the queue.
+    pub async fn put_multi(
+        &self,
+        items: impl IntoIterator<Item = Bytes>,
+        key: K::Key<'_>,
+    ) -> Result<(), Error> {
+        self.put_as(&K::in_name(key), [items.into_iter().collect()]).await
     }
 }
 
 impl CuratorQueue<Plain> {
-    /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        Self::of_kind(zk, path.into(), Kind::Plain)
-    }
-
     /// Puts an item at the end. Of a [bounded](Self::max_items) queue it waits for room, unless it
     /// [is refused](Self::when_full).
     ///
@@ -309,150 +395,24 @@ impl CuratorQueue<Plain> {
 }
 
 impl CuratorQueue<Priority> {
-    /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        Self::of_kind(zk, path.into(), Kind::Priority)
-    }
-
     /// After how many items a consumer looks whether new ones have come, from 1. Default: 1.
     #[must_use]
     pub fn min_items_before_refresh(mut self, items: u32) -> Self {
         self.refresh_after = items;
         self
     }
-
-    /// Puts an item. The lower its priority, the earlier it is handed out.
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>, priority: i32) -> Result<(), Error> {
-        self.put_as(&name::priority(priority), [vec![item.into()]]).await
-    }
-
-    /// Puts an item if there is room: whether there was. Never waits for room.
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn try_put(&self, item: impl Into<Bytes>, priority: i32) -> Result<bool, Error> {
-        self.try_put_as(&name::priority(priority), item.into()).await
-    }
-
-    /// Puts several items as one: see [`DistributedQueue::put_multi`].
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the items may be in the queue.
-    pub async fn put_multi(
-        &self,
-        items: impl IntoIterator<Item = Bytes>,
-        priority: i32,
-    ) -> Result<(), Error> {
-        self.put_as(&name::priority(priority), [items.into_iter().collect()]).await
-    }
 }
 
 impl CuratorQueue<Delay> {
-    /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        Self::of_kind(zk, path.into(), Kind::Delay)
-    }
-
     /// What tells the time. Default: the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.producer.layout.clock = Arc::new(clock);
         self
     }
-
-    /// Puts an item that is handed out at that time, or later.
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>, due: SystemTime) -> Result<(), Error> {
-        self.put_as(&middle_of(due), [vec![item.into()]]).await
-    }
-
-    /// Puts an item if there is room: whether there was. Never waits for room.
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn try_put(&self, item: impl Into<Bytes>, due: SystemTime) -> Result<bool, Error> {
-        self.try_put_as(&middle_of(due), item.into()).await
-    }
-
-    /// Puts several items as one: see [`DistributedQueue::put_multi`].
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the items may be in the queue.
-    pub async fn put_multi(
-        &self,
-        items: impl IntoIterator<Item = Bytes>,
-        due: SystemTime,
-    ) -> Result<(), Error> {
-        self.put_as(&middle_of(due), [items.into_iter().collect()]).await
-    }
-}
-
-/// Times before 1970 are due now, as 1970 is.
-fn middle_of(due: SystemTime) -> String {
-    let millis = due.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    name::due(u64::try_from(millis).unwrap_or(u64::MAX))
 }
 
 impl CuratorQueue<Id> {
-    /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        Self::of_kind(zk, path.into(), Kind::Id)
-    }
-
-    /// Puts an item at the end. Several may have the same id; `/` and `|` in it become `_`.
-    ///
-    /// # Errors
-    /// As [`DistributedQueue::put`]; `InvalidPath` for an id that cannot be in a path.
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>, id: &str) -> Result<(), Error> {
-        self.put_as(&name::id(id), [vec![item.into()]]).await
-    }
-
-    /// Puts an item if there is room: whether there was. Never waits for room.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    ///
-    /// # Cancel safety
-    /// Once polled, the item may be in the queue.
-    pub async fn try_put(&self, item: impl Into<Bytes>, id: &str) -> Result<bool, Error> {
-        self.try_put_as(&name::id(id), item.into()).await
-    }
-
     /// Removes the items with an id: how many there were. Those that are being consumed too; who consumes one of them cannot
     /// acknowledge it any more. An item that is [put back](super::Delivery::requeue) meanwhile is another one, and may be missed.
     ///
@@ -464,6 +424,7 @@ impl CuratorQueue<Id> {
     /// Some may be removed.
     pub async fn remove(&self, id: &str) -> Result<usize, Error> {
         let layout = &self.producer.layout;
+        layout.check()?;
         let wanted = name::id(id);
         let names = match layout.zk.children(self.path()).await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(0),

@@ -5,11 +5,11 @@ use tokio::sync::Mutex;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
-use super::Error;
-use super::auto_ack::{Unconfirmed, with_receipts};
-use super::buckets::PutTarget;
+use super::auto_ack::{AutoAckConsumer, Unconfirmed};
+use super::buckets::{Buckets, PutTarget};
+use super::core::name::Kind;
+use super::error::Error;
 use super::layout::QueueLayout;
-use super::name::Kind;
 use super::put::{Producer, SMALL};
 use super::put_ids::{PRODUCER, protected};
 use super::simple::SharedConsumers;
@@ -66,7 +66,7 @@ use crate::path::child;
 /// # zk.start().await?;
 /// use zk_curator_recipes::queue::FifoQueue;
 ///
-/// let queue = FifoQueue::new(&zk, "/queue")?;
+/// let queue = FifoQueue::new(&zk, "/queue");
 /// queue.put("one").await?;
 /// queue.put("two").await?;
 /// assert_eq!(queue.poll().await?.unwrap(), "one");
@@ -77,6 +77,7 @@ use crate::path::child;
 /// ```
 #[derive(Debug, Clone)]
 pub struct FifoQueue {
+    buckets: Arc<Buckets>,
     producer: Producer,
     put_mode: PutMode,
     phases: Arc<Phases>,
@@ -122,21 +123,19 @@ struct Phases {
 }
 
 impl FifoQueue {
-    /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        let parent = ZPath::for_operation("queue", path)?;
-        let below = |name| ZPath::for_operation("queue", child(&parent, name));
-        let layout = QueueLayout::new(zk, below("items")?, Kind::Fifo);
-        let (line, producers) = (below("line")?, below("producers")?);
+    /// The queue at a path. Nothing is sent. An invalid path is refused by the first operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let path = path.into();
+        let mut layout = QueueLayout::below(zk, &path, child(&path, "items"), Kind::Fifo);
+        let [line, producers] =
+            ["line", "producers"].map(|name| layout.valid_path("queue", child(&path, name)));
         let consumers = consumers(&layout, &line, &producers, UnconfirmedPolicy::default());
-        let mut producer = Producer::new(layout);
+        let buckets = Arc::new(Buckets::new(layout));
+        let mut producer = Producer::in_buckets(&buckets);
         producer.line = Some(line);
-        producer.with_ids(below("ids")?);
+        producer.with_ids(child(&path, "ids"));
         let phases = Arc::new(Phases { producers, node: Mutex::new(None) });
-        Ok(Self { producer, put_mode: PutMode::default(), phases, consumers })
+        Self { buckets, producer, put_mode: PutMode::default(), phases, consumers }
     }
 
     /// What consumers do about items that are put in [two phases](PutMode::TwoPhase) and not written yet. Default:
@@ -159,12 +158,10 @@ impl FifoQueue {
 
     /// The number of items that are put into a bucket, from 1: as of a
     /// [`LockingQueue`](super::LockingQueue::bucket_size). Default: 4,096.
-    ///
-    /// # Errors
-    /// [`Error::Zero`].
-    pub fn bucket_size(self, items: u32) -> Result<Self, Error> {
-        self.producer.layout.set_bucket_size(items)?;
-        Ok(self)
+    #[must_use]
+    pub fn bucket_size(mut self, items: u32) -> Self {
+        self.producer.layout.set_bucket_size(items);
+        self
     }
 
     /// Puts items into buckets also where an earlier version of this crate has put items without: as of a
@@ -200,6 +197,7 @@ impl FifoQueue {
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn take(&self) -> Result<Bytes, Error> {
+        self.producer.layout.check()?;
         self.consumers.take().await
     }
 
@@ -211,6 +209,7 @@ impl FifoQueue {
     /// # Cancel safety
     /// What was removed meanwhile is handed out by the next call.
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
+        self.producer.layout.check()?;
         self.consumers.poll().await
     }
 
@@ -226,7 +225,9 @@ impl FifoQueue {
     }
 
     async fn put_in_two_phases(&self, item: Bytes) -> Result<(), Error> {
-        let (zk, layout) = (&self.producer.layout.zk, &self.producer.layout);
+        self.producer.layout.check()?;
+        let (buckets, layout) = (&self.buckets, &self.buckets.layout);
+        let zk = &layout.zk;
         let item = layout.pack(item)?;
         if item.len() >= SMALL {
             // The second step, with other names that are as long: what is too large is refused before the first.
@@ -237,8 +238,7 @@ impl FifoQueue {
         }
         loop {
             let producer = self.phases.node(zk).await?;
-            let Some(buckets) = &layout.buckets else { return Ok(()) };
-            let target = buckets.target(layout, 0, 1).await?;
+            let target = buckets.target(0, 1).await?;
             let create = zk.create(target.item(Kind::Fifo.tag())).mode(CreateMode::PersistentSequential);
             // Dropped before it is written, it goes away.
             let created = create.protected().data(producer.name().to_owned()).owned().await; // 1
@@ -298,7 +298,7 @@ fn consumers(
     SharedConsumers::new(|| {
         let unconfirmed =
             Unconfirmed { producers: producers.clone(), strict: policy == UnconfirmedPolicy::Wait };
-        with_receipts(layout.clone(), Some(line.clone()), Some(unconfirmed))
+        AutoAckConsumer::with_receipts(layout.clone(), Some(line.clone()), Some(unconfirmed))
     })
 }
 

@@ -1,16 +1,20 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, Error, ErrorKind};
+use zk_curator::{CuratorFramework, ErrorKind};
 
-use super::CorruptItem;
-use super::buckets::{Buckets, LAYOUT};
-use super::name::Kind;
+use super::codec::CorruptItem;
+use super::core::name::{Kind, LAYOUT};
+use super::error::Error;
 use super::redelivery;
 use crate::path::child;
+
+/// The number of items that are put into a bucket, unless a queue says otherwise: with names of 70 bytes, a listing of 0.3 MB.
+const BUCKET_SIZE: u32 = 4096;
 
 /// Tells the time, for items that are due at a time.
 pub(super) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -23,42 +27,92 @@ pub(super) struct QueueLayout {
     /// Whether items are compressed.
     is_compressed: bool,
     /// The parent of the items.
-    pub(super) path: ZPath,
+    pub(super) path: String,
     pub(super) kind: Kind,
-    /// Whether the parent is a container.
-    pub(super) container: bool,
-    /// The buckets of the items, in a queue that has some.
-    pub(super) buckets: Option<Arc<Buckets>>,
+    buckets: Arc<BucketSettings>,
     pub(super) clock: Clock,
+    /// The first setting that is not valid. Every operation is refused because of it.
+    invalid: Option<Error>,
+}
+
+/// How items are put into buckets, in a queue that has some.
+struct BucketSettings {
+    /// The number of items that are put into a bucket.
+    size: AtomicU32,
+    /// Whether the items of a queue without buckets are put into buckets from now on.
+    upgrades: AtomicBool,
 }
 
 impl QueueLayout {
-    pub(super) fn new(zk: &CuratorFramework, path: ZPath, kind: Kind) -> Self {
-        let container = kind == Kind::Simple;
-        let (zk, is_compressed) = (zk.uncompressed(), zk.is_compressing());
-        let buckets = kind.has_buckets().then(|| Arc::new(Buckets::default()));
-        Self { zk, is_compressed, path, kind, container, buckets, clock: Arc::new(SystemTime::now) }
+    pub(super) fn new(zk: &CuratorFramework, path: String, kind: Kind) -> Self {
+        Self::below(zk, &path.clone(), path, kind)
+    }
+
+    /// The items at a path below that of the queue.
+    pub(super) fn below(zk: &CuratorFramework, queue: &str, path: String, kind: Kind) -> Self {
+        let settings = BucketSettings { size: AtomicU32::new(BUCKET_SIZE), upgrades: AtomicBool::new(false) };
+        let mut layout = Self {
+            zk: zk.uncompressed(),
+            is_compressed: zk.is_compressing(),
+            path,
+            kind,
+            buckets: Arc::new(settings),
+            clock: Arc::new(SystemTime::now),
+            invalid: None,
+        };
+        layout.valid_path("queue", queue);
+        layout
+    }
+
+    /// Takes note of a setting that is not valid.
+    pub(super) fn note<T>(&mut self, setting: Result<T, Error>) {
+        if let (Err(error), None) = (setting, &self.invalid) {
+            self.invalid = Some(error);
+        }
+    }
+
+    /// Returns a path, and takes note if it is not valid.
+    pub(super) fn valid_path(&mut self, what: &'static str, path: impl Into<String>) -> ZPath {
+        ZPath::for_operation(what, path).unwrap_or_else(|error| {
+            self.note(Err::<(), _>(error.into()));
+            ZPath::root()
+        })
+    }
+
+    /// Refuses an operation if a path or a setting is not valid.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.invalid.clone().map_or(Ok(()), Err)
     }
 
     /// Sets the number of items in a bucket, also for layouts that were cloned before.
-    pub(super) fn set_bucket_size(&self, items: u32) -> Result<(), super::Error> {
-        let items = at_least_one("bucket_size", items)?;
-        self.buckets.iter().for_each(|buckets| buckets.set_size(items));
-        Ok(())
+    pub(super) fn set_bucket_size(&mut self, items: u32) {
+        match at_least_one("bucket_size", items) {
+            Ok(items) => self.buckets.size.store(items, Ordering::Relaxed),
+            error => self.note(error),
+        }
+    }
+
+    /// The path of the parent of the items' parent.
+    pub(super) fn parent(&self) -> &str {
+        self.path.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent })
+    }
+
+    pub(super) fn bucket_size(&self) -> u32 {
+        self.buckets.size.load(Ordering::Relaxed)
     }
 
     /// Puts items into buckets from now on, also for layouts that were cloned before.
     pub(super) fn upgrade_layout(&self) {
-        self.buckets.iter().for_each(|buckets| buckets.upgrade());
+        self.buckets.upgrades.store(true, Ordering::Relaxed);
     }
 
     /// Whether items are to be put into buckets where there are none yet.
     pub(super) fn upgrades_layout(&self) -> bool {
-        self.buckets.as_ref().is_some_and(|buckets| buckets.upgrades())
+        self.buckets.upgrades.load(Ordering::Relaxed)
     }
 
     /// An item as it is stored.
-    pub(super) fn pack(&self, item: Bytes) -> Result<Bytes, Error> {
+    pub(super) fn pack(&self, item: Bytes) -> zk_curator::Result<Bytes> {
         let packed = if self.is_compressed { self.zk.compress(self.path.as_str(), item)? } else { item };
         Ok(if self.kind == Kind::Locking { redelivery::escape(packed) } else { packed })
     }
@@ -83,11 +137,11 @@ impl QueueLayout {
     }
 
     /// Creates the parent of the items, unless it is there.
-    pub(super) async fn create_parent(&self) -> Result<(), Error> {
-        if self.container {
+    pub(super) async fn create_parent(&self) -> zk_curator::Result<()> {
+        if self.kind.is_in_container() {
             return self.zk.create_containers(self.path.as_str()).await;
         }
-        if self.buckets.is_some() {
+        if self.kind.has_buckets() {
             // An empty one may be of an earlier version, and its data say so.
             let create = self.zk.create(self.path.as_str()).creating_parents_as_containers().data(LAYOUT);
             return unless_there(create.idempotent().await);
@@ -101,7 +155,7 @@ impl QueueLayout {
         &self,
         item: &str,
         claim: Option<&str>,
-    ) -> Result<Option<String>, Error> {
+    ) -> zk_curator::Result<Option<String>> {
         match self.zk.children(item).await {
             Ok(names) => {
                 let foreign = names.iter().filter(|name| Some(name.as_str()) != claim).min();
@@ -129,19 +183,16 @@ impl fmt::Debug for QueueLayout {
 }
 
 /// A setting that must not be zero.
-pub(super) fn at_least_one<T: Default + PartialEq>(
-    setting: &'static str,
-    value: T,
-) -> Result<T, super::Error> {
-    if value == T::default() { Err(super::Error::Zero { setting }) } else { Ok(value) }
+pub(super) fn at_least_one<T: Default + PartialEq>(setting: &'static str, value: T) -> Result<T, Error> {
+    if value == T::default() { Err(Error::Zero { setting }) } else { Ok(value) }
 }
 
 /// Creates a persistent node, unless it is there.
-pub(super) async fn create_persistent(zk: &CuratorFramework, path: &ZPath) -> Result<(), Error> {
-    unless_there(zk.create(path.as_str()).creating_parents_as_containers().idempotent().await)
+pub(super) async fn create_persistent(zk: &CuratorFramework, path: &str) -> zk_curator::Result<()> {
+    unless_there(zk.create(path).creating_parents_as_containers().idempotent().await)
 }
 
-fn unless_there<T>(created: Result<T, Error>) -> Result<(), Error> {
+fn unless_there<T>(created: zk_curator::Result<T>) -> zk_curator::Result<()> {
     match created {
         Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
         created => created.map(drop),

@@ -8,9 +8,9 @@ use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
-use super::Error;
 use super::buckets::{Buckets, PutTarget, is_conflict};
-use super::layout::QueueLayout;
+use super::error::Error;
+use super::layout::{QueueLayout, at_least_one};
 use super::put_ids::{Presence, PutIds};
 use crate::contender::Contender;
 use crate::order::Rule;
@@ -25,6 +25,8 @@ const ROOM: &str = "room-";
 #[derive(Debug, Clone)]
 pub(super) struct Producer {
     pub(super) layout: QueueLayout,
+    /// The buckets of the items, in a queue that has some.
+    buckets: Option<Arc<Buckets>>,
     bound: Option<Arc<Bound>>,
     pub(super) when_full: WhenFull,
     /// Where those stand in line that wait for items, or for room.
@@ -112,8 +114,23 @@ impl Drop for Ticket {
 
 impl Producer {
     pub(super) fn new(layout: QueueLayout) -> Self {
+        Self::with(layout, None)
+    }
+
+    /// The producer's side of a queue with buckets.
+    pub(super) fn in_buckets(buckets: &Arc<Buckets>) -> Self {
+        Self::with(buckets.layout.clone(), Some(Arc::clone(buckets)))
+    }
+
+    /// The same settings for other buckets.
+    pub(super) fn of_buckets(self, buckets: &Arc<Buckets>) -> Self {
+        Self { layout: buckets.layout.clone(), buckets: Some(Arc::clone(buckets)), ..self }
+    }
+
+    fn with(layout: QueueLayout, buckets: Option<Arc<Buckets>>) -> Self {
         Self {
             layout,
+            buckets,
             bound: None,
             when_full: WhenFull::default(),
             line: None,
@@ -123,16 +140,19 @@ impl Producer {
     }
 
     pub(super) fn bounded(&mut self, limit: u32) {
+        self.layout.note(at_least_one("max_items", limit));
         self.bound =
             Some(Arc::new(Bound { limit, turn: AsyncMutex::default(), last: AsyncMutex::default() }));
     }
 
-    pub(super) fn with_ids(&mut self, path: ZPath) {
+    pub(super) fn with_ids(&mut self, path: impl Into<String>) {
+        let path = self.layout.valid_path("idempotent puts", path);
         self.ids = Some(Arc::new(PutIds::new(path)));
     }
 
     /// Puts nodes into the queue, all or none, in this order: the beginnings of their names, and their data.
     pub(super) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
+        self.layout.check()?;
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
         let put = Put { items, parent: None, target: None, also: None };
@@ -149,6 +169,7 @@ impl Producer {
     /// The same in one transaction with the creation of another node, in a queue with ids. Fails with `NodeExists` if that
     /// node is there already, and with `NoNode` if there is no parent of something.
     pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
+        self.layout.check()?;
         let _ticket = Ticket::new(&self.in_flight);
         let put = Put { items, parent: None, target: None, also: Some(&also) };
         self.check_size(put)?;
@@ -157,6 +178,7 @@ impl Producer {
 
     /// The same if there is room for them: whether there was. Never waits for others.
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
+        self.layout.check()?;
         let _ticket = Ticket::new(&self.in_flight);
         let items = &self.packed(items)?;
         let put = Put { items, parent: None, target: None, also: None };
@@ -188,12 +210,13 @@ impl Producer {
             Some(ids) => ids.as_long(transaction),
             None => transaction,
         };
-        let target = self.layout.buckets.as_ref().map(|_| PutTarget::as_long(&self.layout.path));
+        let target = self.buckets.as_ref().map(|_| PutTarget::as_long(&self.layout.path));
         Ok(creates(&self.layout, transaction, Put { target: target.as_ref(), ..put }).check_size()?)
     }
 
     /// Waits until every put that was begun is answered, and deletes the ids that are not needed any more.
     pub(super) async fn flush(&self) -> Result<(), Error> {
+        self.layout.check()?;
         loop {
             let changed = self.in_flight.changed.notified();
             if self.in_flight.is_zero() {
@@ -386,7 +409,7 @@ impl Producer {
                 // No earlier attempt was applied either, or it would have failed for that.
                 (ErrorKind::TransactionFailed { .. }, _) | (_, None) => match &target {
                     Some((buckets, rank, target)) if target.is_stale(&error) => {
-                        buckets.gone(*rank, target).await
+                        buckets.gone(*rank, target).await;
                     }
                     _ => self.made_room_for(error, put).await?,
                 },
@@ -398,10 +421,10 @@ impl Producer {
 
     /// The parent for the items of a put, in a queue with buckets; with the buckets and the priority.
     async fn target(&self, put: Put<'_>) -> Result<Option<(&Buckets, i32, PutTarget)>, Error> {
-        let Some(buckets) = &self.layout.buckets else { return Ok(None) };
+        let Some(buckets) = &self.buckets else { return Ok(None) };
         let rank = put.items.first().map_or(0, |(base, _)| self.layout.kind.rank(base));
         let items = u32::try_from(put.items.len()).unwrap_or(u32::MAX);
-        Ok(Some((&**buckets, rank, buckets.target(&self.layout, rank, items).await?)))
+        Ok(Some((&**buckets, rank, buckets.target(rank, items).await?)))
     }
 
     /// Creates the parent of the items, if that is why a transaction has failed.

@@ -96,7 +96,7 @@ impl PutIds {
                 Ok(node) => node,
                 // It is to stay: of a container that was empty and is gone nobody could tell what was in it.
                 Err(error) if error.kind() == ErrorKind::NoNode => {
-                    create_persistent(zk, &self.path).await?;
+                    create_persistent(zk, self.path.as_str()).await?;
                     continue;
                 }
                 Err(error) => return Err(error),

@@ -14,7 +14,7 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 
-use super::Error;
+use super::error::Error;
 use super::layout::{at_least_one, create_persistent};
 use super::redelivery::fraction;
 use crate::leader::{Candidate, LeaderLatch};
@@ -117,7 +117,7 @@ pub struct QueueSharderBuilder<Q> {
 }
 
 /// Makes the queue at a path.
-type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Result<Q, Error> + Send + Sync>;
+type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + Sync>;
 
 impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// A sharder of the queues below a path, with an election at another one. `allocate` makes the queue at a path, as
@@ -127,7 +127,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         zk: &CuratorFramework,
         path: impl Into<String>,
         leader_path: impl Into<String>,
-        allocate: impl Fn(&CuratorFramework, &str) -> Result<Q, Error> + Send + Sync + 'static,
+        allocate: impl Fn(&CuratorFramework, &str) -> Q + Send + Sync + 'static,
     ) -> QueueSharderBuilder<Q> {
         QueueSharderBuilder {
             zk: zk.clone(),
@@ -264,7 +264,6 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     /// * [`Error::Zero`] for a setting.
     /// * [`Error::LeaderPath`] when the election is at the path of the queues, or below.
     /// * [`Error::Framework`] when a path is not valid, or the queues cannot be listed or created.
-    /// * What the allocation of a queue fails with.
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
@@ -296,7 +295,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
         };
         if task.list().await?.is_empty() {
             let name = task.create_first().await?;
-            task.adopt(vec![name])?;
+            task.adopt(vec![name]);
             task.list().await?;
         }
         let candidate = LeaderLatch::new(&zk, leader_path).join();
@@ -346,11 +345,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
                             reported = true;
                             self.zk.report_background_error(error);
                         }
-                        // From the allocation of a queue.
-                        error => {
-                            reported = true;
-                            warn!(path = %self.path, %error, "a queue is not used");
-                        }
+                        _ => reported = true,
                     }
                 }
             }
@@ -432,7 +427,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
         self.watch = Some(listed.watch);
         let mut names = listed.value.0;
         names.retain(|name| name.starts_with(PREFIX));
-        self.adopt(names.clone())?;
+        self.adopt(names.clone());
         self.known.modify(|known| {
             // One queue at least is known, if it is there or not: a put creates it again.
             if !names.is_empty() {
@@ -444,23 +439,22 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
     }
 
     /// Makes the queues with these names known.
-    fn adopt(&self, mut names: Vec<String>) -> Result<(), Error> {
+    fn adopt(&self, mut names: Vec<String>) {
         self.known.look(|known| names.retain(|name| !known.queues.contains_key(name)));
         for name in names {
-            let queue = (self.allocate)(&self.zk, &child(&self.path, &name))?;
+            let queue = (self.allocate)(&self.zk, &child(&self.path, &name));
             self.known.modify(|known| {
                 known.free.insert(name.clone());
                 known.queues.insert(name, queue)
             });
         }
-        Ok(())
     }
 
     /// Creates a queue, along with the parent: its name.
     async fn create_first(&self) -> Result<String, Error> {
         let name = self.new_name();
         let path = ZPath::for_operation("queue sharder", child(&self.path, &name))?;
-        create_persistent(&self.zk, &path).await?;
+        create_persistent(&self.zk, path.as_str()).await?;
         Ok(name)
     }
 

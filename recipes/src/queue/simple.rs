@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use super::Error;
-use super::auto_ack::{AutoAckConsumer, Item, with_receipts};
+use super::auto_ack::AutoAckConsumer;
+use super::core::name::Kind;
+use super::error::Error;
+use super::item::Item;
 use super::layout::QueueLayout;
-use super::name::Kind;
 use super::put::Producer;
 
 /// The queue of ZooKeeper's recipes, and of Apache Curator's `SimpleDistributedQueue`: bytes, first in, first out.
@@ -50,7 +50,7 @@ use super::put::Producer;
 /// # zk.start().await?;
 /// use zk_curator_recipes::queue::SimpleDistributedQueue;
 ///
-/// let queue = SimpleDistributedQueue::new(&zk, "/queue")?;
+/// let queue = SimpleDistributedQueue::new(&zk, "/queue");
 /// queue.offer("one").await?;
 /// assert_eq!(queue.peek().await?.unwrap(), "one");
 /// assert_eq!(queue.take().await?, "one");
@@ -66,23 +66,18 @@ pub struct SimpleDistributedQueue {
 
 impl SimpleDistributedQueue {
     /// The queue at a path. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        let path = ZPath::for_operation("queue", path)?;
-        let layout = QueueLayout::new(zk, path, Kind::Simple);
-        let consumers = SharedConsumers::new(|| with_receipts(layout.clone(), None, None));
-        Ok(Self { producer: Producer::new(layout), consumers })
+    /// An invalid path is refused by the first operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let layout = QueueLayout::new(zk, path.into(), Kind::Simple);
+        let consumers = SharedConsumers::new(|| AutoAckConsumer::with_receipts(layout.clone(), None, None));
+        Self { producer: Producer::new(layout), consumers }
     }
 
     /// Puts every item exactly once, also when the answer is lost: see [`CuratorQueue::idempotent_puts`](super::CuratorQueue::idempotent_puts).
-    ///
-    /// # Errors
-    /// [`Error::Framework`] when the path is not valid.
-    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Result<Self, Error> {
-        self.producer.with_ids(ZPath::for_operation("ids", path)?);
-        Ok(self)
+    #[must_use]
+    pub fn idempotent_puts(mut self, path: impl Into<String>) -> Self {
+        self.producer.with_ids(path);
+        self
     }
 
     /// The path of the queue.
@@ -160,6 +155,7 @@ impl SimpleDistributedQueue {
 
 /// The data of the first item.
 async fn first(layout: &QueueLayout) -> Result<Option<Bytes>, Error> {
+    layout.check()?;
     loop {
         let names = match layout.zk.children(layout.path.as_str()).await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),

@@ -85,7 +85,7 @@ async fn fill(queue: &DistributedQueue, items: usize, length: usize) -> Result<(
 
 pub(crate) async fn simple_put(stage: &mut Stage) -> Result<()> {
     let (queue, length) =
-        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let run = async |operations| {
         let latencies =
             at_most(1, operations, async |number| Ok(queue.offer(item(number, length)).await?)).await?;
@@ -96,7 +96,7 @@ pub(crate) async fn simple_put(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn simple_take(stage: &mut Stage) -> Result<()> {
     let (queue, length) =
-        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let prepare = async |operations| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);
@@ -117,7 +117,7 @@ pub(crate) async fn simple_take(stage: &mut Stage) -> Result<()> {
 /// With a lock path or without: that is a matter of the consumers.
 pub(crate) async fn put(stage: &mut Stage) -> Result<()> {
     let (queue, length) =
-        (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+        (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let size = stage.size;
     let run = async |operations| {
         let latencies =
@@ -129,7 +129,7 @@ pub(crate) async fn put(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn take(stage: &mut Stage, window: usize) -> Result<()> {
     let (queue, length) =
-        (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+        (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let run =
         async |operations| take_all(queue.auto_ack_consumer().ack_batch(window), operations, false).await;
     stage.run(async |operations| fill(&queue, operations, length).await, run).await
@@ -138,7 +138,7 @@ pub(crate) async fn take(stage: &mut Stage, window: usize) -> Result<()> {
 /// The first of many items.
 pub(crate) async fn take_of_many(stage: &mut Stage) -> Result<()> {
     let (queue, length, size) =
-        (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload, stage.size);
+        (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload, stage.size);
     fill(&queue, size, length).await?;
     let run = async |operations| take_all(queue.auto_ack_consumer().ack_batch(64), operations, false).await;
     stage.measure(None, run).await?;
@@ -156,7 +156,7 @@ async fn take_all(mut auto_ack: AutoAckConsumer, operations: usize, priorities: 
 }
 
 pub(crate) async fn priority_put(stage: &mut Stage) -> Result<()> {
-    let queue = DistributedPriorityQueue::new(&stage.client().await?, stage.below("queue"))?;
+    let queue = DistributedPriorityQueue::new(&stage.client().await?, stage.below("queue"));
     let (size, length) = (stage.size, stage.payload);
     let run = async |operations| {
         let one = async |number| Ok(queue.put(item(number, length), priority(number)).await?);
@@ -167,7 +167,7 @@ pub(crate) async fn priority_put(stage: &mut Stage) -> Result<()> {
 }
 
 pub(crate) async fn priority_take(stage: &mut Stage) -> Result<()> {
-    let queue = DistributedPriorityQueue::new(&stage.client().await?, stage.below("queue"))?;
+    let queue = DistributedPriorityQueue::new(&stage.client().await?, stage.below("queue"));
     let length = stage.payload;
     let prepare = async |operations| {
         for first in (0..operations).step_by(BATCH) {
@@ -181,10 +181,10 @@ pub(crate) async fn priority_take(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {
     let (queue, length) =
-        (DistributedQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+        (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let locks = stage.below("locks");
     let run = async |operations| {
-        let (mut consumer, mut taken) = (queue.consumer(&locks)?, Taken::of(operations));
+        let (mut consumer, mut taken) = (queue.consumer(&locks), Taken::of(operations));
         for _ in 0..operations {
             let delivery = consumer.next().await?;
             for item in delivery.items() {
@@ -199,7 +199,7 @@ pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {
 
 /// The queue that has its claims below its items.
 pub(crate) async fn own_locking_take(stage: &mut Stage) -> Result<()> {
-    let (queue, length) = (LockingQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+    let (queue, length) = (LockingQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let prepare = async |operations: usize| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);
@@ -220,7 +220,7 @@ pub(crate) async fn own_locking_take(stage: &mut Stage) -> Result<()> {
 }
 
 pub(crate) async fn fifo_take(stage: &mut Stage) -> Result<()> {
-    let (queue, length) = (FifoQueue::new(&stage.client().await?, stage.below("queue"))?, stage.payload);
+    let (queue, length) = (FifoQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let prepare = async |operations: usize| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);

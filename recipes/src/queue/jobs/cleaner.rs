@@ -7,10 +7,12 @@ use tracing::{debug, warn};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::{Executing, Places, is_gone};
+use super::kept::Node;
+use super::places::{Places, is_gone};
+use super::record::Executing;
 use crate::leader::{self, LeaderSelector};
-use crate::queue::Error;
-use crate::queue::name::Kind;
+use crate::queue::core::name::Kind;
+use crate::queue::error::Error;
 
 /// Leases come and go with every job: how long it is at least from one look to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -149,7 +151,7 @@ async fn end(
     let record = Executing::parse(&data).filter(|record| Kind::Job.meta(&record.name).is_some());
     let Some(Executing { name, worker, .. }) = record else { return Ok(None) };
     let why = format!("the worker {worker} has gone");
-    let mut next = places.after_attempt(&name, &why, max_attempts);
+    let mut next = Node::after_attempt(places, &name, &why, max_attempts);
     loop {
         // This proves that there is no lease.
         let unleased = places.zk.transaction().create(&lease, "").delete(&lease);

@@ -6,9 +6,12 @@ use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
-use super::{Executing, Failed, Places, kept};
-use crate::queue::name::Kind;
-use crate::queue::{Error, buckets};
+use super::kept;
+use super::places::Places;
+use super::record::{Executing, Failed};
+use crate::queue::buckets;
+use crate::queue::core::name::Kind;
+use crate::queue::error::Error;
 
 /// So many nodes are read at a time.
 const READS: usize = 64;

@@ -3,52 +3,30 @@
 //! What is kept of jobs is in buckets by their ids, so that no listing grows with their number. See
 //! `docs/decisions/queue-buckets.md`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use zk_curator::op::Transaction;
 use zk_curator::{Error, ErrorCode, ErrorKind};
 
-use super::Places;
-use crate::queue::buckets::{self, LAYOUT};
+use super::places::{End, Places};
+use super::record::Failed;
+use crate::queue::buckets;
+use crate::queue::core::name::{ItemMeta, Kind, LAYOUT};
 
 /// The number of buckets: a million ids of 36 bytes are listings of 40 KB.
 const BUCKETS: u32 = 1024;
 /// The beginning of the names of buckets, which is that of no id.
 const BUCKET: &str = "b|";
 
-/// The end of a job of which something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Done,
-    Failed,
-}
-
-impl End {
-    pub(super) const ALL: [Self; 2] = [Self::Done, Self::Failed];
-
-    pub(super) const fn directory(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// The directories of ends that were found without buckets: an earlier version of this crate has made them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Flat(Arc<[AtomicBool; 2]>);
-
-impl Flat {
-    fn of(&self, end: End) -> &AtomicBool {
-        &self.0[end as usize]
-    }
-}
-
 /// The name of what is kept of a job, with that of its bucket.
 pub(super) fn name(id: &str) -> String {
     format!("{BUCKET}{:03x}/{id}", hash(id) % BUCKETS)
+}
+
+/// The paths at which something may be kept of a job: in a bucket, and where an earlier version has put it.
+pub(super) fn paths(places: &Places, end: End, id: &str) -> [String; 2] {
+    [name(id), id.to_owned()].map(|name| places.of(end.directory(), &name))
 }
 
 /// Whether a child of the directory of an end is a bucket.
@@ -95,6 +73,14 @@ impl Node {
         let bucket = if is_flat { Bucket::None } else { Bucket::There };
         let path = places.of(end.directory(), &name(id));
         Self { path, data: data.into(), end: Some((end, id.to_owned())), bucket }
+    }
+
+    /// What becomes of the job of an attempt that has ended without success.
+    pub(super) fn after_attempt(places: &Places, name: &str, why: &str, max_attempts: Option<u32>) -> Self {
+        let meta = Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
+        let Some(ItemMeta { id, times, .. }) = meta else { return Self::pending(places, name) };
+        let failed = Failed { attempts: times, why: why.to_owned() };
+        Self::kept(places, End::Failed, id, failed.encode())
     }
 
     /// Adds the creation to a transaction.

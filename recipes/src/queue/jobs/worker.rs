@@ -4,20 +4,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join;
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::Stream;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
-use super::kept::{End, Node};
-use super::{Executing, ItemMeta, Jobs, Places, cleaner, is_gone};
-use crate::queue::Error;
-use crate::queue::claims::{Claimed, Claimer, Claims, Receipts, Returned, is_lost, run, settle, try_settle};
-use crate::queue::feed::Feed;
+use super::cleaner;
+use super::kept::Node;
+use super::places::{End, Places, is_gone};
+use super::record::Executing;
+use crate::queue::core::name::{ItemMeta, Kind};
+use crate::queue::driver::{
+    self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, Source, Turn, is_lost, log_unsettled,
+    settle, try_settle, unless_lost,
+};
+use crate::queue::error::Error;
 use crate::queue::layout::QueueLayout;
-use crate::queue::name::Kind;
 use crate::queue::redelivery::Backoff;
 
 /// Claims jobs. See [the module](super).
@@ -25,7 +29,6 @@ use crate::queue::redelivery::Backoff;
 /// # Cancel safety
 /// Dropping it gives back the jobs that it has claimed and not handed out; the cleaner makes them pending again.
 pub struct Worker {
-    jobs: Jobs,
     claims: Claims<Executed>,
     /// Ends the candidacy for the cleaner.
     cleaner: Option<DropGuard>,
@@ -33,20 +36,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(jobs: Jobs, worker: String) -> Self {
-        let places = jobs.places.clone();
-        let feed = Feed::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
+    pub(super) fn new(places: Places, max_attempts: Option<u32>, worker: String) -> Self {
+        let feed = FeedDriver::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
         let receipts = Receipts::below(&places.pending, places.path.as_str());
-        let executed = Executed { places, worker, max_attempts: jobs.max_attempts, receipts };
-        let claims = Claims::new(feed, executed);
-        Self { jobs, claims, cleaner: None, backoff: Backoff::default() }
+        let claims = Claims::new(feed, Executed { places, worker, max_attempts, receipts });
+        Self { claims, cleaner: None, backoff: Backoff::default() }
     }
 
     /// How many jobs are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.claims.prefetch = jobs;
+        self.claims.prefetch(jobs);
         self
     }
 
@@ -73,7 +74,7 @@ impl Worker {
     /// # Cancel safety
     /// Nothing is lost: a job that was claimed meanwhile is the next.
     pub async fn next(&mut self) -> Result<Job, Error> {
-        self.ready().await?.next().await
+        driver::next(self).await
     }
 
     /// The next job if there is one, `None` if not. Never waits for others.
@@ -84,7 +85,7 @@ impl Worker {
     /// # Cancel safety
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<Job>, Error> {
-        self.ready().await?.try_next().await
+        driver::try_next(self).await
     }
 
     /// The jobs as a stream, which does not end. An error is not the end either.
@@ -92,7 +93,7 @@ impl Worker {
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream is dropping the worker.
     pub fn into_stream(self) -> impl Stream<Item = Result<Job, Error>> + Send {
-        unfold(self, |mut worker| async move { Some((worker.next().await, worker)) })
+        driver::into_stream(self)
     }
 
     /// Hands every job to `body`, so many at a time at most, from 1. A job is completed when `body` is done with it, with
@@ -112,18 +113,10 @@ impl Worker {
         Fut: Future<Output = Result<Option<Bytes>, E>>,
         E: fmt::Display,
     {
-        let zk = self.jobs.places.zk.clone();
         let backoff = self.backoff;
         let each = |job: Job| async {
             let (id, attempt) = (job.id().to_owned(), job.attempt());
-            let done = tokio::select! {
-                biased;
-                () = job.lost() => {
-                    warn!(id, "the lease of a job was lost");
-                    return None;
-                }
-                done = body(job.task()) => done,
-            };
+            let done = unless_lost(&id, job.lost(), body(job.task())).await?;
             let settled = match done {
                 Ok(Some(result)) => job.complete_with(result).await,
                 Ok(None) => job.complete().await,
@@ -134,31 +127,54 @@ impl Worker {
                     return Some(fail_after(job, delay, error.to_string()));
                 }
             };
-            if let Err(error) = settled {
-                warn!(id, %error, "a job may be executed again");
-            }
+            log_unsettled(&id, settled);
             None
         };
-        run(&zk, limit, &mut self, async |worker: &mut Self| worker.next().await, each).await
+        driver::run(&mut self, limit, each).await
+    }
+}
+
+impl Source for Worker {
+    type Delivery = Job;
+
+    fn feed(&mut self) -> &mut FeedDriver {
+        self.claims.feed()
     }
 
     /// Makes sure of the directories, and of a candidate for the cleaner.
-    async fn ready(&mut self) -> Result<&mut Claims<Executed>, Error> {
-        self.claims.check_settings()?;
+    async fn prepare(&mut self) -> Result<(), Error> {
+        self.claims.prepare().await?;
         if self.cleaner.is_none() {
-            self.jobs.places.prepare().await?;
-            let (stop, jobs) = (CancellationToken::new(), self.jobs.clone());
-            let stopped = stop.clone();
-            self.jobs.places.zk.spawn(async move {
+            let Executed { places, max_attempts, .. } = &self.claims.claimer;
+            places.prepare().await?;
+            let (stop, max_attempts) = (CancellationToken::new(), *max_attempts);
+            let (stopped, cleaned) = (stop.clone(), places.clone());
+            places.zk.spawn(async move {
                 tokio::select! {
                     biased;
                     () = stopped.cancelled() => {}
-                    () = cleaner::keep_running(&jobs.places, jobs.max_attempts) => {}
+                    () = cleaner::keep_running(&cleaned, max_attempts) => {}
                 }
             });
             self.cleaner = Some(stop.drop_guard());
         }
-        Ok(&mut self.claims)
+        Ok(())
+    }
+
+    async fn of_list(&mut self, turn: &mut Turn) -> Result<Option<Job>, Error> {
+        self.claims.of_list(turn).await
+    }
+
+    fn begin_poll(&mut self) {
+        self.claims.begin_poll();
+    }
+
+    fn looks_again(&mut self, has_looked: bool) -> bool {
+        self.claims.looks_again(has_looked)
+    }
+
+    fn listed(&mut self, was_first: bool, is_first: bool) {
+        self.claims.listed(was_first, is_first);
     }
 }
 
@@ -166,14 +182,12 @@ impl Worker {
 async fn fail_after(job: Job, delay: Duration, why: String) {
     let id = job.id().to_owned();
     drop(timeout(delay, job.ownership().over()).await);
-    if let Err(error) = job.fail(why).await {
-        warn!(id, %error, "a job may be executed again");
-    }
+    log_unsettled(&id, job.fail(why).await);
 }
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("path", &self.jobs.places.path).finish_non_exhaustive()
+        f.debug_struct("Worker").field("path", &self.claims.claimer.places.path).finish_non_exhaustive()
     }
 }
 
@@ -397,7 +411,7 @@ impl Job {
         self.settle(|transaction| transaction.delete(&job)).await
     }
 
-    /// The job is done, and the result is kept, along with the job, until they are [forgotten](Jobs::forget).
+    /// The job is done, and the result is kept, along with the job, until they are [forgotten](super::Jobs::forget).
     ///
     /// # Errors
     /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back. A
@@ -413,7 +427,7 @@ impl Job {
     }
 
     /// The attempt has failed: the job is pending again, at its old place; or it has failed for good, if that was its
-    /// [last](Jobs::max_attempts) attempt.
+    /// [last](super::Jobs::max_attempts) attempt.
     ///
     /// # Errors
     /// As [`complete_with`](Self::complete_with), where the result is `why`; the attempt has failed, or the job is given back.
@@ -421,7 +435,7 @@ impl Job {
     /// # Cancel safety
     /// The attempt has failed, or the job is given back.
     pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = self.places.after_attempt(&self.held, &why.into(), self.max_attempts);
+        let next = Node::after_attempt(&self.places, &self.held, &why.into(), self.max_attempts);
         self.end(next).await
     }
 
@@ -433,7 +447,7 @@ impl Job {
     /// # Cancel safety
     /// As [`fail`](Self::fail).
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = self.places.after_attempt(&self.held, &why.into(), Some(1));
+        let next = Node::after_attempt(&self.places, &self.held, &why.into(), Some(1));
         self.end(next).await
     }
 

@@ -35,7 +35,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     // A client that is killed has delivered all that it kept.
-    let items = LockingQueue::new(&zk, QUEUE)?.unlimited_deliveries();
+    let items = LockingQueue::new(&zk, QUEUE).unlimited_deliveries();
     let mut consumer = items.consumer();
     let mut hoard = Vec::new();
     while let Some(round) = client.next_round() {

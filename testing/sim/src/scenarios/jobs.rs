@@ -36,7 +36,7 @@ pub(super) const SCENARIO: Scenario =
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let jobs = Jobs::new(&zk, JOBS)?.max_attempts(MOST_ATTEMPTS)?.bucket_size(bucket_size(&mut rng))?;
+    let jobs = Jobs::new(&zk, JOBS).max_attempts(MOST_ATTEMPTS).bucket_size(bucket_size(&mut rng));
     let mut worker = jobs.worker(client.who().to_string());
     // A job that was claimed for a call that is over is handed out by the next one.
     let (mut attempt, mut last) = (None, None);

@@ -37,8 +37,8 @@ fn checkers() -> Vec<Arc<dyn Checker>> {
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let items = LockingQueue::new(&zk, QUEUE)?.max_deliveries(MOST_DELIVERIES)?;
-    let items = items.bucket_size(bucket_size(&mut rng))?;
+    let items = LockingQueue::new(&zk, QUEUE).max_deliveries(MOST_DELIVERIES);
+    let items = items.bucket_size(bucket_size(&mut rng));
     let mut consumer = items.consumer();
     // A claim that was begun for a call that is over is handed out by the next one.
     let mut attempt = None;
@@ -66,7 +66,7 @@ async fn work(client: Client) -> Result<(), Failure> {
             Err(_) => at.missed(),
         }
     }
-    let mut dead = items.dead_letters()?.consumer();
+    let mut dead = items.dead_letters().consumer();
     while let Some(item) = dead.try_next().await? {
         client.record(Event::Dead { queue: queue(), item: name_of(item.data()) });
         item.ack().await?;

@@ -39,12 +39,12 @@ pub(super) enum Kind {
 pub(super) async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let mut producer = Producer::new(&client, &zk, kind)?;
+    let mut producer = Producer::new(&client, &zk, kind);
     let prefetch = if kind == Kind::WithIds { rng.usize(1..4) } else { 1 };
-    let consumer = producer.consumer(&zk)?.prefetch(prefetch);
+    let consumer = producer.consumer(&zk).prefetch(prefetch);
     let session = zk.session().map(|session| session.id);
     let mut consuming = Consuming { client: &client, zk: &zk, prefetch, consumer, session };
-    let plain = DistributedQueue::new(&zk, QUEUE)?;
+    let plain = DistributedQueue::new(&zk, QUEUE);
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
         if rng.bool() {
@@ -65,7 +65,7 @@ pub(super) async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
         }
     }
     if kind == Kind::Counted {
-        let mut dead = DistributedQueue::new(&zk, DEAD)?.consumer(DEAD_LOCKS)?;
+        let mut dead = DistributedQueue::new(&zk, DEAD).consumer(DEAD_LOCKS);
         while let Ok(delivery) = timeout(client.session_timeout(), dead.next()).await {
             let delivery = delivery?;
             for data in delivery.items() {
@@ -88,27 +88,27 @@ enum Producer {
 }
 
 impl Producer {
-    fn new(client: &Client, zk: &CuratorFramework, kind: Kind) -> Result<Self, Error> {
+    fn new(client: &Client, zk: &CuratorFramework, kind: Kind) -> Self {
         let plain = || DistributedQueue::new(zk, QUEUE);
-        Ok(match kind {
-            Kind::Plain | Kind::Counted => Self::Plain(plain()?, kind),
-            Kind::WithIds => Self::Plain(plain()?.idempotent_puts(IDS)?, kind),
-            Kind::Bounded => Self::Bounded(plain()?.max_items(MOST_ITEMS)?),
-            Kind::Priority => Self::Priority(DistributedPriorityQueue::new(zk, QUEUE)?),
+        match kind {
+            Kind::Plain | Kind::Counted => Self::Plain(plain(), kind),
+            Kind::WithIds => Self::Plain(plain().idempotent_puts(IDS), kind),
+            Kind::Bounded => Self::Bounded(plain().max_items(MOST_ITEMS)),
+            Kind::Priority => Self::Priority(DistributedPriorityQueue::new(zk, QUEUE)),
             Kind::Delay => {
                 let client = client.clone();
-                Self::Delay(DistributedDelayQueue::new(zk, QUEUE)?.clock(move || client.time_of_day()))
+                Self::Delay(DistributedDelayQueue::new(zk, QUEUE).clock(move || client.time_of_day()))
             }
-            Kind::Identified => Self::Identified(DistributedIdQueue::new(zk, QUEUE)?, None),
-        })
+            Kind::Identified => Self::Identified(DistributedIdQueue::new(zk, QUEUE), None),
+        }
     }
 
     /// Consumes what is put.
-    fn consumer(&self, zk: &CuratorFramework) -> Result<Consumer, Error> {
+    fn consumer(&self, zk: &CuratorFramework) -> Consumer {
         match self {
             // Those without ids.
             Self::Plain(_, Kind::Counted) => {
-                DistributedQueue::new(zk, QUEUE)?.consumer(LOCKS)?.dead_letters(DEAD, MOST_DELIVERIES)
+                DistributedQueue::new(zk, QUEUE).consumer(LOCKS).dead_letters(DEAD, MOST_DELIVERIES)
             }
             Self::Plain(queue, _) | Self::Bounded(queue) => queue.consumer(LOCKS),
             Self::Priority(queue) => queue.consumer(LOCKS),

@@ -93,8 +93,8 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     let items = match taken {
-        Taken::Plain => Queue::Plain(DistributedQueue::new(&zk, QUEUE)?),
-        Taken::Simple => Queue::Simple(SimpleDistributedQueue::new(&zk, QUEUE)?),
+        Taken::Plain => Queue::Plain(DistributedQueue::new(&zk, QUEUE)),
+        Taken::Simple => Queue::Simple(SimpleDistributedQueue::new(&zk, QUEUE)),
         Taken::Fifo(enqueue) => {
             // Who takes what was put in one transaction is never unsure.
             let unsure = if enqueue == PutMode::TwoPhase && rng.bool() {
@@ -102,8 +102,8 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
             } else {
                 UnconfirmedPolicy::default()
             };
-            let queue = FifoQueue::new(&zk, QUEUE)?.unconfirmed_policy(unsure).put_mode(enqueue);
-            Queue::Fifo(queue.bucket_size(bucket_size(&mut rng))?)
+            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure).put_mode(enqueue);
+            Queue::Fifo(queue.bucket_size(bucket_size(&mut rng)))
         }
     };
     let mut takes = match &items {

@@ -7,6 +7,8 @@ use zk_curator::path::SequenceSuffix;
 /// How the name of a node ends, but for its number, with which one who takes is among the items.
 pub(crate) const TAKER: &str = "taker-";
 
+/// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
+pub(crate) const LAYOUT: &str = "buckets 1";
 /// The beginning of the names of buckets.
 const BUCKET: &str = "b-";
 
@@ -34,6 +36,22 @@ pub(crate) enum Kind {
     Locking,
     /// `job-`, [`ItemMeta`], and the number (`Jobs`).
     Job,
+}
+
+/// What differs between the layouts of queues, besides the middle of the names.
+struct Format {
+    /// The beginning of the names of items.
+    tag: &'static str,
+    has_buckets: bool,
+    is_reordered: bool,
+    is_in_container: bool,
+    has_lists: bool,
+}
+
+impl Format {
+    const OWN: Self =
+        Self { tag: "", has_buckets: true, is_reordered: false, is_in_container: false, has_lists: false };
+    const CURATOR: Self = Self { tag: "queue-", has_buckets: false, has_lists: true, ..Self::OWN };
 }
 
 /// What the name of an item says that has been handed out some times, `PPPPPPPPP|id|times|`.
@@ -121,25 +139,48 @@ pub(crate) fn apart(name: &str) -> (&str, &str) {
 }
 
 impl Kind {
+    /// The layout of such queues.
+    const fn format(self) -> Format {
+        let (own, curator) = (Format::OWN, Format::CURATOR);
+        match self {
+            Self::Simple => Format { tag: "qn-", has_buckets: false, is_in_container: true, ..own },
+            Self::Fifo => Format { tag: "item-", ..own },
+            Self::Locking => Format { tag: "item-", is_reordered: true, ..own },
+            Self::Job => Format { tag: "job-", is_reordered: true, ..own },
+            Self::Plain | Self::Id => curator,
+            Self::Priority | Self::Delay => Format { is_reordered: true, ..curator },
+        }
+    }
+
     /// Whether the items of such queues are in buckets.
     pub(crate) const fn has_buckets(self) -> bool {
-        matches!(self, Self::Fifo | Self::Locking | Self::Job)
+        self.format().has_buckets
+    }
+
+    /// Whether new items may come before old ones.
+    pub(crate) const fn is_reordered(self) -> bool {
+        self.format().is_reordered
+    }
+
+    /// Whether the parent of the items is a container.
+    pub(crate) const fn is_in_container(self) -> bool {
+        self.format().is_in_container
+    }
+
+    /// Whether the data of a node are a list of items, as Curator writes them.
+    pub(crate) const fn has_lists(self) -> bool {
+        self.format().has_lists
+    }
+
+    /// The beginning of the names of items.
+    pub(crate) const fn tag(self) -> &'static str {
+        self.format().tag
     }
 
     /// The priority of an item whose name begins like this.
     pub(crate) fn rank(self, base: &str) -> i32 {
         let meta = apart(base).1.strip_prefix(self.tag()).and_then(ItemMeta::parse);
         meta.map_or(0, |meta| meta.priority)
-    }
-
-    /// How the names of items begin.
-    pub(crate) const fn tag(self) -> &'static str {
-        match self {
-            Self::Simple => "qn-",
-            Self::Fifo | Self::Locking => "item-",
-            Self::Job => "job-",
-            Self::Plain | Self::Priority | Self::Delay | Self::Id => "queue-",
-        }
     }
 
     /// The name without the number, and the number; `None` of what is no item.

@@ -1,0 +1,168 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use super::name::{Bucket, is_taker};
+use super::watch_state::WatchState;
+
+/// The number of buckets that are listed together while all before them have nothing to take.
+const AT_ONCE: usize = 8;
+/// With more buckets than that, open ones that are empty are deleted like closed ones: there are too many priorities.
+const MANY: usize = 64;
+
+/// The buckets of a queue as one consumer has listed them, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct BucketList {
+    list: Vec<Listed>,
+    /// Whether something is beside the buckets that may be an item.
+    pub(super) has_others: bool,
+}
+
+#[derive(Debug)]
+struct Listed {
+    bucket: Bucket,
+    name: String,
+    watch: WatchState,
+    state: State,
+}
+
+/// The state of a bucket when it was listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not listed yet.
+    Unknown,
+    /// It had children.
+    Filled,
+    Empty {
+        version: i32,
+    },
+    /// Empty, and its deletion was refused.
+    Stuck,
+    Gone,
+}
+
+/// What has become of the deletion of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    Done,
+    /// It is not known, or the bucket is not empty any more.
+    Unknown,
+    Refused,
+}
+
+/// The children of a bucket with their names in the queue, and its version; `None` if it is gone.
+pub(super) type Children = Option<(Vec<String>, i32)>;
+
+impl BucketList {
+    /// Takes the buckets out of a listing of their parent.
+    pub(super) fn update(&mut self, children: &mut Vec<String>) {
+        let known = mem::take(&mut self.list);
+        let mut known: BTreeMap<Bucket, Listed> =
+            known.into_iter().map(|listed| (listed.bucket, listed)).collect();
+        children.retain(|name| {
+            let Some(bucket) = Bucket::parse(name) else { return true };
+            let known = known.remove(&bucket).filter(|listed| listed.state != State::Gone);
+            self.list.push(known.unwrap_or_else(|| Listed {
+                bucket,
+                name: name.clone(),
+                watch: WatchState::Unwatched,
+                state: State::Unknown,
+            }));
+            false
+        });
+        self.list.sort_unstable_by_key(|listed| listed.bucket);
+        self.has_others = children.iter().any(|name| !is_taker(name));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn find(&mut self, name: &str) -> Option<&mut Listed> {
+        self.list.iter_mut().find(|listed| listed.name == name)
+    }
+
+    pub(super) fn fired(&mut self, name: &str) {
+        if let Some(listed) = self.find(name) {
+            listed.watch.fire();
+        }
+    }
+
+    pub(super) fn is_armed(&self, name: &str) -> bool {
+        self.list.iter().any(|listed| listed.name == name && listed.watch == WatchState::Armed)
+    }
+
+    pub(super) fn has_fired(&self) -> bool {
+        self.list.iter().any(|listed| listed.watch == WatchState::Fired)
+    }
+
+    pub(super) fn forget_fired(&mut self) {
+        self.list.iter_mut().for_each(|listed| listed.watch.forget_fired());
+    }
+
+    /// Whether every bucket is watched, and none has changed.
+    pub(super) fn is_watched(&self) -> bool {
+        self.list.iter().all(|listed| listed.watch == WatchState::Armed)
+    }
+
+    /// Whether something may be new in a bucket for items that come before those of this rank.
+    pub(super) fn has_news_before(&self, rank: i64) -> bool {
+        let is_before = |listed: &&Listed| i64::from(listed.bucket.rank) < rank;
+        self.list.iter().filter(is_before).any(|listed| listed.watch != WatchState::Armed)
+    }
+
+    /// Returns the number of buckets that are looked at together from this one on, and the names of those of them that have
+    /// to be listed.
+    pub(super) fn to_list(&self, from: usize, has_free: bool) -> (usize, Vec<String>) {
+        let count = if from > 0 && !has_free { AT_ONCE } else { 1 };
+        let is_known_to_be_empty = |listed: &&Listed| {
+            matches!(listed.state, State::Empty { .. } | State::Stuck) && listed.watch == WatchState::Armed
+        };
+        let some = self.list.iter().skip(from).take(count);
+        (
+            count,
+            some.filter(|listed| !is_known_to_be_empty(listed)).map(|listed| listed.name.clone()).collect(),
+        )
+    }
+
+    /// Takes over a listing of a bucket.
+    pub(super) fn listed(&mut self, name: &str, children: &Children, is_watched: bool) {
+        let Some(listed) = self.find(name) else { return };
+        let Some((names, version)) = children else {
+            listed.state = State::Gone;
+            return;
+        };
+        if is_watched {
+            listed.watch = WatchState::Armed;
+        }
+        listed.state = match listed.state {
+            _ if !names.is_empty() => State::Filled,
+            State::Stuck => State::Stuck,
+            _ => State::Empty { version: *version },
+        };
+    }
+
+    /// Returns the names of the buckets from this one on.
+    pub(super) fn left(&self, from: usize) -> BTreeSet<String> {
+        self.list.iter().skip(from).map(|listed| listed.name.clone()).collect()
+    }
+
+    /// Returns the buckets, with their versions, that are empty and stay so. A bucket that is not empty any more is not
+    /// deleted by the server.
+    pub(super) fn begin_deletes(&mut self) -> Vec<(String, i32)> {
+        self.list.retain(|listed| listed.state != State::Gone);
+        let are_many = self.list.len() > MANY;
+        let delete = |listed: &Listed| match listed.state {
+            State::Empty { version } if version > 0 || are_many => Some((listed.name.clone(), version)),
+            _ => None,
+        };
+        self.list.iter().filter_map(delete).collect()
+    }
+
+    pub(super) fn deleted(&mut self, name: &str, deletion: Deletion) {
+        match deletion {
+            Deletion::Done => self.list.retain(|listed| listed.name != name),
+            Deletion::Unknown => self.find(name).into_iter().for_each(|listed| listed.state = State::Unknown),
+            Deletion::Refused => self.find(name).into_iter().for_each(|listed| listed.state = State::Stuck),
+        }
+    }
+}

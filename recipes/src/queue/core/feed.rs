@@ -1,0 +1,543 @@
+use std::collections::BTreeSet;
+use std::mem;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator::Stat;
+
+use super::blocked::{BlockedItems, TRIED_AGAIN, Why};
+use super::buckets::{BucketList, Children, Deletion};
+use super::items::{Items, Seen};
+use super::name::Kind;
+use super::watch_state::WatchState;
+
+/// After this time without an event a consumer that waits looks at the claims of others.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What a consumer knows of a queue: a list of its items, and what has to happen for the list to change.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    pub(crate) items: Items,
+    blocked: BlockedItems,
+    parent: Parent,
+    buckets: BucketList,
+    refresh: Refresh,
+    listing: Listing,
+    /// The time without an event after which claims of others are looked at.
+    quiet: Duration,
+    /// Whether they are being looked at.
+    is_looking: bool,
+}
+
+/// What is known of the parent of the items.
+#[derive(Debug, Default)]
+struct Parent {
+    /// As it was listed.
+    listed: Option<ParentStat>,
+    watch: WatchState,
+}
+
+/// The part of the parent's stat that tells of new items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ParentStat {
+    pub(crate) czxid: i64,
+    pub(crate) cversion: i32,
+    pub(crate) children: i32,
+}
+
+impl From<&Stat> for ParentStat {
+    fn from(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, cversion: stat.cversion, children: stat.num_children }
+    }
+}
+
+/// When it is time to look for items that come before those of the list.
+#[derive(Debug)]
+struct Refresh {
+    /// After so many items.
+    after: u32,
+    taken: u32,
+}
+
+/// How the items are to be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Order {
+    /// Whether the caller is going to wait for changes.
+    pub(crate) is_watched: bool,
+    /// Whether what is listed now is still what is there under these names, or gone, when it is taken.
+    pub(crate) is_guarded: bool,
+    /// The number of free items after which no more buckets are listed.
+    pub(crate) enough: usize,
+}
+
+/// A listing that is under way.
+#[derive(Debug, Default)]
+struct Listing {
+    order: Order,
+    /// Whether the buckets of the parent were known.
+    is_known: bool,
+    children: Vec<String>,
+    /// The next bucket.
+    next: usize,
+    /// The number of buckets that are being listed.
+    count: usize,
+    /// The number of items in buckets that can be taken.
+    free: usize,
+}
+
+/// What a driver reports.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller wants to know the items.
+    List(Order),
+    /// The children of the parent; `None` if it is not there.
+    Parent(Option<(Vec<String>, ParentStat)>),
+    /// Whether the parent, which is watched now, has come to be there.
+    ParentExists(bool),
+    /// The children of the buckets, in the order in which these were asked for.
+    Buckets(Vec<(String, Children)>),
+    /// What has become of the deletions of buckets.
+    Deleted(Vec<(String, Deletion)>),
+    /// Whether our node is among the items now.
+    Guarded(bool),
+    /// A caller wants to wait for changes.
+    Wait,
+    /// The versions of nodes that are watched from now on; `None` of those that are gone.
+    BlockedOn(Vec<(u64, Option<i32>)>),
+    /// Whether each node is there.
+    AreThere(Vec<bool>),
+    /// Nothing has happened for the time that was to be waited.
+    Quiet,
+    /// A watch has fired, or an item is due.
+    Woken,
+}
+
+/// What a driver has to do next, and report.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Lists the children of the parent.
+    ListParent { is_watched: bool },
+    /// Watches for the parent to be created.
+    WatchParent,
+    /// Lists these buckets, in one flight.
+    ListBuckets { names: Vec<String>, is_watched: bool },
+    /// Deletes these buckets at these versions.
+    DeleteBuckets(Vec<(String, i32)>),
+    /// Creates our node among the items.
+    CreateGuard,
+    /// Watches these nodes, in one flight.
+    WatchBlocked(Vec<(u64, String)>),
+    /// Looks whether these nodes are there, in one flight.
+    LookAt(Vec<String>),
+    /// Waits for an event, or until an item is due; for this time at most.
+    Wait { quiet: Option<Duration> },
+    /// Returns to the caller.
+    Done,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Watched {
+    Parent,
+    Bucket(String),
+    /// The node behind which an item is blocked, by its number.
+    Blocked(u64),
+}
+
+impl Feed {
+    pub(crate) fn new(kind: Kind, refresh_after: u32) -> Self {
+        Self {
+            items: Items::new(kind),
+            blocked: BlockedItems::default(),
+            parent: Parent::default(),
+            buckets: BucketList::default(),
+            refresh: Refresh { after: refresh_after, taken: 0 },
+            listing: Listing::default(),
+            quiet: QUIET,
+            is_looking: false,
+        }
+    }
+
+    /// Takes note of a watch that has fired.
+    pub(crate) fn fired(&mut self, watched: &Watched) {
+        match watched {
+            Watched::Parent => self.parent.watch.fire(),
+            Watched::Bucket(name) => self.buckets.fired(name),
+            Watched::Blocked(number) => self.blocked.fired(*number),
+        }
+    }
+
+    /// Whether an event of this watch is of interest.
+    pub(crate) fn is_armed(&self, watched: &Watched) -> bool {
+        match watched {
+            Watched::Parent => self.parent.watch == WatchState::Armed,
+            Watched::Bucket(name) => self.buckets.is_armed(name),
+            Watched::Blocked(number) => self.blocked.is_armed(*number),
+        }
+    }
+
+    /// Takes over what a driver reports, and returns what it has to do next.
+    ///
+    /// Events are reported [before](Self::fired) the answers that come after them.
+    pub(crate) fn step(&mut self, input: Input, now: Instant) -> Effect {
+        match input {
+            Input::List(order) => {
+                // Dropped on the way, the list is not what the watches are for.
+                self.items.is_complete = false;
+                self.unblock_fired();
+                self.begin(order, now)
+            }
+            Input::Parent(listed) => self.parent_listed(listed, now),
+            Input::ParentExists(true) => self.begin(self.listing.order, now),
+            Input::ParentExists(false) => {
+                self.parent.watch = WatchState::Armed;
+                self.children_listed(Vec::new(), now)
+            }
+            Input::Buckets(listed) => self.buckets_listed(listed, now),
+            Input::Deleted(deletions) => {
+                deletions.iter().for_each(|(name, deletion)| self.buckets.deleted(name, *deletion));
+                self.all_listed(now)
+            }
+            Input::Guarded(is_guarded) => {
+                // What is there from now on is guarded.
+                self.parent.watch = WatchState::Unwatched;
+                self.begin(Order { is_guarded, ..self.listing.order }, now)
+            }
+            Input::Wait => {
+                (self.quiet, self.is_looking) = (QUIET, false);
+                if self.has_fired() { self.woken() } else { self.watch_blocked(false) }
+            }
+            Input::Quiet => {
+                self.is_looking = true;
+                self.watch_blocked(true)
+            }
+            Input::BlockedOn(versions) => {
+                let is_any_free = self.blocked.watched(versions);
+                self.looked(is_any_free)
+            }
+            Input::AreThere(are_there) => {
+                (self.quiet, self.is_looking) = (TRIED_AGAIN, false);
+                let is_any_free = self.blocked.looked(&are_there);
+                self.looked(is_any_free)
+            }
+            Input::Woken => self.woken(),
+        }
+    }
+
+    const fn has_buckets(&self) -> bool {
+        self.items.kind.has_buckets()
+    }
+
+    fn begin(&mut self, order: Order, now: Instant) -> Effect {
+        self.forget_fired();
+        let is_known =
+            self.has_buckets() && self.parent.watch == WatchState::Armed && !self.buckets.has_others;
+        self.listing = Listing { order, is_known, ..Listing::default() };
+        if is_known {
+            return self.next_buckets(now);
+        }
+        Effect::ListParent { is_watched: order.is_watched || self.has_buckets() }
+    }
+
+    /// The next listing tells of what has happened.
+    fn forget_fired(&mut self) {
+        self.parent.watch.forget_fired();
+        self.buckets.forget_fired();
+    }
+
+    fn parent_listed(&mut self, listed: Option<(Vec<String>, ParentStat)>, now: Instant) -> Effect {
+        let is_watched = self.listing.order.is_watched || self.has_buckets();
+        let Some((names, stat)) = listed else {
+            // Not there yet, or a container that was empty (CURATOR-308). A consumer creates none, which would stay if there
+            // never are any items.
+            return if is_watched { Effect::WatchParent } else { self.children_listed(Vec::new(), now) };
+        };
+        if is_watched {
+            self.parent.watch = WatchState::Armed;
+        }
+        if self.parent.listed.is_some_and(|listed| listed.czxid != stat.czxid) {
+            // Of another queue at the same path.
+            self.items.forget_aside();
+            self.blocked.clear();
+            self.buckets = BucketList::default();
+        }
+        self.parent.listed = Some(stat);
+        self.children_listed(names, now)
+    }
+
+    fn children_listed(&mut self, mut children: Vec<String>, now: Instant) -> Effect {
+        if !self.has_buckets() {
+            self.listing.children = children;
+            return self.all_listed(now);
+        }
+        self.buckets.update(&mut children);
+        self.listing.children = children;
+        self.next_buckets(now)
+    }
+
+    /// Lists buckets in their order, until there are enough items that can be taken, or no more buckets.
+    fn next_buckets(&mut self, now: Instant) -> Effect {
+        while self.listing.next < self.buckets.len() && self.listing.free < self.listing.order.enough {
+            let (count, names) = self.buckets.to_list(self.listing.next, self.listing.free > 0);
+            if !names.is_empty() {
+                self.listing.count = count;
+                return Effect::ListBuckets { names, is_watched: self.watches_buckets() };
+            }
+            self.listing.next += count;
+        }
+        match self.buckets.begin_deletes() {
+            deletes if deletes.is_empty() => self.all_listed(now),
+            deletes => Effect::DeleteBuckets(deletes),
+        }
+    }
+
+    /// Whether buckets are watched: news of better items are events.
+    const fn watches_buckets(&self) -> bool {
+        self.listing.order.is_watched || (self.is_reordered() && self.refresh.after != u32::MAX)
+    }
+
+    fn buckets_listed(&mut self, listed: Vec<(String, Children)>, now: Instant) -> Effect {
+        let blocked = self.blocked.names();
+        let is_free = |name: &&String| !blocked.contains(name.as_str()) && !self.items.is_aside(name);
+        let names =
+            || listed.iter().filter_map(|(_, children)| children.as_ref()).flat_map(|(names, _)| names);
+        self.listing.free += names().filter(is_free).count();
+        let is_watched = self.watches_buckets();
+        for (name, children) in listed {
+            self.buckets.listed(&name, &children, is_watched);
+            self.listing.children.extend(children.unwrap_or_default().0);
+        }
+        self.listing.next += self.listing.count;
+        self.next_buckets(now)
+    }
+
+    /// Takes over a listing.
+    fn all_listed(&mut self, now: Instant) -> Effect {
+        let children = mem::take(&mut self.listing.children);
+        let order = self.listing.order;
+        if !order.is_guarded && children.iter().any(|name| self.items.kind.place(name).is_some()) {
+            return Effect::CreateGuard;
+        }
+        let mut left = self.buckets.left(self.listing.next);
+        if self.listing.is_known {
+            left.insert(String::new());
+        }
+        self.fill(children, &left, now);
+        if self.has_buckets() && self.items.is_empty() && self.parent.watch == WatchState::Fired {
+            // There may be a bucket by now that was not there at first.
+            return self.begin(order, now);
+        }
+        // What has fired since stays so: a caller that waits lists again.
+        Effect::Done
+    }
+
+    fn fill(&mut self, children: Vec<String>, left: &BTreeSet<String>, now: Instant) {
+        let mut listed = self.items.read(children, left);
+        if !self.blocked.is_empty() {
+            self.blocked.listed(&listed.iter().map(|(_, name)| name.as_str()).collect(), now);
+        }
+        let wall = self.blocked.walls().filter_map(|name| self.items.kind.place(name)).min();
+        let blocked = self.blocked.names();
+        listed.retain(|(place, name)| {
+            !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
+        });
+        self.items.fill(listed, left.iter().all(String::is_empty));
+        self.refresh.taken = 0;
+    }
+
+    fn has_fired(&self) -> bool {
+        self.parent.watch == WatchState::Fired || self.buckets.has_fired() || self.blocked.has_fired()
+    }
+
+    fn woken(&mut self) -> Effect {
+        self.unblock_fired();
+        Effect::Done
+    }
+
+    /// Forgets what blocked items that are free by now: a listing finds them.
+    fn unblock_fired(&mut self) {
+        while let Some(name) = self.blocked.next_fired() {
+            // Whatever else it was blocked by: see again.
+            self.unblock_item(&name);
+        }
+    }
+
+    fn watch_blocked(&mut self, claims_of_others: bool) -> Effect {
+        let numbers = self.blocked.to_watch(claims_of_others);
+        if numbers.is_empty() {
+            return self.looked(false);
+        }
+        let path = |number| (number, self.blocked.path(number).to_owned());
+        Effect::WatchBlocked(numbers.into_iter().map(path).collect())
+    }
+
+    /// Goes on after a look at the nodes behind which items are blocked.
+    fn looked(&mut self, is_any_free: bool) -> Effect {
+        if is_any_free {
+            self.items.is_complete = false;
+            return Effect::Done;
+        }
+        let unwatched = self.blocked.unwatched();
+        if self.is_looking && !unwatched.is_empty() {
+            return Effect::LookAt(unwatched);
+        }
+        (self.quiet, self.is_looking) = (if self.is_looking { TRIED_AGAIN } else { self.quiet }, false);
+        if self.has_fired() {
+            return self.woken();
+        }
+        Effect::Wait { quiet: (!unwatched.is_empty()).then_some(self.quiet) }
+    }
+
+    /// Whether there is no need to list the items before they are waited for.
+    pub(crate) fn is_current(&self) -> bool {
+        let is_watched = self.parent.watch == WatchState::Armed && self.buckets.is_watched();
+        self.items.is_complete && is_watched && self.items.is_empty()
+    }
+
+    /// Gives up the watches on nodes behind which items are blocked.
+    pub(crate) fn unwatch_blocked(&mut self) {
+        self.blocked.unwatch();
+    }
+
+    /// Whether items cannot be taken although they are there.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// The producer of an item has not confirmed it, as long as one node has this version and another exists. If that is
+    /// `strict`, those behind it cannot be taken either.
+    pub(crate) fn block_unconfirmed(
+        &mut self,
+        name: &str,
+        node: (String, i32),
+        producer: String,
+        strict: bool,
+        now: Instant,
+    ) {
+        if strict {
+            self.items.clear();
+        }
+        for (on, version) in [(node.0, Some(node.1)), (producer, None)] {
+            self.blocked.block(name, Why::Unconfirmed { strict, version }, on, now);
+        }
+    }
+
+    /// Another client has claimed an item, as long as a node exists.
+    pub(crate) fn block_claimed(&mut self, name: &str, on: String, now: Instant) {
+        self.blocked.block(name, Why::Claimed, on, now);
+    }
+
+    /// Replaces the first items of the list by those that are free.
+    pub(crate) fn replace_front(&mut self, seen: Vec<Seen>, now: Instant) {
+        for (name, on) in self.items.replace_front(seen) {
+            self.block_claimed(&name, on, now);
+        }
+    }
+
+    /// An item is not blocked any more.
+    pub(crate) fn unblock_item(&mut self, name: &str) {
+        self.items.is_complete = false;
+        self.blocked.unblock(name);
+    }
+
+    /// Nothing is known to be blocked any more.
+    pub(crate) fn unblock(&mut self) {
+        self.items.is_complete &= self.blocked.is_empty();
+        self.blocked.clear();
+    }
+
+    /// Puts items back that are free by now.
+    pub(crate) fn return_freed(&mut self) {
+        let freed = self.blocked.take_fired();
+        self.items.put_back(freed);
+    }
+
+    /// Puts items back that are blocked by nodes which are not watched. Returns whether there were any.
+    pub(crate) fn retry_unwatched(&mut self) -> bool {
+        let unwatched = self.blocked.take_unwatched();
+        self.put_back(unwatched)
+    }
+
+    /// Puts items back that were found claimed so long ago that it is time to try again. Returns whether there were any.
+    pub(crate) fn retry_stale(&mut self, now: Instant) -> bool {
+        let stale = self.blocked.take_stale(now);
+        self.put_back(stale)
+    }
+
+    fn put_back(&mut self, names: Vec<String>) -> bool {
+        let is_any = !names.is_empty();
+        self.items.put_back(names);
+        is_any
+    }
+
+    /// Forgets the list.
+    pub(crate) fn reset(&mut self) {
+        self.items.reset();
+    }
+
+    /// An item has been taken, or will be.
+    pub(crate) fn took(&mut self) {
+        self.items.took();
+        self.refresh.taken = self.refresh.taken.saturating_add(1);
+    }
+
+    /// An item is handed out under a claim.
+    pub(crate) fn handed_out(&mut self, name: String) {
+        self.blocked.handed_out(name);
+    }
+
+    /// An item was taken by another client. Returns whether the list is given up because of that.
+    pub(crate) fn missed(&mut self) -> bool {
+        let too_many = self.items.missed();
+        if too_many {
+            self.reset();
+        }
+        too_many
+    }
+
+    pub(crate) const fn refresh_after(&self) -> u32 {
+        self.refresh.after
+    }
+
+    /// Whether new items may come before old ones.
+    pub(crate) const fn is_reordered(&self) -> bool {
+        self.items.kind.is_reordered()
+    }
+
+    /// Whether it is time to look for new items that come before those of the list.
+    pub(crate) const fn is_refresh_due(&self) -> bool {
+        self.is_reordered() && self.refresh.taken >= self.refresh.after
+    }
+
+    /// Whether such a look says anything: not without a list, or items that the caller has taken off it.
+    pub(crate) fn has_list(&self, is_ahead: bool) -> bool {
+        self.parent.listed.is_some() && (is_ahead || !self.items.is_empty())
+    }
+
+    /// Takes over the present stat of the parent: gives up the list if there are new items. Returns whether it did.
+    pub(crate) fn refreshed(&mut self, stat: Option<ParentStat>) -> bool {
+        self.refresh.taken = 0;
+        let Some(listed) = self.parent.listed else { return false };
+        let is_new = stat.is_none_or(|stat| stat.czxid != listed.czxid || created_between(listed, stat) != 0);
+        // What has changed in buckets before is known by now: events come before answers.
+        let is_new = if self.has_buckets() { is_new || self.has_news() } else { is_new };
+        if is_new {
+            self.reset();
+        }
+        is_new
+    }
+
+    /// Whether items may have come to buckets that come before what is listed.
+    fn has_news(&mut self) -> bool {
+        self.forget_fired();
+        let first = self.items.first().map_or(i64::MAX, |place| place.rank);
+        self.parent.watch != WatchState::Armed || self.buckets.has_news_before(first)
+    }
+}
+
+/// Returns how many children were created between two looks at their parent: its child version counts creates and deletes.
+const fn created_between(before: ParentStat, after: ParentStat) -> i32 {
+    let changes = after.cversion.wrapping_sub(before.cversion);
+    let growth = after.children.wrapping_sub(before.children);
+    changes.wrapping_add(growth) / 2
+}

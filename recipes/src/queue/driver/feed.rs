@@ -1,0 +1,389 @@
+use std::future::{IntoFuture, pending};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+use zk_curator::op::Started;
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
+
+use super::watches::Watches;
+use crate::contender::Contender;
+use crate::order::Rule;
+use crate::queue::core::name::TAKER;
+use crate::queue::core::{Deletion, Effect, Feed, Input, Order, Watched};
+use crate::queue::layout::{QueueLayout, at_least_one};
+
+/// The longest time for which an item that is due later is waited for without a look at the clock that says so.
+const CLOCK_CHECKED: Duration = Duration::from_secs(1);
+
+/// Lists the items of a queue for one consumer, and waits when there are none.
+pub(in crate::queue) struct FeedDriver {
+    pub(in crate::queue) layout: QueueLayout,
+    pub(in crate::queue) core: Feed,
+    /// Where those wait in line of whom only the first waits for items.
+    line: Option<ZPath>,
+    guard: Guard,
+    watches: Watches,
+    /// Whether there are new items.
+    check: Option<Check>,
+    /// Whether there was at most one item when ours was the first turn in line.
+    has_waited: bool,
+}
+
+/// An ephemeral node of ours among the items.
+///
+/// Their parent may be taken away, by the servers if it is a container and empty, or by somebody; a parent that is created
+/// again begins their names again. As long as our node is there, it is the same parent. What was listed after our node was
+/// created is removed in one transaction with a write of it, and so is never another of the same name.
+enum Guard {
+    /// There is to be none: the parent is taken to stay.
+    None,
+    Wanted(Option<Arc<OwnedNode>>),
+}
+
+/// Our turn to wait for items. It belongs to a call: a call that does not wait any more is in nobody's way.
+pub(in crate::queue) type Turn = Option<OwnedNode>;
+
+/// A look at the parent.
+type Check = Started<Result<Option<Stat>, Error>>;
+
+/// Watches that came with answers, which the core does not know yet.
+type Armed = Vec<(Watched, Watch)>;
+
+impl FeedDriver {
+    pub(in crate::queue) fn new(layout: QueueLayout, line: Option<ZPath>, refresh_after: u32) -> Self {
+        let core = Feed::new(layout.kind, refresh_after);
+        let (guard, watches) = (Guard::None, Watches::default());
+        Self { layout, core, line, guard, watches, check: None, has_waited: false }
+    }
+
+    /// Refuses settings that make no sense.
+    pub(in crate::queue) fn check_settings(&self) -> Result<(), crate::queue::error::Error> {
+        self.layout.check()?;
+        at_least_one("min_items_before_refresh", self.core.refresh_after()).map(drop)
+    }
+
+    /// Lists nothing but under the protection of a node of ours among the items.
+    pub(in crate::queue) fn guarded(mut self) -> Self {
+        self.guard = Guard::Wanted(None);
+        self
+    }
+
+    /// Returns our node among the items, if there is to be one and it is there.
+    pub(in crate::queue) fn guard(&self) -> Option<&Arc<OwnedNode>> {
+        match &self.guard {
+            Guard::Wanted(Some(node)) if node.is_ours() => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Whether what was listed and read is still what is there under these names, or gone.
+    pub(in crate::queue) fn is_guarded(&self) -> bool {
+        matches!(self.guard, Guard::None) || self.guard().is_some()
+    }
+
+    /// Our node among the items is not there any more.
+    pub(in crate::queue) fn unguard(&mut self) {
+        if let Guard::Wanted(node) = &mut self.guard {
+            *node = None;
+        }
+    }
+
+    /// Takes the next item off the list, if it is due.
+    pub(in crate::queue) fn pop(&mut self) -> Option<String> {
+        self.core.items.pop(self.layout.now())
+    }
+
+    /// Returns the error for a node among the items that is none.
+    pub(in crate::queue) fn foreign(&self, name: &str) -> crate::queue::error::Error {
+        debug!(path = %self.layout.path, name, "not an item of the queue");
+        crate::queue::error::Error::Foreign { path: self.layout.item(name) }
+    }
+
+    /// Forgets the list.
+    pub(in crate::queue) fn reset(&mut self) {
+        self.core.reset();
+        self.check = None;
+    }
+
+    /// An item has been taken, or will be: what was sent for that is ahead of everything that is sent now.
+    pub(in crate::queue) fn took(&mut self, turn: &mut Turn) {
+        // The next in line may look for more.
+        *turn = None;
+        self.core.took();
+    }
+
+    fn has_work(&self) -> bool {
+        self.core.items.has_work(self.layout.now())
+    }
+
+    /// Asks whether there are new items, where these may come first, and if it is time for that.
+    pub(in crate::queue) fn start_check(&mut self) {
+        if self.core.is_refresh_due() {
+            let look = self.layout.zk.exists(self.layout.path.as_str());
+            self.check = Some(look.into_future().start());
+        }
+    }
+
+    /// Gives up the list if there are new items, where these may come first. Returns whether it did. `is_ahead` is whether
+    /// the caller has items in its hands that are not taken yet.
+    pub(in crate::queue) async fn refreshed(&mut self, is_ahead: bool) -> Result<bool, Error> {
+        if !self.core.is_refresh_due() || !self.core.has_list(is_ahead) {
+            return Ok(false);
+        }
+        if self.check.is_none() {
+            self.start_check();
+        }
+        let Some(look) = &mut self.check else { return Ok(false) };
+        let stat = look.await;
+        self.check = None;
+        let stat = stat?;
+        self.note_fired();
+        Ok(self.core.refreshed(stat.as_ref().map(Into::into)))
+    }
+
+    /// Lists the items, without waiting. Returns whether there are any.
+    pub(in crate::queue) async fn look(&mut self) -> Result<bool, Error> {
+        self.list(false).await?;
+        Ok(self.has_work())
+    }
+
+    /// Lists the items but for one, which is claimed.
+    pub(in crate::queue) async fn list_others(&mut self, claimed: &str) -> Result<(), Error> {
+        self.list(false).await?;
+        self.core.items.remove(claimed);
+        Ok(())
+    }
+
+    /// Lists the items, and waits if there are none, or none that can be taken, until that may have changed.
+    pub(in crate::queue) async fn more(&mut self, turn: &mut Turn) -> Result<(), Error> {
+        let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
+        if let Some(line) = self.line.clone().filter(|_| !in_line) {
+            // One who had to wait for its last item has to wait for the next.
+            if !mem::take(&mut self.has_waited) && self.look().await? {
+                return Ok(());
+            }
+            // Who is not the first is not to be woken by what becomes free.
+            self.core.unwatch_blocked();
+            // Those ahead leave in their order, unless they die: to look ahead would cost a request for each that leaves.
+            let rule = Rule { looks_ahead: false, ..Rule::exclusive("wait-") };
+            let data = Bytes::new();
+            let mut place = Contender::enter(&self.layout.zk, &line, &rule, &data).await?;
+            // When the one before us is gone, it was the first, or has died: then there are two that look for items for once.
+            place.step().await?;
+            *turn = Some(place.into_node());
+        }
+        self.note_fired();
+        if !self.core.is_current() || !matches!(self.guard, Guard::None) {
+            self.list(true).await?;
+        }
+        self.has_waited = self.line.is_some() && self.core.items.len() < 2;
+        if !self.has_work() {
+            self.perform(Input::Wait, turn.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, is_watched: bool) -> Result<(), Error> {
+        let enough = self.layout.bucket_size().div_ceil(4) as usize;
+        let order = Order { is_watched, is_guarded: self.is_guarded(), enough };
+        self.perform(Input::List(order), None).await?;
+        self.check = None;
+        Ok(())
+    }
+
+    /// Reports to the core, and performs its effects, until there are no more.
+    async fn perform(&mut self, mut input: Input, turn: Option<&OwnedNode>) -> Result<(), Error> {
+        let mut armed = Armed::new();
+        loop {
+            // Events come before the answers to what was sent after them. Those of a watch that came with an answer come later.
+            self.note_fired();
+            let effect = self.core.step(input, Instant::now());
+            self.watches.extend(armed.drain(..));
+            input = match effect {
+                Effect::ListParent { is_watched } => {
+                    list_parent(&self.layout, is_watched, &mut armed).await?
+                }
+                Effect::WatchParent => {
+                    let exists = self.layout.zk.exists(self.layout.path.as_str()).watched().await?;
+                    armed.push((Watched::Parent, exists.watch));
+                    Input::ParentExists(exists.value.is_some())
+                }
+                Effect::ListBuckets { names, is_watched } => {
+                    list_buckets(&self.layout, names, is_watched, &mut armed).await?
+                }
+                Effect::DeleteBuckets(buckets) => delete_buckets(&self.layout, buckets).await,
+                Effect::CreateGuard => {
+                    self.create_guard().await?;
+                    Input::Guarded(self.is_guarded())
+                }
+                Effect::WatchBlocked(nodes) => watch_blocked(&self.layout, nodes, &mut armed).await?,
+                Effect::LookAt(paths) => {
+                    let seen = self.layout.zk.children_of_each(paths).await?;
+                    Input::AreThere(seen.iter().map(Option::is_some).collect())
+                }
+                Effect::Wait { quiet } => self.wait(quiet, turn).await,
+                Effect::Done => return Ok(()),
+            };
+        }
+    }
+
+    /// Tells the core of the watches that have fired.
+    pub(in crate::queue) fn note_fired(&mut self) {
+        let Self { core, watches, .. } = self;
+        watches.retain(|watched| core.is_armed(watched));
+        watches.take_fired().iter().for_each(|watched| core.fired(watched));
+    }
+
+    async fn create_guard(&mut self) -> Result<(), Error> {
+        self.unguard();
+        let create = self.layout.zk.create(self.layout.item(TAKER)).mode(CreateMode::EphemeralSequential);
+        // The data of a parent of buckets say that it is one.
+        let has_buckets = self.layout.kind.has_buckets();
+        let create = if has_buckets { create } else { create.creating_parents_as_containers() };
+        match create.protected().data("-").owned().await {
+            Ok(node) => self.guard = Guard::Wanted(Some(Arc::new(node))),
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Waits for an event.
+    async fn wait(&mut self, quiet: Option<Duration>, turn: Option<&OwnedNode>) -> Input {
+        let Self { layout, core, watches, .. } = self;
+        let due = async {
+            let Some(place) = core.items.first() else { return pending().await };
+            // The clock that says when it is due may be set while time passes.
+            loop {
+                match Duration::from_millis(core.items.until_due(place, layout.now())) {
+                    Duration::ZERO => return,
+                    time => sleep(time.min(CLOCK_CHECKED)).await,
+                }
+            }
+        };
+        let is_quiet = async {
+            match quiet {
+                Some(quiet) => sleep(quiet).await,
+                None => pending().await,
+            }
+        };
+        let turn_lost = turn.map(|turn| turn.ownership().session_lost());
+        let turn_lost = async {
+            match turn_lost {
+                Some(lost) => lost.cancelled().await,
+                None => pending().await,
+            }
+        };
+        let fired = tokio::select! {
+            biased;
+            () = turn_lost => None,
+            fired = watches.next() => Some(fired),
+            () = due => None,
+            () = is_quiet => return Input::Quiet,
+        };
+        fired.iter().for_each(|watched| self.core.fired(watched));
+        Input::Woken
+    }
+}
+
+async fn list_parent(layout: &QueueLayout, is_watched: bool, armed: &mut Armed) -> Result<Input, Error> {
+    match list_node(layout, layout.path.as_str(), Watched::Parent, is_watched, armed).await {
+        Ok((names, stat)) => Ok(Input::Parent(Some((names, (&stat).into())))),
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Input::Parent(None)),
+        Err(error) => Err(error),
+    }
+}
+
+async fn list_buckets(
+    layout: &QueueLayout,
+    names: Vec<String>,
+    is_watched: bool,
+    armed: &mut Armed,
+) -> Result<Input, Error> {
+    let lists = names.into_iter().map(|bucket| async move {
+        let (mut armed, path) = (Armed::new(), layout.item(&bucket));
+        let listed = list_node(layout, &path, Watched::Bucket(bucket.clone()), is_watched, &mut armed).await;
+        let children = match listed {
+            Ok((names, stat)) => {
+                Some((names.iter().map(|name| format!("{bucket}/{name}")).collect(), stat.version))
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => None,
+            Err(error) => return Err(error),
+        };
+        Ok(((bucket, children), armed))
+    });
+    let mut buckets = Vec::new();
+    for listed in join_all(lists).await {
+        let (bucket, watch) = listed?;
+        buckets.push(bucket);
+        armed.extend(watch);
+    }
+    Ok(Input::Buckets(buckets))
+}
+
+async fn list_node(
+    layout: &QueueLayout,
+    path: &str,
+    watched: Watched,
+    is_watched: bool,
+    armed: &mut Armed,
+) -> Result<(Vec<String>, Stat), Error> {
+    let children = layout.zk.children(path);
+    if !is_watched {
+        return children.with_stat().await;
+    }
+    let listed = children.watched().await?;
+    armed.push((watched, listed.watch));
+    Ok(listed.value)
+}
+
+async fn delete_buckets(layout: &QueueLayout, buckets: Vec<(String, i32)>) -> Input {
+    let deletes = buckets.into_iter().map(|(name, version)| async move {
+        let path = layout.item(&name);
+        let deletion = match layout.zk.delete(&path).version(version).await {
+            Ok(()) => Deletion::Done,
+            Err(error) => match error.kind() {
+                ErrorKind::NoNode => Deletion::Done,
+                ErrorKind::NotEmpty | ErrorKind::BadVersion => Deletion::Unknown,
+                _ if error.is_transient() || error.kind() == ErrorKind::Closed => {
+                    debug!(path, %error, "an empty bucket is not deleted yet");
+                    Deletion::Unknown
+                }
+                _ => {
+                    layout.zk.report_background_error(error);
+                    Deletion::Refused
+                }
+            },
+        };
+        (name, deletion)
+    });
+    Input::Deleted(join_all(deletes).await)
+}
+
+async fn watch_blocked(
+    layout: &QueueLayout,
+    nodes: Vec<(u64, String)>,
+    armed: &mut Armed,
+) -> Result<Input, Error> {
+    let reads = nodes.into_iter().map(|(number, path)| async move {
+        match layout.zk.get_data(&path).watched().await {
+            Ok(read) => Ok((number, Some((read.value.1.version, read.watch)))),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok((number, None)),
+            Err(error) => Err(error),
+        }
+    });
+    let mut versions = Vec::new();
+    for read in join_all(reads).await {
+        let (number, read) = read?;
+        versions.push((number, read.as_ref().map(|(version, _)| *version)));
+        armed.extend(read.map(|(_, watch)| (Watched::Blocked(number), watch)));
+    }
+    Ok(Input::BlockedOn(versions))
+}

@@ -1,0 +1,133 @@
+use std::future::Future;
+
+use futures_util::StreamExt;
+use futures_util::stream::{FuturesUnordered, Stream, unfold};
+use tracing::warn;
+use zk_curator::ErrorKind;
+
+use super::feed::{FeedDriver, Turn};
+use crate::queue::error::Error;
+use crate::queue::layout::at_least_one;
+use crate::queue::redelivery::MOST_HELD;
+
+/// A source of deliveries: works through a list of items, and lists the queue again at its end.
+pub(in crate::queue) trait Source: Send + Sized {
+    type Delivery: Send;
+
+    fn feed(&mut self) -> &mut FeedDriver;
+
+    /// Refuses settings that make no sense, and makes sure of what is needed.
+    fn prepare(&mut self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Returns the next item of the list; `None` at its end.
+    fn of_list(
+        &mut self,
+        turn: &mut Turn,
+    ) -> impl Future<Output = Result<Option<Self::Delivery>, Error>> + Send;
+
+    /// Prepares a call that does not wait.
+    fn begin_poll(&mut self) {}
+
+    /// Decides whether a call that does not wait lists the queue at the end of the list.
+    fn looks_again(&mut self, has_looked: bool) -> bool;
+
+    /// Takes note of a listing, or of an event, while it is our turn in line, if there is a line.
+    fn listed(&mut self, _was_first: bool, _is_first: bool) {}
+}
+
+/// Returns the next item, however long it takes until there is one. Dropping the future loses nothing.
+pub(in crate::queue) async fn next<S: Source>(source: &mut S) -> Result<S::Delivery, Error> {
+    source.prepare().await?;
+    let mut turn = None;
+    loop {
+        if let Some(delivery) = source.of_list(&mut turn).await? {
+            return Ok(delivery);
+        }
+        let was_first = turn.is_some();
+        source.feed().more(&mut turn).await?;
+        source.listed(was_first, turn.is_some());
+    }
+}
+
+/// Returns the next item if there is one. Never waits for others.
+pub(in crate::queue) async fn try_next<S: Source>(source: &mut S) -> Result<Option<S::Delivery>, Error> {
+    source.prepare().await?;
+    source.begin_poll();
+    let mut has_looked = false;
+    loop {
+        if let Some(delivery) = source.of_list(&mut None).await? {
+            return Ok(Some(delivery));
+        }
+        if !source.looks_again(has_looked) || !source.feed().look().await? {
+            return Ok(None);
+        }
+        has_looked = true;
+    }
+}
+
+/// Returns the items as a stream, which does not end.
+pub(in crate::queue) fn into_stream<S: Source>(
+    source: S,
+) -> impl Stream<Item = Result<S::Delivery, Error>> + Send {
+    unfold(source, |mut source| async move { Some((next(&mut source).await, source)) })
+}
+
+/// Hands the items to `body`, so many at a time, through every failure that passes. What `body` returns goes on beside the
+/// others and does not count among them: it holds an item back.
+pub(in crate::queue) async fn run<S, B, Fut, W>(source: &mut S, limit: usize, body: B) -> Result<(), Error>
+where
+    S: Source,
+    B: Fn(S::Delivery) -> Fut,
+    Fut: Future<Output = Option<W>>,
+    W: Future<Output = ()>,
+{
+    let limit = at_least_one("limit", limit)?;
+    let zk = source.feed().layout.zk.clone();
+    let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());
+    loop {
+        let is_free = running.len() < limit && held.len() < MOST_HELD;
+        let next = tokio::select! {
+            biased;
+            Some(back) = running.next(), if !running.is_empty() => {
+                held.extend(back);
+                continue;
+            }
+            Some(()) = held.next(), if !held.is_empty() => continue,
+            next = next(source), if is_free => next,
+        };
+        match next {
+            Ok(delivery) => running.push(body(delivery)),
+            Err(Error::Framework(error))
+                if error.is_retryable() || error.kind() == ErrorKind::SessionExpired =>
+            {
+                warn!(%error, "consuming goes on when there is a connection");
+                zk.wait_connected().await?;
+            }
+            Err(error @ (Error::Framework(_) | Error::Zero { .. })) => return Err(error),
+            Err(error) => warn!(%error, "an item was not handed out"),
+        }
+    }
+}
+
+/// Returns what comes of the work on an item, or `None` if the claim to the item is lost by then.
+pub(in crate::queue) async fn unless_lost<T>(
+    item: &str,
+    lost: impl Future<Output = ()>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = lost => {
+            warn!(item, "the claim to an item was lost");
+            None
+        }
+        done = work => Some(done),
+    }
+}
+
+/// Logs that an item could not be settled.
+pub(in crate::queue) fn log_unsettled(item: &str, settled: Result<(), Error>) {
+    if let Err(error) = settled {
+        warn!(item, %error, "an item may be handed out again");
+    }
+}

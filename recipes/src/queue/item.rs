@@ -1,0 +1,11 @@
+use bytes::Bytes;
+
+/// What was taken from a queue, and is not in it any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Item {
+    /// The path of the node that it was.
+    pub path: String,
+    /// The data: one item, unless several were [put as one](super::CuratorQueue::put_multi).
+    pub items: Vec<Bytes>,
+}

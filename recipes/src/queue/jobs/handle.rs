@@ -1,0 +1,294 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator::op::CreateOp;
+use zk_curator::path::ZPath;
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
+
+use super::inspect::{self, JobInfo};
+use super::places::{End, Flat, Places, is_gone};
+use super::worker::Worker;
+use super::{cleaner, kept};
+use crate::path::child;
+use crate::queue::buckets::{self, Buckets};
+use crate::queue::core::name::{ItemMeta, Kind};
+use crate::queue::error::Error;
+use crate::queue::layout::{QueueLayout, at_least_one};
+use crate::queue::put::Producer;
+use crate::queue::redelivery::MOST_DELIVERIES;
+
+/// So often it is looked again when something has changed in between.
+const ROUNDS: usize = 50;
+
+/// Jobs at a path: see [the module](super). Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    places: Places,
+    buckets: Arc<Buckets>,
+    producer: Producer,
+    max_attempts: Option<u32>,
+}
+
+impl Jobs {
+    /// The jobs at a path. Nothing is sent. An invalid path is refused by the first operation.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        let path = path.into();
+        let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), Kind::Job);
+        let line = pending.valid_path("queue", child(&path, "line"));
+        let buckets = Arc::new(Buckets::new(pending.clone()));
+        let mut producer = Producer::in_buckets(&buckets);
+        producer.with_ids(child(&path, "ids"));
+        let places = Places { zk: pending.zk.clone(), pending, line, path, flat: Flat::default() };
+        Self { places, buckets, producer, max_attempts: Some(MOST_DELIVERIES) }
+    }
+
+    /// How often a job is tried at most, from 1; after that it has failed. Attempts count that failed, that were
+    /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: 20.
+    #[must_use]
+    pub fn max_attempts(mut self, limit: u32) -> Self {
+        self.places.pending.note(at_least_one("max_attempts", limit));
+        self.max_attempts = Some(limit);
+        self
+    }
+
+    /// The number of pending jobs that are put into a bucket, from 1: as of a
+    /// [`LockingQueue`](super::LockingQueue::bucket_size). With ids longer than 200 bytes, it should be smaller than the
+    /// default, so that a listing remains below the 1 MB that servers commonly allow. Default: 4,096.
+    #[must_use]
+    pub fn bucket_size(mut self, jobs: u32) -> Self {
+        self.places.pending.set_bucket_size(jobs);
+        self
+    }
+
+    /// Puts pending jobs, results and failures into buckets also where an earlier version of this crate has put them without: as
+    /// of a [`LockingQueue`](super::LockingQueue::upgrade_layout).
+    #[must_use]
+    pub fn upgrade_layout(self) -> Self {
+        self.places.pending.upgrade_layout();
+        self
+    }
+
+    /// Jobs are tried however often it takes: none fails for good but what is [rejected](Job::reject).
+    #[must_use]
+    pub const fn unlimited_attempts(mut self) -> Self {
+        self.max_attempts = None;
+        self
+    }
+
+    /// Submits a job, once, and returns its id, a UUID.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
+    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
+    /// allows.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be submitted.
+    pub async fn submit(&self, job: impl Into<Bytes>) -> Result<String, Error> {
+        let id = self.places.zk.new_guid();
+        self.submit_as(&id, job).await?;
+        Ok(id)
+    }
+
+    /// Submits a job under an id of yours, unless there is one with that id, in whatever state.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    /// * [`Error::Exists`] when there is a job with this id.
+    /// * [`Error::InvalidId`] for an id that is empty, or has a `/`, a `|`, or what else cannot be in a name.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be submitted.
+    pub async fn submit_as(&self, id: &str, job: impl Into<Bytes>) -> Result<(), Error> {
+        self.check_id(id)?;
+        let job = self.places.pending.pack(job.into())?;
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
+        let items = [(place, Bytes::new())];
+        for round in 1.. {
+            let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
+            let Err(error) = self.producer.put_with(&items, all).await else { break };
+            let Error::Framework(failed) = &error else { return Err(error) };
+            match failed.kind() {
+                ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. } => {
+                    return Err(Error::Exists { id: id.to_owned() });
+                }
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if round < ROUNDS => {
+                    self.places.prepare().await?;
+                }
+                _ => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all submissions are answered, and deletes the ids of them that are not needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] when an id cannot be deleted; that goes on in the background.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn flush(&self) -> Result<(), Error> {
+        self.places.pending.check()?;
+        self.producer.flush().await
+    }
+
+    /// Withdraws a job that is pending: whether it was, and is gone. The pending jobs are listed for that.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be withdrawn.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be withdrawn.
+    pub async fn cancel(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        let zk = &self.places.zk;
+        for _ in 0..ROUNDS {
+            // It may have just been submitted through another server.
+            zk.exists(self.places.pending.path.as_str()).linearizable().await?;
+            let names = buckets::names(&self.places.pending).await?;
+            let is_it = |name: &&String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
+            let Some(name) = names.iter().find(is_it) else { return Ok(false) };
+            let delete = zk.transaction().delete(self.places.of("pending", name));
+            match delete.delete(self.places.of("all", id)).await {
+                Ok(_) => return Ok(true),
+                Err(error) if is_gone(&error, 0) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes a job pending again that has failed for good, at the end and with its attempts counted anew: whether it had.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be pending.
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be pending.
+    pub async fn retry(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        for failed in kept::paths(&self.places, End::Failed, id) {
+            if self.retry_at(id, &failed).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same for a job of which this node is kept.
+    async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
+        let buckets = &self.buckets;
+        loop {
+            let target = buckets.target(0, 1).await?;
+            let create = CreateOp::new(target.item(&place)).data("").mode(CreateMode::PersistentSequential);
+            let retried = self.places.zk.transaction().delete(failed);
+            match target.check(retried).with(create).await {
+                Err(error) if target.is_stale(&error) => buckets.gone(0, &target).await,
+                retried => {
+                    let results = retried.as_deref().unwrap_or_default();
+                    buckets.put(0, &target, results.iter().filter_map(OpResult::created_path)).await;
+                    return found(retried.map(drop));
+                }
+            }
+        }
+    }
+
+    /// Deletes what is kept of a job that is done, or has failed for good: whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be deleted.
+    ///
+    /// # Cancel safety
+    /// Once polled, it may be deleted.
+    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+        self.check_id(id)?;
+        let [done, failed] = End::ALL.map(|end| kept::paths(&self.places, end, id));
+        let [done, flat_done] = done;
+        let [failed, flat_failed] = failed;
+        for kept in [done, failed, flat_done, flat_failed] {
+            let forget = self.places.zk.transaction().delete(kept);
+            if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The result of a job that is done, if it was kept and is not [forgotten](Self::forget).
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn result(&self, id: &str) -> Result<Option<Bytes>, Error> {
+        self.check_id(id)?;
+        for path in kept::paths(&self.places, End::Done, id) {
+            match self.places.zk.get_data(&path).await {
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                result => {
+                    let corrupt = |why| Error::Corrupt { path, why };
+                    return Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// All that is known, by the ids of the jobs: which state they are in, and who executes what. Two requests for each job
+    /// at most, none for those that are pending.
+    ///
+    /// What changes meanwhile may be seen before or after; a job that comes back in this moment, not at all.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Result<Vec<JobInfo>, Error> {
+        self.places.pending.check()?;
+        inspect::inspect(&self.places).await
+    }
+
+    /// A worker with this name, which is for people. Nothing is sent yet. With the first job that is asked for it also
+    /// becomes a candidate for the [cleaner](Self::clean), in a background task that ends when it is dropped or the
+    /// framework is closed. What [`clean`](Self::clean) fails with is told by
+    /// [`background_errors`](CuratorFramework::background_errors); the candidate comes back after a pause of a second to a
+    /// minute.
+    pub fn worker(&self, name: impl Into<String>) -> Worker {
+        Worker::new(self.places.clone(), self.max_attempts, name.into())
+    }
+
+    /// Takes part in the election of the cleaner, and gives jobs of workers that have died to others while elected. Every
+    /// [`Worker`] does so; this is for processes that have none.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] with `Closed`, and what else no repetition mends. An attempt whose end is refused, for example
+    /// by an ACL, is no such error: it is told by
+    /// [`background_errors`](CuratorFramework::background_errors), once, and tried again every minute.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the election.
+    pub async fn clean(&self) -> Result<(), Error> {
+        self.places.pending.check()?;
+        cleaner::run(&self.places, self.max_attempts).await
+    }
+
+    fn check_id(&self, id: &str) -> Result<(), Error> {
+        self.places.pending.check()?;
+        let path = ZPath::for_operation("job", self.places.of("all", id));
+        let is_name = !id.is_empty() && !id.contains(['/', '|']) && path.is_ok();
+        if is_name { Ok(()) } else { Err(Error::InvalidId { id: id.to_owned() }) }
+    }
+}
+
+/// Whether there was what a transaction was about, with its first operation.
+fn found(result: zk_curator::Result<()>) -> Result<bool, Error> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if is_gone(&error, 0) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
