@@ -163,7 +163,7 @@ async fn user(server: &TestServer, role: Role, rights: Rights) -> CuratorFramewo
 async fn use_locking_queue(rights: Rights) -> Failed {
     let server = server(rights).await;
     let mut failed = Failed::default();
-    let queue = |zk| LockingQueue::new(zk, "/queue").unwrap().bucket_size(2).unwrap();
+    let queue = |zk| LockingQueue::new(zk, "/queue").bucket_size(2);
     let dead = user(&server, Role::Producer, rights).await;
     failed.note("put", queue(&dead).put("a")).await;
     leave_behind(&server, &dead).await;
@@ -208,7 +208,7 @@ async fn use_locking_queue(rights: Rights) -> Failed {
 async fn use_jobs(rights: Rights) -> Failed {
     let server = server(rights).await;
     let mut failed = Failed::default();
-    let jobs = |zk| Jobs::new(zk, "/jobs").unwrap().bucket_size(2).unwrap().upgrade_layout();
+    let jobs = |zk| Jobs::new(zk, "/jobs").bucket_size(2).upgrade_layout();
     let dead = user(&server, Role::Producer, rights).await;
     failed.note("submit", jobs(&dead).submit_as("a", "")).await;
     leave_behind(&server, &dead).await;
