@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::claiming::{Action, Claiming, Outcome};
-use super::feed::{Effect, Feed, Input, Order, ParentStat};
+use super::effects::{Effect, Input, Order, ParentStat};
+use super::feed::Feed;
 use super::items::Seen;
 use super::name::{Kind, priority};
 

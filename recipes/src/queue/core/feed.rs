@@ -3,10 +3,10 @@ use std::mem;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::Stat;
 
 use super::blocked::{BlockedItems, TRIED_AGAIN, Why};
-use super::buckets::{BucketList, Children, Deletion};
+use super::buckets::{BucketList, Children};
+use super::effects::{Effect, Input, Order, ParentStat, Watched};
 use super::items::{Items, Seen};
 use super::name::Kind;
 use super::watch_state::WatchState;
@@ -37,37 +37,12 @@ struct Parent {
     watch: WatchState,
 }
 
-/// The part of the parent's stat that tells of new items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ParentStat {
-    pub(crate) czxid: i64,
-    pub(crate) cversion: i32,
-    pub(crate) children: i32,
-}
-
-impl From<&Stat> for ParentStat {
-    fn from(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, cversion: stat.cversion, children: stat.num_children }
-    }
-}
-
 /// When it is time to look for items that come before those of the list.
 #[derive(Debug)]
 struct Refresh {
     /// After so many items.
     after: u32,
     taken: u32,
-}
-
-/// How the items are to be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Order {
-    /// Whether the caller is going to wait for changes.
-    pub(crate) is_watched: bool,
-    /// Whether what is listed now is still what is there under these names, or gone, when it is taken.
-    pub(crate) is_guarded: bool,
-    /// The number of free items after which no more buckets are listed.
-    pub(crate) enough: usize,
 }
 
 /// A listing that is under way.
@@ -83,65 +58,6 @@ struct Listing {
     count: usize,
     /// The number of items in buckets that can be taken.
     free: usize,
-}
-
-/// What a driver reports.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller wants to know the items.
-    List(Order),
-    /// The children of the parent; `None` if it is not there.
-    Parent(Option<(Vec<String>, ParentStat)>),
-    /// Whether the parent, which is watched now, has come to be there.
-    ParentExists(bool),
-    /// The children of the buckets, in the order in which these were asked for.
-    Buckets(Vec<(String, Children)>),
-    /// What has become of the deletions of buckets.
-    Deleted(Vec<(String, Deletion)>),
-    /// Whether our node is among the items now.
-    Guarded(bool),
-    /// A caller wants to wait for changes.
-    Wait,
-    /// The versions of nodes that are watched from now on; `None` of those that are gone.
-    BlockedOn(Vec<(u64, Option<i32>)>),
-    /// Whether each node is there.
-    AreThere(Vec<bool>),
-    /// Nothing has happened for the time that was to be waited.
-    Quiet,
-    /// A watch has fired, or an item is due.
-    Woken,
-}
-
-/// What a driver has to do next, and report.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Lists the children of the parent.
-    ListParent { is_watched: bool },
-    /// Watches for the parent to be created.
-    WatchParent,
-    /// Lists these buckets, in one flight.
-    ListBuckets { names: Vec<String>, is_watched: bool },
-    /// Deletes these buckets at these versions.
-    DeleteBuckets(Vec<(String, i32)>),
-    /// Creates our node among the items.
-    CreateGuard,
-    /// Watches these nodes, in one flight.
-    WatchBlocked(Vec<(u64, String)>),
-    /// Looks whether these nodes are there, in one flight.
-    LookAt(Vec<String>),
-    /// Waits for an event, or until an item is due; for this time at most.
-    Wait { quiet: Option<Duration> },
-    /// Returns to the caller.
-    Done,
-}
-
-/// What is watched.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Watched {
-    Parent,
-    Bucket(String),
-    /// The node behind which an item is blocked, by its number.
-    Blocked(u64),
 }
 
 impl Feed {
@@ -518,7 +434,7 @@ impl Feed {
     pub(crate) fn refreshed(&mut self, stat: Option<ParentStat>) -> bool {
         self.refresh.taken = 0;
         let Some(listed) = self.parent.listed else { return false };
-        let is_new = stat.is_none_or(|stat| stat.czxid != listed.czxid || created_between(listed, stat) != 0);
+        let is_new = stat.is_none_or(|stat| stat.czxid != listed.czxid || stat.created_since(listed) != 0);
         // What has changed in buckets before is known by now: events come before answers.
         let is_new = if self.has_buckets() { is_new || self.has_news() } else { is_new };
         if is_new {
@@ -533,11 +449,4 @@ impl Feed {
         let first = self.items.first().map_or(i64::MAX, |place| place.rank);
         self.parent.watch != WatchState::Armed || self.buckets.has_news_before(first)
     }
-}
-
-/// Returns how many children were created between two looks at their parent: its child version counts creates and deletes.
-const fn created_between(before: ParentStat, after: ParentStat) -> i32 {
-    let changes = after.cversion.wrapping_sub(before.cversion);
-    let growth = after.children.wrapping_sub(before.children);
-    changes.wrapping_add(growth) / 2
 }

@@ -5,9 +5,12 @@
 
 mod blocked;
 mod buckets;
+#[cfg(test)]
+mod choices;
 mod claiming;
 #[cfg(test)]
 mod claiming_model;
+mod effects;
 mod feed;
 mod items;
 #[cfg(test)]
@@ -18,6 +21,7 @@ mod watch_state;
 
 pub(crate) use buckets::Deletion;
 pub(crate) use claiming::{Action, Claiming, Outcome};
-pub(crate) use feed::{Effect, Feed, Input, Order, Watched};
+pub(crate) use effects::{Effect, Input, Order, Watched};
+pub(crate) use feed::Feed;
 pub(crate) use items::Seen;
 pub(crate) use pipeline::{Pipeline, Stage, Stages};

@@ -9,45 +9,15 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::buckets::Deletion;
-use super::feed::{Effect, Feed, Input, Order, ParentStat, Watched};
+use super::choices::Choices;
+use super::effects::{Effect, Input, Order, ParentStat, Watched};
+use super::feed::Feed;
 use super::name::{Bucket, ItemMeta, Kind, TAKER, priority};
 
 /// After so many effects a call must have returned.
 const MOST_EFFECTS: usize = 200;
 /// With the sizes of a model, a listing stops after so many free items.
 const ENOUGH: usize = 2;
-
-/// Makes choices: those that are given, then always the first.
-#[derive(Default)]
-struct Choices {
-    made: Vec<(usize, usize)>,
-    next: usize,
-    /// The number of choices of which all are made in turn.
-    depth: usize,
-}
-
-impl Choices {
-    fn choose(&mut self, of: usize) -> usize {
-        if self.next == self.made.len() && self.next < self.depth {
-            self.made.push((0, of));
-        }
-        let made = self.made.get(self.next).map_or(0, |(choice, _)| choice % of);
-        self.next += 1;
-        made
-    }
-
-    /// Goes on to the next choices; `false` when all were made.
-    fn advance(&mut self) -> bool {
-        self.next = 0;
-        while let Some((choice, of)) = self.made.pop() {
-            if choice + 1 < of {
-                self.made.push((choice + 1, of));
-                return true;
-            }
-        }
-        false
-    }
-}
 
 /// The queue at a server, and what others do with it.
 struct World {
@@ -284,13 +254,20 @@ impl Play {
             }
             self.requests += 1;
             self.world.act(&mut self.choices);
+            let (answer, watches) = self.world.execute(effect);
             // Answers come after the events of what was before.
             let before = self.world.events.len();
-            let (answer, watches) = self.world.execute(effect);
-            let before = before.max(self.world.events.len());
-            self.tell(before);
-            // An event of a watch that has come with the answer is told after the answer.
-            self.world.watches.extend(watches);
+            self.world.watches.extend(watches.clone());
+            if self.choices.depth == 0 {
+                self.world.act(&mut self.choices);
+            }
+            // A watch that comes with the answer tells of its events after the answer.
+            let is_new = |watched: &Watched| watches.iter().any(|(new, _)| new == watched);
+            let (early, late) = self.world.events.split_at(before);
+            let (late, rest): (Vec<_>, Vec<_>) = late.iter().cloned().partition(is_new);
+            self.world.events = [early, &rest, &late].concat();
+            let told = before + if rest.is_empty() { 0 } else { self.choices.choose(rest.len() + 1) };
+            self.world.events.drain(..told).for_each(|watched| self.feed.fired(&watched));
             input = answer;
         }
         panic!("it does not return");

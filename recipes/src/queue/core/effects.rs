@@ -1,0 +1,98 @@
+use std::time::Duration;
+
+use zk_curator::Stat;
+
+use super::buckets::{Children, Deletion};
+
+/// How the items are to be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Order {
+    /// Whether the caller is going to wait for changes.
+    pub(crate) is_watched: bool,
+    /// Whether what is listed now is still what is there under these names, or gone, when it is taken.
+    pub(crate) is_guarded: bool,
+    /// The number of free items after which no more buckets are listed.
+    pub(crate) enough: usize,
+}
+
+/// The part of the parent's stat that tells of new items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ParentStat {
+    pub(crate) czxid: i64,
+    pub(crate) cversion: i32,
+    pub(crate) children: i32,
+}
+
+impl From<&Stat> for ParentStat {
+    fn from(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, cversion: stat.cversion, children: stat.num_children }
+    }
+}
+
+impl ParentStat {
+    /// Returns how many children were created since an earlier look: the child version counts creates and deletes.
+    pub(super) const fn created_since(self, before: Self) -> i32 {
+        let changes = self.cversion.wrapping_sub(before.cversion);
+        let growth = self.children.wrapping_sub(before.children);
+        changes.wrapping_add(growth) / 2
+    }
+}
+
+/// What a driver reports.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller wants to know the items.
+    List(Order),
+    /// The children of the parent; `None` if it is not there.
+    Parent(Option<(Vec<String>, ParentStat)>),
+    /// Whether the parent, which is watched now, has come to be there.
+    ParentExists(bool),
+    /// The children of the buckets, in the order in which these were asked for.
+    Buckets(Vec<(String, Children)>),
+    /// What has become of the deletions of buckets.
+    Deleted(Vec<(String, Deletion)>),
+    /// Whether our node is among the items now.
+    Guarded(bool),
+    /// A caller wants to wait for changes.
+    Wait,
+    /// The versions of nodes that are watched from now on; `None` of those that are gone.
+    BlockedOn(Vec<(u64, Option<i32>)>),
+    /// Whether each node is there.
+    AreThere(Vec<bool>),
+    /// Nothing has happened for the time that was to be waited.
+    Quiet,
+    /// A watch has fired, or an item is due.
+    Woken,
+}
+
+/// What a driver has to do next, and report.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Lists the children of the parent.
+    ListParent { is_watched: bool },
+    /// Watches for the parent to be created.
+    WatchParent,
+    /// Lists these buckets, in one flight.
+    ListBuckets { names: Vec<String>, is_watched: bool },
+    /// Deletes these buckets at these versions.
+    DeleteBuckets(Vec<(String, i32)>),
+    /// Creates our node among the items.
+    CreateGuard,
+    /// Watches these nodes, in one flight.
+    WatchBlocked(Vec<(u64, String)>),
+    /// Looks whether these nodes are there, in one flight.
+    LookAt(Vec<String>),
+    /// Waits for an event, or until an item is due; for this time at most.
+    Wait { quiet: Option<Duration> },
+    /// Returns to the caller.
+    Done,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Watched {
+    Parent,
+    Bucket(String),
+    /// The node behind which an item is blocked, by its number.
+    Blocked(u64),
+}
