@@ -1,16 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
+#[cfg(doc)]
+use crate::ZooKeeper;
 use crate::clock::{Clock, SystemClock};
 use crate::connector::{Connector, TcpConnector};
 use crate::credentials::CredentialsProvider;
 use crate::sasl::SaslMechanism;
-use crate::session::{Machine, RequestQueue, StateHub, run_driver};
 use crate::spawn::Spawn;
-use crate::{ConnectString, ConnectStringError, SessionCredentials, ZooKeeper};
+use crate::{ConnectString, ConnectStringError, SessionCredentials};
 
 /// What happens to a request issued while there is no connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -292,7 +292,7 @@ impl ZooKeeperBuilder {
     }
 
     /// The same for all but the connect string.
-    fn validate_numbers(&self) -> Result<(), ConnectError> {
+    pub(crate) fn validate_numbers(&self) -> Result<(), ConnectError> {
         let millis = self.session_timeout.as_millis();
         if millis == 0 || i32::try_from(millis).is_err() {
             return Err(ConnectError::SessionTimeout(self.session_timeout));
@@ -310,32 +310,5 @@ impl ZooKeeperBuilder {
             }
             None => Ok(()),
         }
-    }
-
-    /// Starts the client and returns at once; it connects in the background, for as long as it takes.
-    ///
-    /// # Errors
-    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime without a [spawner](Self::spawner).
-    pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
-        let target: ConnectString = self.connect_string.parse()?;
-        self.connect_to(&target)
-    }
-
-    /// The same with the servers of another connect string.
-    pub(crate) fn connect_to(self, target: &ConnectString) -> Result<ZooKeeper, ConnectError> {
-        self.validate_numbers()?;
-        let spawner: Arc<dyn Spawn> = match &self.spawner {
-            Some(spawner) => Arc::clone(spawner),
-            None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
-        };
-        let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
-        let queue =
-            Arc::new(RequestQueue::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
-        let now = tokio::time::Instant::now() + states.suspended();
-        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
-        let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
-        let driver = run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
-        spawner.spawn(Box::pin(driver));
-        Ok(ZooKeeper::new(queue, states, self))
     }
 }

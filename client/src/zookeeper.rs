@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use zk_curator_proto::records::{
@@ -13,11 +14,13 @@ use zk_curator_proto::records::{
 use zk_curator_proto::{Encoder, OpCode, Request, Response};
 
 use crate::answer::{self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_answer};
-use crate::config::ZooKeeperBuilder;
+use crate::config::{ConnectError, ZooKeeperBuilder};
 use crate::path::{validate, validate_sequential};
 use crate::session::{
-    Command, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan,
+    Command, Machine, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan,
+    run_driver,
 };
+use crate::spawn::Spawn;
 use crate::watch::{OneshotWatch, Sink};
 use crate::{
     Children, ConnectString, ConnectStringError, Created, Data, Error, HostPort, Op, OpResult,
@@ -51,6 +54,35 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.queue.forsake();
+    }
+}
+
+impl ZooKeeperBuilder {
+    /// Starts the client and returns at once; it connects in the background, for as long as it takes.
+    ///
+    /// # Errors
+    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime without a [spawner](Self::spawner).
+    pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
+        let target: ConnectString = self.connect_string.parse()?;
+        self.connect_to(&target)
+    }
+
+    /// [`connect`](Self::connect) to the servers of another connect string.
+    fn connect_to(self, target: &ConnectString) -> Result<ZooKeeper, ConnectError> {
+        self.validate_numbers()?;
+        let spawner: Arc<dyn Spawn> = match &self.spawner {
+            Some(spawner) => Arc::clone(spawner),
+            None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
+        };
+        let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
+        let queue =
+            Arc::new(RequestQueue::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
+        let now = Instant::now() + states.suspended();
+        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
+        let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
+        let driver = run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
+        spawner.spawn(Box::pin(driver));
+        Ok(ZooKeeper::new(queue, states, self))
     }
 }
 

@@ -5,7 +5,6 @@ use tokio::sync::oneshot;
 use zk_curator_proto::OpCode;
 use zk_curator_proto::records::{AuthPacket, WatcherType};
 
-use super::Reply;
 use crate::watch::{Sink, WatchKind};
 use crate::{Error, HostPort};
 
@@ -36,6 +35,10 @@ pub(crate) enum Command {
         hosts: Vec<HostPort>,
     },
 }
+
+/// The right, and the duty, to answer a request.
+#[derive(Debug)]
+pub(crate) struct Reply(pub(super) usize);
 
 /// A request, but for its body.
 #[derive(Debug)]

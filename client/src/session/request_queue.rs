@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use slab::Slab;
 use zk_curator_proto::{Encoder, OpCode, Response};
 
-use super::{Command, Submission, WatchEffect};
+use super::{Command, Reply, Submission, WatchEffect};
 use crate::Error;
 
 /// The largest buffers that are kept when they are empty: bytes of bodies; commands, answers and places for them.
@@ -76,10 +76,6 @@ pub(crate) struct Batch {
     /// Nobody will hand in more.
     pub(crate) forsaken: bool,
 }
-
-/// The right, and the duty, to answer a request.
-#[derive(Debug)]
-pub(crate) struct Reply(usize);
 
 /// Answers on their way to those who wait, in order.
 #[derive(Debug, Default)]

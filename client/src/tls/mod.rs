@@ -48,6 +48,7 @@
 //! [`TlsErrorKind`].
 
 mod builder;
+mod certificates;
 mod error;
 mod transport;
 mod verify;
@@ -64,8 +65,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::connector::{Connector, Transport, open_tcp};
 
-use builder::Certificates;
-pub use builder::{TlsConfigError, TlsConnectorBuilder, TlsInput};
+pub use builder::TlsConnectorBuilder;
+use certificates::Certificates;
+pub use certificates::{TlsConfigError, TlsInput};
 pub use error::{TlsError, TlsErrorKind};
 use transport::TlsTransport;
 
@@ -97,11 +99,6 @@ struct Loaded {
 }
 
 impl TlsConnector {
-    /// Begins to configure TLS. At least a CA is needed.
-    pub fn builder() -> TlsConnectorBuilder {
-        TlsConnectorBuilder::default()
-    }
-
     fn new(
         certificates: Certificates,
         server_name: Option<ServerName<'static>>,
@@ -162,7 +159,7 @@ impl Keys {
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys")
-            .field("checks_host", &!self.certificates.accepts_any_host())
+            .field("checks_host", &!self.certificates.accepts_any_host)
             .field("has_certificate", &self.certificates.has_identity())
             .finish_non_exhaustive()
     }

@@ -6,21 +6,8 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use super::{WatchEnded, WatchedEvent};
+use super::PersistentEvent;
 use crate::session::{Command, RequestQueue};
-
-/// What a [`PersistentWatch`] reports.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PersistentEvent {
-    /// Something has happened to the node, or below it.
-    Changed(WatchedEvent),
-    /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
-    /// read anew what matters.
-    Rearmed,
-    /// The watch is over. Nothing follows.
-    Ended(WatchEnded),
-}
 
 /// A watch of `addWatch`: reports again and again, until it is dropped. Also a [`Stream`].
 ///

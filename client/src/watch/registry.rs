@@ -5,7 +5,8 @@ use tokio::sync::mpsc;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 use zk_curator_proto::{ErrorCode, Request};
 
-use super::{Fired, PersistentEvent, WatchEnded, WatchSender, WatchedEvent};
+use super::event::{Fired, WatchSender};
+use super::{PersistentEvent, WatchEnded, WatchedEvent};
 
 /// What a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

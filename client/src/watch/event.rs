@@ -1,0 +1,80 @@
+use tokio::sync::oneshot;
+use zk_curator_proto::ErrorCode;
+use zk_curator_proto::records::EventType;
+
+/// Something happened to a watched node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node.
+    pub path: String,
+    pub(super) zxid: Option<i64>,
+}
+
+impl WatchedEvent {
+    /// An event of an unknown transaction. For implementations of a raw client other than [`crate::ZooKeeper`].
+    #[must_use]
+    pub const fn new(event_type: EventType, path: String) -> Self {
+        Self { event_type, path, zxid: None }
+    }
+
+    /// The same event, of this transaction.
+    #[must_use]
+    pub const fn with_zxid(mut self, zxid: Option<i64>) -> Self {
+        self.zxid = zxid;
+        self
+    }
+
+    /// The transaction that caused the event. Servers tell it since ZooKeeper 3.9; `None` with older servers, and for
+    /// a change that happened while the client was disconnected.
+    #[must_use]
+    pub const fn zxid(&self) -> Option<i64> {
+        self.zxid
+    }
+}
+
+/// The session ended before the watch fired: whatever it was to tell must be read anew.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WatchEnded {
+    /// The session expired or its authentication failed.
+    #[error("the session ended before the watch fired")]
+    SessionLost,
+    /// The client was closed.
+    #[error("the client was closed before the watch fired")]
+    Closed,
+    /// The watch was removed by [`crate::ZooKeeper::remove_watches`].
+    #[error("the watch was removed")]
+    Removed,
+    /// The server refused to arm the watch again after a reconnect: a lasting one, as a server before ZooKeeper 3.6 does, or a
+    /// one-shot watch on four connections in a row.
+    #[error("the server refused to arm the watch again: {0}")]
+    Refused(ErrorCode),
+}
+
+/// An event of a known node, and the transaction if the server tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub(crate) event_type: EventType,
+    pub(crate) zxid: Option<i64>,
+}
+
+/// What a watch comes to. In a box, because most watches are idle and pay for the place.
+pub(crate) type Outcome = Box<Result<Fired, WatchEnded>>;
+
+pub(crate) type WatchSender = oneshot::Sender<Outcome>;
+
+/// What a [`PersistentWatch`](crate::PersistentWatch) reports.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersistentEvent {
+    /// Something has happened to the node, or below it.
+    Changed(WatchedEvent),
+    /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
+    /// read anew what matters.
+    Rearmed,
+    /// The watch is over. Nothing follows.
+    Ended(WatchEnded),
+}
