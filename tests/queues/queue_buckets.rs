@@ -138,7 +138,8 @@ fn producers_that_find_no_bucket_open_one() {
             if creates_bucket(request) { Verdict::Delay(Duration::from_millis(100)) } else { Verdict::Pass }
         });
         let (a, b) = futures_util::future::join(one.put("a"), two.put("b")).await;
-        (a.unwrap(), b.unwrap());
+        a.unwrap();
+        b.unwrap();
         drop(held);
         let probe = server.probe();
         assert_eq!(probe.children(ITEMS).len(), 1, "{probe}");

@@ -21,18 +21,18 @@ use super::item::Item;
 use super::layout::{QueueLayout, at_least_one};
 use crate::path::child;
 
-/// How long it is believed that nothing new has come.
+/// The time for which a look at the parent is believed.
 const FRESH: Duration = Duration::from_millis(100);
 /// The number of items that are read ahead, unless a caller says otherwise.
 const PREFETCH: usize = 16;
 
 /// Takes items from a queue, in their order: each is **removed, then handed out**. So it is handed out at most once, as by
-/// Apache Curator's queues without a lock path: whoever crashes with an item in its hands has lost it. A
+/// Apache Curator's queues without a lock path: a consumer that crashes with an item has lost it. A
 /// [`Consumer`](super::Consumer) is for items that must not get lost.
 ///
 /// # Cost
 /// An item costs a read and a delete, and one flight, because items are read ahead; a listing is worked through before the
-/// queue is listed anew. Items that others take meanwhile cost a read.
+/// queue is listed again. Items that others take meanwhile cost a read.
 ///
 /// # Cancel safety
 /// What a dropped [`next`](Self::next) has removed comes from the next one. Dropping the consumer loses what it has removed and
@@ -51,7 +51,7 @@ pub struct AutoAckConsumer {
     handed_out: Option<Instant>,
 }
 
-/// How items are removed.
+/// The way items are removed.
 enum Removing {
     /// By a delete.
     Delete,
@@ -60,7 +60,7 @@ enum Removing {
     Receipt(Option<Unconfirmed>),
 }
 
-/// What to do about items that their producers have not confirmed yet.
+/// The policy for items that their producers have not confirmed yet.
 pub(super) struct Unconfirmed {
     pub(super) producers: ZPath,
     /// Whether nothing behind them may be taken.
@@ -113,15 +113,15 @@ impl AutoAckConsumer {
         }
     }
 
-    /// How many items are read ahead at most, from 1; they are in memory meanwhile. Default: 16.
+    /// Sets the most items that are read ahead, from 1; they are in memory meanwhile. Default: 16.
     #[must_use]
     pub const fn prefetch(mut self, items: usize) -> Self {
         self.pipeline.prefetch = items;
         self
     }
 
-    /// How many items are removed at a time, from 1. More than 1, and a crash loses as many items that were removed and not
-    /// handed out; but the network is waited for once for all of them. Default: 1.
+    /// Sets the number of items that are removed at a time, from 1. With more than 1, a crash loses as many items that were
+    /// removed and not handed out; but the network is waited for once for all of them. Default: 1.
     ///
     /// Half of them, or 64 at most, are removed in one transaction. If one of these has gone or changed, each is removed for
     /// itself.

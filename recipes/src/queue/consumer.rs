@@ -35,7 +35,7 @@ use crate::path::child;
 /// 1. Create the claim, and read the item, in one flight. If somebody else has claimed it, take the next.
 /// 2. Hand it out.
 /// 3. Acknowledged: in one transaction, make sure of the claim, delete the item, delete the claim. Back into the queue:
-///    the same, and create it anew at its end.
+///    the same, and create it again at its end.
 ///
 /// Three requests and two flights for an item; with [dead letters](Self::dead_letters) four and three. With many consumers
 /// one or two requests more: the first 128 items are read to find one that nobody has claimed. When there is nothing to
@@ -114,7 +114,7 @@ impl Claimer for BesideItems {
         match delivery.count(dead_letters).await {
             Ok(true) => Ok(Some(delivery)),
             Ok(false) => put_aside(delivery, dead_letters).await.map(|()| None),
-            // Somebody has it now, or nobody: it is handed out by whoever claims it next.
+            // Somebody has it now, or nobody: it is handed out by the next consumer that claims it.
             Err(Error::Lost) => Ok(None),
             Err(error) => Err(error),
         }
@@ -128,7 +128,7 @@ impl Consumer {
         Self { claims, backoff: Backoff::default() }
     }
 
-    /// How many items are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Sets the number of items that are claimed at a time, from 1. Claimed items are kept from others until they are handed out.
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
@@ -137,9 +137,9 @@ impl Consumer {
     }
 
     /// Counts how often each item is handed out, and puts it aside instead when that was so many times, from 1, and nobody
-    /// has acknowledged it: into the queue at `path`, which is one of the same kind, for whoever looks after it.
+    /// has acknowledged it: into the queue at `path`, which is one of the same kind, for an operator, for example.
     ///
-    /// The count is the version of the item's node: it is written anew before it is handed out. So it counts
+    /// The count is the version of the item's node: it is written again before it is handed out. So it counts
     /// those too who crash with it, at the price of a request and a flight. An item that is [put back](Delivery::requeue) is a
     /// new one, which begins with one; an item that is dropped back to its place is the same. A dropped
     /// [`next`](Self::next) may have counted. Consumers without this, and those in Java, neither count nor put aside.

@@ -16,7 +16,7 @@ use super::error::Error;
 use super::layout::QueueLayout;
 use super::put::{Producer, WhenFull};
 
-/// How many items are removed by their id at a time.
+/// The number of items that are removed by their id at a time.
 const REMOVED_AT_ONCE: usize = 64;
 
 /// A queue of Apache Curator's family, with its layout and its bytes; what differs between them is how items are put.
@@ -42,8 +42,8 @@ const REMOVED_AT_ONCE: usize = 64;
 /// With an [`AutoAckConsumer`], at most once: Curator's queues without a lock path. With a [`Consumer`], at least once: those with
 /// one. All that take from one queue must do it in the same way.
 ///
-/// A queue that is in use must not be deleted. Who creates it anew begins with the same names, and one who has read ahead, or
-/// has a claim, may remove a new item in the place of an old one: an [`AutoAckConsumer`] has to be stopped before; a [`Consumer`]
+/// A queue that is in use must not be deleted. A queue that is created again begins with the same names, and a consumer
+/// that has read ahead, or has a claim, may remove a new item in the place of an old one: an [`AutoAckConsumer`] has to be stopped before; a [`Consumer`]
 /// cannot once its lock path is deleted. ([`FifoQueue`](super::FifoQueue) and
 /// [`SimpleDistributedQueue`](super::SimpleDistributedQueue) may be deleted at any time.)
 ///
@@ -192,11 +192,11 @@ impl<K: QueueKind> CuratorQueue<K> {
 }
 
 impl<K> CuratorQueue<K> {
-    /// How many nodes the queue may have, from 1: [`put`](DistributedQueue::put) waits until there is room, or
+    /// Sets the most nodes of the queue, from 1: [`put`](DistributedQueue::put) waits until there is room, or
     /// [is refused](Self::when_full). Default: no limit.
     ///
     /// The limit holds for all that put with one; those without do not know of it, nor do those in Java, who may exceed it
-    /// (CURATOR-254). A put then writes the parent of the items as well, and begins anew when somebody else was faster.
+    /// (CURATOR-254). A put then writes the parent of the items as well, and begins again when another producer was faster.
     ///
     /// Without a limit a queue can be put more into than can be taken out: to take items, all names are listed, and an answer
     /// may have [4 MiB](zk_curator::CuratorFrameworkBuilder::max_answer). That is 209,000 nodes of a [`DistributedQueue`],
@@ -245,7 +245,7 @@ impl<K> CuratorQueue<K> {
         self.producer.layout.path.as_str()
     }
 
-    /// How many nodes are in the queue; Curator's `getLastMessageCount`.
+    /// Returns the number of nodes in the queue; Curator's `getLastMessageCount`.
     ///
     /// # Errors
     /// As every read of the framework. A queue that nobody has used yet is empty.
@@ -404,7 +404,7 @@ impl CuratorQueue<Priority> {
 }
 
 impl CuratorQueue<Delay> {
-    /// What tells the time. Default: the clock of the system.
+    /// Sets the source of the time. Default: the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.producer.layout.clock = Arc::new(clock);

@@ -1,7 +1,7 @@
 use super::codec::CorruptItem;
 use super::item::Item;
 
-/// What becomes of an item with which its consumer has failed.
+/// The fate of an item that its consumer has failed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ErrorMode {
@@ -9,7 +9,7 @@ pub enum ErrorMode {
     #[default]
     Requeue,
     /// It goes back to its place, and is handed out again soon. For consumers with [dead
-    /// letters](Consumer::dead_letters): otherwise an item with which all fail comes again and again.
+    /// letters](super::Consumer::dead_letters): otherwise an item with which all fail comes again and again.
     Return,
     /// It is deleted.
     Delete,
@@ -24,7 +24,7 @@ pub enum Error {
     Corrupt {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: CorruptItem,
     },
     /// A node in the queue is no item, by its name; or it is below an item, which cannot be removed as long as it is there.
@@ -40,7 +40,7 @@ pub enum Error {
     Unknown {
         /// The item.
         item: Box<Item>,
-        /// What happened.
+        /// The lost answer.
         #[source]
         why: zk_curator::Error,
     },
@@ -50,12 +50,12 @@ pub enum Error {
     /// More items at once than the queue may have.
     #[error("{asked} items cannot be put into a queue of {limit}")]
     OverLimit {
-        /// How many.
+        /// The number of items.
         asked: u32,
         /// The limit of the queue.
         limit: u32,
     },
-    /// The queue has as many items as it may have, and puts [do not wait](WhenFull::Refuse).
+    /// The queue has as many items as it may have, and puts [do not wait](super::WhenFull::Refuse).
     #[error("the queue is full: {limit} items")]
     Full {
         /// The limit of the queue.
@@ -76,13 +76,13 @@ pub enum Error {
         /// The id.
         id: String,
     },
-    /// What cannot be the id of a job.
+    /// This cannot be the id of a job.
     #[error("{id:?} cannot be the id of a job")]
     InvalidId {
         /// The id.
         id: String,
     },
-    /// The election of a [`QueueSharder`] is at the path of its queues, or below.
+    /// The election of a [`QueueSharder`](super::QueueSharder) is at the path of its queues, or below.
     #[error("the election of a queue sharder cannot be at {path}, among its queues")]
     LeaderPath {
         /// The path of the election.

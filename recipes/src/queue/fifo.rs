@@ -51,7 +51,7 @@ use crate::path::child;
 ///
 /// # Connection loss
 /// * SUSPENDED: operations wait for a connection.
-/// * LOST: those that wait get into the line anew. If the answer to a removal was lost with the session, nobody can tell
+/// * LOST: those that wait get into the line again. If the answer to a removal was lost with the session, nobody can tell
 ///   what has become of it: [`Error::Unknown`].
 ///
 /// # Cancel safety
@@ -84,7 +84,7 @@ pub struct FifoQueue {
     consumers: SharedConsumers,
 }
 
-/// How an item gets into a [`FifoQueue`] exactly once.
+/// The way an item gets into a [`FifoQueue`] exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PutMode {
@@ -102,7 +102,7 @@ pub enum PutMode {
     TwoPhase,
 }
 
-/// What those who take do about an item that is put in [two phases](PutMode::TwoPhase), and not written yet.
+/// The policy of consumers for an item that is put in [two phases](PutMode::TwoPhase), and not written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum UnconfirmedPolicy {
@@ -110,7 +110,7 @@ pub enum UnconfirmedPolicy {
     #[default]
     Wait,
     /// Take those behind it. It is taken when it is written, and before whatever its producer puts then. All that take from
-    /// a queue should do the same: whoever waits behind one that [waits](Self::Wait) waits as well.
+    /// a queue should do the same: a consumer behind one that [waits](Self::Wait) waits as well.
     Skip,
 }
 
@@ -138,7 +138,7 @@ impl FifoQueue {
         Self { buckets, producer, put_mode: PutMode::default(), phases, consumers }
     }
 
-    /// What consumers do about items that are put in [two phases](PutMode::TwoPhase) and not written yet. Default:
+    /// Sets the policy of consumers for items that are put in [two phases](PutMode::TwoPhase) and not written yet. Default:
     /// [`UnconfirmedPolicy::Wait`].
     #[must_use]
     pub fn unconfirmed_policy(mut self, policy: UnconfirmedPolicy) -> Self {
@@ -149,7 +149,7 @@ impl FifoQueue {
         self
     }
 
-    /// How items get into the queue. Default: [`PutMode::Transaction`].
+    /// Sets the way items get into the queue. Default: [`PutMode::Transaction`].
     #[must_use]
     pub const fn put_mode(mut self, mode: PutMode) -> Self {
         self.put_mode = mode;
@@ -263,7 +263,7 @@ impl FifoQueue {
                             buckets.gone(0, &target).await;
                             break;
                         }
-                        // Our session is over, and the item may be collected: begin anew.
+                        // Our session is over, and the item may be collected: begin again.
                         ErrorKind::OwnershipLost
                         | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => break,
                         _ => return Err(error.into()),

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-/// What was taken from a queue, and is not in it any more.
+/// An item, or several put as one, that was removed from a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item {

@@ -18,7 +18,7 @@ use crate::order::Rule;
 /// What has fewer bytes, with its paths, is far from what servers accept, and is not looked at before it is sent.
 pub(super) const SMALL: usize = 64 * 1024;
 
-/// How the names of those begin that wait in line for room in a bounded queue.
+/// The beginning of the names of producers that wait in line for room in a bounded queue.
 const ROOM: &str = "room-";
 
 /// The producer's side of a queue; clones share it.
@@ -45,7 +45,7 @@ struct Bound {
     last: AsyncMutex<Option<Parent>>,
 }
 
-/// What a put does while a queue has [as many items as it may have](super::CuratorQueue::max_items).
+/// The behaviour of a put while a queue has [as many items as it may have](super::CuratorQueue::max_items).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -56,7 +56,7 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What is put in one transaction.
+/// The nodes that are put in one transaction.
 #[derive(Debug, Clone, Copy)]
 struct Put<'a> {
     /// The beginnings of the names, and the data.
@@ -74,7 +74,7 @@ struct Put<'a> {
 struct Parent {
     data: Bytes,
     version: i32,
-    /// How many items there are at most.
+    /// The most items that there are.
     items: u32,
 }
 

@@ -14,9 +14,9 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode, Stat
 use super::layout::create_persistent;
 use crate::path::child;
 
-/// How the name of a producer among the ids ends, but for its number.
+/// The end of the name of a producer among the ids, before its number.
 pub(super) const PRODUCER: &str = "producer-";
-/// So many ids that are not needed any more are deleted with one put.
+/// The most ids that are deleted with one put.
 const AT_ONCE: usize = 64;
 /// How often it is looked for ids that nobody needs any more; and how old these have to be, so that a producer whose session
 /// is over has time to find out what has become of its put.
@@ -193,7 +193,7 @@ impl PutIds {
         for (stat, path) in fan_out(AT_ONCE, looks).await.into_iter().zip(&orphans) {
             let Ok(Some(stat)) = stat else { continue };
             if stat.ctime <= before {
-                // Whoever looks for it can see that ids were collected.
+                // A producer that looks for its id can see that ids were collected.
                 zk.transaction().set_data(self.path.as_str(), "").delete(path).await?;
                 count += 1;
             }

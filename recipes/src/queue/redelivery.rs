@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use zk_curator::CuratorFramework;
 
-/// How often an item is delivered, or a job attempted, at most, unless somebody says otherwise.
+/// The most deliveries of an item, or attempts at a job, by default.
 pub(super) const MOST_DELIVERIES: u32 = 20;
-/// So many items are held back at a time; while there are as many, no other is taken.
+/// The most items that are held back at a time; while there are as many, no other is taken.
 pub(super) const MOST_HELD: usize = 64;
-/// How the data of a dead letter begin. What is put and begins like this is escaped.
+/// The beginning of the data of a dead letter. Data that begin like this are escaped when they are put.
 const MAGIC: &[u8] = b"\0rejected 1 ";
 /// The longest reason that is kept, in bytes.
 const LONGEST_WHY: usize = 1024;
 
-/// How long an item is held back by the consumer that has failed with it, under its claim.
+/// The delays for which a consumer holds back an item that it has failed with, under its claim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backoff {
     pub(super) first: Duration,
@@ -48,7 +48,7 @@ pub(super) fn fraction(zk: &CuratorFramework) -> f64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection {
-    /// How often the item was delivered before.
+    /// The number of deliveries before.
     pub deliveries: u32,
     /// The reason that was given, of 1,024 bytes at most: by the consumer that has rejected it, or failed with its last
     /// delivery.

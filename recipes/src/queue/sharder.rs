@@ -20,9 +20,9 @@ use super::redelivery::fraction;
 use crate::leader::{Candidate, LeaderLatch};
 use crate::path::child;
 
-/// How the names of the queues begin: Curator's `QUEUE_PREFIX`.
+/// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";
-/// So many queues are looked at together.
+/// The number of queues that are looked at together.
 const LOOKS: usize = 64;
 
 /// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue when all are. Apache
@@ -37,7 +37,7 @@ const LOOKS: usize = 64;
 ///   └─ queue-<uuid>                    persistent: a queue, with its items
 /// <leader path>                        as of a LeaderLatch: who adds queues
 /// ```
-/// The same as of Apache Curator: sharders in Java and in Rust can share queues and the election.
+/// That of Apache Curator: sharders in Java and in Rust can share queues and the election.
 ///
 /// # Protocol
 /// 1. List the queues. If there is none, create one.
@@ -94,7 +94,7 @@ pub struct QueueSharder<Q> {
     stop: CancellationToken,
 }
 
-/// What the sharder and its task share.
+/// The state that the sharder and its task share.
 struct Known<Q> {
     /// The queues, by their names.
     queues: BTreeMap<String, Q>,

@@ -26,7 +26,7 @@ use super::put::Producer;
 /// 2. To take one, create our own node, list the queue, and read the nodes in the order of their numbers, a few ahead; in
 ///    one transaction, delete the first and write its name into our own node. After a lost answer that node says whether
 ///    the item is ours; and as long as it is there, no name that was listed can be that of another item, as it could when
-///    the container has been taken away and created anew. If somebody else was faster, go on with the next. The list is
+///    the container has been taken away and created again. If somebody else was faster, go on with the next. The list is
 ///    worked through before the queue is listed again.
 /// 3. To wait for one, watch the children.
 ///

@@ -40,7 +40,7 @@ enum State {
     Gone,
 }
 
-/// What has become of the deletion of a bucket.
+/// The outcome of the deletion of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deletion {
     Done,

@@ -1,4 +1,4 @@
-//! What is played next.
+//! The choices of a play.
 
 /// Makes choices: those that are given, then always the first.
 #[derive(Default)]

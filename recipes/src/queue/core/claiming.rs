@@ -40,7 +40,7 @@ struct Held {
     look: Look,
 }
 
-/// What is known of the items that come before one.
+/// The knowledge of the items that come before one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     /// Nothing yet.
@@ -51,7 +51,7 @@ enum Look {
     Done,
 }
 
-/// What is known of others that claim items of the same queue at the same time.
+/// The knowledge of others that claim items of the same queue at the same time.
 ///
 /// An attempt that fails is a write in vain. So after the first one the front of the list is read before an item is claimed.
 /// Several consumers read the same, so the next attempt comes after a random pause, within a window that grows with every
@@ -65,7 +65,7 @@ struct Contention {
     paused_until: Option<Instant>,
 }
 
-/// What a driver has to do next.
+/// The next step of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Reports a node that is no item.
@@ -86,7 +86,7 @@ pub(crate) enum Action {
     End,
 }
 
-/// What a driver reports.
+/// A report of a driver.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Whether there are new items.

@@ -4,7 +4,7 @@ use zk_curator::Stat;
 
 use super::buckets::{Children, Deletion};
 
-/// How the items are to be listed.
+/// The way the items are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Order {
     /// Whether the caller is going to wait for changes.
@@ -38,7 +38,7 @@ impl ParentStat {
     }
 }
 
-/// What a driver reports.
+/// A report of a driver.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A caller wants to know the items.
@@ -49,7 +49,7 @@ pub(crate) enum Input {
     ParentExists(bool),
     /// The children of the buckets, in the order in which these were asked for.
     Buckets(Vec<(String, Children)>),
-    /// What has become of the deletions of buckets.
+    /// The outcomes of the deletions of buckets.
     Deleted(Vec<(String, Deletion)>),
     /// Whether our node is among the items now.
     Guarded(bool),
@@ -65,7 +65,7 @@ pub(crate) enum Input {
     Woken,
 }
 
-/// What a driver has to do next, and report.
+/// The next step of a driver, which it reports.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Lists the children of the parent.
@@ -88,7 +88,7 @@ pub(crate) enum Effect {
     Done,
 }
 
-/// What is watched.
+/// A node that is watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Watched {
     Parent,

@@ -14,7 +14,7 @@ use super::watch_state::WatchState;
 /// After this time without an event a consumer that waits looks at the claims of others.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What a consumer knows of a queue: a list of its items, and what has to happen for the list to change.
+/// The knowledge of a consumer of its queue: a list of items, and the events that change the list.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(crate) items: Items,
@@ -29,7 +29,7 @@ pub(crate) struct Feed {
     is_looking: bool,
 }
 
-/// What is known of the parent of the items.
+/// The knowledge of the parent of the items.
 #[derive(Debug, Default)]
 struct Parent {
     /// As it was listed.

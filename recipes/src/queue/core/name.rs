@@ -4,7 +4,7 @@ use std::fmt;
 
 use zk_curator::path::SequenceSuffix;
 
-/// How the name of a node ends, but for its number, with which one who takes is among the items.
+/// The end of the name of a consumer's node among the items, before its number.
 pub(crate) const TAKER: &str = "taker-";
 
 /// The data of a parent of buckets. Without them, items are directly below it, as earlier versions put them.
@@ -17,7 +17,7 @@ pub(crate) fn is_taker(name: &str) -> bool {
     name.starts_with("_c_") && SequenceSuffix::after(name, TAKER).is_some()
 }
 
-/// How a queue names its items, and orders them.
+/// The way a queue names its items, and orders them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `qn-NNNNNNNNNN` (`SimpleDistributedQueue`, and ZooKeeper's own recipe).
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Job,
 }
 
-/// What differs between the layouts of queues, besides the middle of the names.
+/// The differences between the layouts of queues, besides the middle of the names.
 struct Format {
     /// The beginning of the names of items.
     tag: &'static str,
@@ -54,13 +54,13 @@ impl Format {
     const CURATOR: Self = Self { tag: "queue-", has_buckets: false, has_lists: true, ..Self::OWN };
 }
 
-/// What the name of an item says that has been handed out some times, `PPPPPPPPP|id|times|`.
+/// The meta data in the name of an item that is handed out several times, `PPPPPPPPP|id|times|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ItemMeta<'a> {
     pub(crate) priority: i32,
     /// The same for as long as the item exists, wherever it is.
     pub(crate) id: &'a str,
-    /// How often it was handed out before it came to this place.
+    /// The number of times it was handed out before it came to this place.
     pub(crate) times: u32,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Stages {
     pub(crate) removed: usize,
 }
 
-/// What a driver has to do next.
+/// The next step of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Looks whether better items have come.

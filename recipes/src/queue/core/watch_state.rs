@@ -1,4 +1,4 @@
-/// What is known of the watch on a node.
+/// The state of the watch on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WatchState {
     #[default]

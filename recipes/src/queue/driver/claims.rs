@@ -25,7 +25,7 @@ pub(in crate::queue) struct Claims<C: Claimer> {
     returned: Returned,
 }
 
-/// How an item is claimed.
+/// A way to claim items.
 pub(in crate::queue) trait Claimer: Send + Sync {
     /// A claim: given back when it is dropped.
     type Claim: Send + 'static;
@@ -56,7 +56,7 @@ pub(in crate::queue) trait Claimer: Send + Sync {
     }
 }
 
-/// What has become of an attempt to claim an item.
+/// The outcome of an attempt to claim an item.
 pub(in crate::queue) enum Claimed<T> {
     Ours(Box<T>),
     /// Another client has it, by the node at this path.

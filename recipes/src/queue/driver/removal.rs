@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, OwnedNode, Stat};
 
-/// What has become of an item that was to be removed.
+/// The outcome of the removal of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::queue) enum Removed {
     /// We have removed it.

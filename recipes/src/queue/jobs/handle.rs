@@ -17,7 +17,7 @@ use crate::queue::layout::{QueueLayout, at_least_one};
 use crate::queue::put::Producer;
 use crate::queue::redelivery::MOST_DELIVERIES;
 
-/// So often it is looked again when something has changed in between.
+/// The number of attempts when something changes in between.
 const ROUNDS: usize = 50;
 
 /// Jobs at a path: see [the module](super). Cheap to clone.
@@ -42,7 +42,7 @@ impl Jobs {
         Self { places, buckets, producer, max_attempts: Some(MOST_DELIVERIES) }
     }
 
-    /// How often a job is tried at most, from 1; after that it has failed. Attempts count that failed, that were
+    /// Sets the most attempts at a job, from 1; after that it has failed. Attempts count that failed, that were
     /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
@@ -52,7 +52,7 @@ impl Jobs {
     }
 
     /// The number of pending jobs that are put into a bucket, from 1: as of a
-    /// [`LockingQueue`](super::LockingQueue::bucket_size). With ids longer than 200 bytes, it should be smaller than the
+    /// [`LockingQueue`](crate::queue::LockingQueue::bucket_size). With ids longer than 200 bytes, it should be smaller than the
     /// default, so that a listing remains below the 1 MB that servers commonly allow. Default: 4,096.
     #[must_use]
     pub fn bucket_size(mut self, jobs: u32) -> Self {
@@ -61,14 +61,14 @@ impl Jobs {
     }
 
     /// Puts pending jobs, results and failures into buckets also where an earlier version of this crate has put them without: as
-    /// of a [`LockingQueue`](super::LockingQueue::upgrade_layout).
+    /// of a [`LockingQueue`](crate::queue::LockingQueue::upgrade_layout).
     #[must_use]
     pub fn upgrade_layout(self) -> Self {
         self.places.pending.upgrade_layout();
         self
     }
 
-    /// Jobs are tried however often it takes: none fails for good but what is [rejected](Job::reject).
+    /// Jobs are tried however often it takes: none fails for good but what is [rejected](super::Job::reject).
     #[must_use]
     pub const fn unlimited_attempts(mut self) -> Self {
         self.max_attempts = None;
@@ -159,7 +159,7 @@ impl Jobs {
         Ok(false)
     }
 
-    /// Makes a job pending again that has failed for good, at the end and with its attempts counted anew: whether it had.
+    /// Makes a job pending again that has failed for good, at the end and with its attempts counted from zero: whether it had.
     ///
     /// # Errors
     /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be pending.

@@ -13,22 +13,22 @@ use crate::queue::buckets;
 use crate::queue::core::name::Kind;
 use crate::queue::error::Error;
 
-/// So many nodes are read at a time.
+/// The number of nodes that are read at a time.
 const READS: usize = 64;
 
-/// What is known of a job.
+/// A job, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Its id.
     pub id: String,
-    /// How often it was tried, the present attempt included. Of a job that is done it is not kept.
+    /// The number of attempts, the present one included. Of a job that is done it is not kept.
     pub attempts: u32,
-    /// What has become of it.
+    /// Its state.
     pub state: JobState,
 }
 
-/// What has become of a job.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobState {

@@ -32,9 +32,9 @@
 //! 2. Claim: create a lease of a name that nobody else has; in one transaction, make sure of the lease, delete the place
 //!    among the pending, create the attempt; read the job. All three in one flight.
 //! 3. Complete: in one [certain](zk_curator::certain) transaction, make sure of the lease, delete it, delete the attempt, and keep the result, or delete
-//!    the job. Give back or fail: the same, and create it anew at its old place among the pending, or among the failed.
+//!    the job. Give back or fail: the same, and create it again at its old place among the pending, or among the failed.
 //! 4. Clean: of the workers, one is elected to look for attempts without a lease. In one transaction it creates and deletes
-//!    the lease, which proves that there is none, deletes the attempt, and creates the job anew at its old place; or
+//!    the lease, which proves that there is none, deletes the attempt, and creates the job again at its old place; or
 //!    among the failed, if that was its last attempt.
 //!
 //! A job costs four requests and two flights, after its submission.
@@ -42,14 +42,14 @@
 //! # Guarantees
 //! * A job that is submitted is pending, executing, done or failed, at any moment in one of these states; with its id
 //!   it is there once.
-//! * Whoever has lost its lease, with its session or because somebody took it away, can neither complete the job nor
-//!   fail it ([`Error::Lost`]): however long it was paused, and whoever executes the job meanwhile. What it has done
+//! * A worker that has lost its lease, with its session or because somebody took it away, can neither complete the job nor
+//!   fail it ([`Error::Lost`](super::Error::Lost)): however long it was paused, and whatever becomes of the job meanwhile. Its work
 //!   elsewhere is for the [fencing token](Job::fencing_token) to tell, which grows from attempt to attempt.
 //! * A job is not taken from a worker whose session lives. It is claimed again at the latest when that session is over, the
 //!   cleaner has found out, and another worker comes to it.
 //! * Jobs are claimed in the order of their submission; what comes back has its old place, among those that a worker
 //!   lists next: a worker works through its list, of 10,000 jobs at most.
-//! * No name is given twice, also when somebody deletes all of it and it is made anew.
+//! * No name is given twice, also when somebody deletes all of it and it is created again.
 //!
 //! # Assumptions
 //! Only users of these jobs write here. The clock of the servers, by which it is said [since](JobState::Executing)
@@ -72,7 +72,8 @@
 //! | `line`, `cleaner` | – | create, delete |
 //!
 //! Who uses the jobs first creates these, which takes the right to create children of `/jobs`. A worker looks whether they are
-//! there by creating them; so workers need it in any case. A right that is missing is an [`Error::Framework`] with
+//! there by creating them; so workers need it in any case. A right that is missing is an
+//! [`Error::Framework`](super::Error::Framework) with
 //! `NoAuth` and a path: without that to create children of `/jobs`, the end of a job fails with the path of the
 //! receipt, `/jobs/_r_<uuid>`, and the job is given back.
 //!

@@ -43,7 +43,7 @@ impl Worker {
         Self { claims, cleaner: None, backoff: Backoff::default() }
     }
 
-    /// How many jobs are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Sets the number of jobs that are claimed at a time, from 1. Claimed jobs are kept from others until they are handed out.
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
@@ -199,7 +199,7 @@ pub struct Task {
     pub data: Bytes,
     /// Its id.
     pub id: String,
-    /// The how manieth attempt it is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing token is higher than
     /// those of all attempts before.
@@ -362,7 +362,7 @@ impl Job {
         &self.task.data
     }
 
-    /// The how manieth attempt it is, from 1.
+    /// The number of the attempt, from 1.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.task.attempt
@@ -398,7 +398,7 @@ impl Job {
     /// The job is done: deletes all of it.
     ///
     /// # Errors
-    /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by whoever had it since.
+    /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by a worker that had it since.
     /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the [right](super#access-control) to create
     ///   children of the jobs' path. The job is given back.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
@@ -475,7 +475,7 @@ impl Job {
     }
 }
 
-/// What it means that a transaction was refused which makes sure of the lease, and then deletes it and the attempt.
+/// Returns the error for a refused transaction that checks the lease, and then deletes it and the attempt.
 fn lost_or(error: zk_curator::Error) -> Error {
     match is_gone(&error, 0) || is_lost(&error, 1) {
         true => Error::Lost,

@@ -17,7 +17,7 @@ use crate::queue::error::Error;
 use crate::queue::layout::QueueLayout;
 use crate::queue::redelivery::{self, Backoff, Rejection};
 
-/// Takes the items of a [`LockingQueue`], each under a claim.
+/// Takes the items of a [`LockingQueue`](super::LockingQueue), each under a claim.
 ///
 /// # Cancel safety
 /// Dropping it gives back the items that it has claimed and not handed out.
@@ -32,7 +32,7 @@ impl LockingConsumer {
         Self { claims, backoff: Backoff::default() }
     }
 
-    /// How many items are claimed at a time, from 1: those that are not handed out yet are kept from others meanwhile.
+    /// Sets the number of items that are claimed at a time, from 1. Claimed items are kept from others until they are handed out.
     /// Default: 1.
     #[must_use]
     pub fn prefetch(mut self, items: usize) -> Self {
@@ -87,7 +87,7 @@ impl LockingConsumer {
 
     /// Hands every item to `body`, so many at a time at most, from 1. An item is acknowledged when `body` is done with
     /// it. When `body` fails, it goes back to its place after [a while](Self::redeliver_after), in which those behind it are
-    /// handed out; after its [last delivery](LockingQueue::max_deliveries) it is put aside, with the error as the reason.
+    /// handed out; after its [last delivery](super::LockingQueue::max_deliveries) it is put aside, with the error as the reason.
     /// While 64 items are held back, no other is taken. `body` is dropped when the claim is lost.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Claimer for OnItems {
         let why = format!("{deliveries} deliveries, none of them acknowledged");
         warn!(id = item.id(), deliveries, "an item is put aside");
         match item.put_aside(deliveries, &why).await {
-            // Whoever claims it next puts it aside.
+            // The next consumer that claims it puts it aside.
             Ok(()) | Err(Error::Lost) => Ok(None),
             Err(error) => Err(error),
         }

@@ -22,9 +22,9 @@ pub struct Message {
     pub data: Bytes,
     /// The same for as long as the item exists, also when it is put back or put aside.
     pub id: String,
-    /// How often it was claimed, this time included.
+    /// The number of claims of the item, from 1: this one is the last.
     pub attempt: u32,
-    /// How it became a dead letter, if it is one.
+    /// Why and when it became a dead letter, if it is one.
     pub rejection: Option<Rejection>,
     /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
     pub claim: Ownership,
@@ -95,13 +95,13 @@ impl LockingDelivery {
         self.priority
     }
 
-    /// How often the item was claimed, this time included: from 1.
+    /// Returns the number of claims of the item, from 1: this one is the last.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.message.attempt
     }
 
-    /// How the item became a dead letter, if it is one.
+    /// Returns why and when the item became a dead letter, if it is one.
     #[must_use]
     pub const fn rejection(&self) -> Option<&Rejection> {
         self.message.rejection.as_ref()
@@ -138,10 +138,10 @@ impl LockingDelivery {
     ///
     /// # Errors
     /// * [`Error::Foreign`] when somebody has created another node below the item: it cannot be removed.
-    /// * [`Error::Lost`] when the claim was lost: the item is handed out again, or was put back or removed by whoever
+    /// * [`Error::Lost`] when the claim was lost: the item is handed out again, or was put back or removed by a consumer that
     ///   has had it since.
     /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the
-    ///   [right](LockingQueue#access-control) to create children of the queue. The item goes back to its place.
+    ///   [right](super::LockingQueue#access-control) to create children of the queue. The item goes back to its place.
     /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
     ///   the item is removed, or handed out again.
     ///
@@ -166,7 +166,7 @@ impl LockingDelivery {
         self.settle(Some(put)).await
     }
 
-    /// Puts the item aside, with the reason and the number of its deliveries: see [`LockingQueue::dead_letters`]. Of a longer
+    /// Puts the item aside, with the reason and the number of its deliveries: see [`dead_letters`](super::LockingQueue::dead_letters). Of a longer
     /// reason the first 1,024 bytes are kept, and none where servers would not accept it along with the item.
     ///
     /// # Errors

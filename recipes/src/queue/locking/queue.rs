@@ -17,7 +17,7 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 
 /// A queue whose items are taken under claims: an item leaves it when it is acknowledged, and is back at its place when
 /// its consumer lets go of it or dies. Each is put exactly once, in a line of those that wait there is no herd, every
-/// delivery says the how manieth it is, and what fails too often is put aside.
+/// delivery carries its number, and an item that fails too often is put aside.
 ///
 /// What kazoo's `LockingQueue` is for, with a layout of its own.
 ///
@@ -46,7 +46,7 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 /// many children its node has had.
 ///
 /// # Protocol
-/// 1. Put: in one transaction, create a node with an id, as of [`FifoQueue`](super::FifoQueue), make sure that the bucket is
+/// 1. Put: in one transaction, create a node with an id, as of [`FifoQueue`](crate::queue::FifoQueue), make sure that the bucket is
 ///    open, and create the item. A full bucket is closed in one transaction that creates the next.
 /// 2. Take: create the claim and read the item, in one flight. If another consumer has claimed it, read which of the
 ///    next items are free, and claim the first of them after a short random pause. One that is back is tried before
@@ -65,9 +65,9 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 /// * Each item is handed out at least once, and not to two at a time as long as the sessions of both live. It is
 ///   acknowledged, put back or put aside by one of those who had it, and by nobody who has lost its claim.
 /// * Of items with the same priority those put earlier are handed out earlier; what comes back keeps its place, and is
-///   handed out before those behind it to whoever looks after it has heard of that.
+///   handed out before those behind it to a consumer that looks after it has heard of that.
 /// * Nothing of a claim stays anywhere when its item is gone: a claim is a child of the item.
-/// * No name is given twice, also if somebody deletes the queue and it is made anew: whoever had an item of the
+/// * No name is given twice, also if somebody deletes the queue and it is created again: a consumer with an item of the
 ///   first one has lost its claim. If somebody deletes a claim by hand, its consumer can acknowledge the item until it is
 ///   delivered to another one, and gets [`Error::Lost`] from then on.
 ///
@@ -96,7 +96,7 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 ///
 /// # Connection loss
 /// * SUSPENDED: what was handed out is held on to, operations wait for a connection.
-/// * LOST: the claims are gone with the session, [`LockingDelivery::lost`] resolves, and others get the items.
+/// * LOST: the claims are gone with the session, [`lost`](super::LockingDelivery::lost) resolves, and others get the items.
 ///
 /// # Cancel safety
 /// A put that is dropped may be in the queue.
@@ -169,7 +169,7 @@ impl LockingQueue {
         self
     }
 
-    /// How often an item is claimed at most, from 1; after that it is [put aside](Self::dead_letters), by the consumer that
+    /// Sets the most claims of an item, from 1; after that it is [put aside](Self::dead_letters), by the consumer that
     /// comes upon it. Default: 20, and no limit for a queue of dead letters.
     ///
     /// Of the crash of a consumer all items are counted that it had claimed, also those that it had
@@ -201,7 +201,7 @@ impl LockingQueue {
         self
     }
 
-    /// Items are claimed however often it takes: nothing is put aside but what is [rejected](LockingDelivery::reject).
+    /// Items are claimed however often it takes: nothing is put aside but what is [rejected](super::LockingDelivery::reject).
     #[must_use]
     pub const fn unlimited_deliveries(mut self) -> Self {
         self.max_deliveries = None;
@@ -255,7 +255,7 @@ impl LockingQueue {
         self.producer.flush().await
     }
 
-    /// How many items are in the queue, claimed or not. A queue that nobody has used yet is empty. Two requests, and one more
+    /// Returns the number of items in the queue, claimed or not. A queue that nobody has used yet is empty. Two requests, and one more
     /// for each bucket after the first; items that come or go meanwhile may be counted or not.
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl LockingQueue {
     }
 
     /// What was put aside: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
-    /// their ids; their deliveries are counted from 1 again, without a limit. [`Message::rejection`] says how often they
+    /// their ids; their deliveries are counted from 1 again, without a limit. [`rejection`](super::Message::rejection) says how often they
     /// were delivered before, why they were rejected, and when.
     #[must_use]
     pub fn dead_letters(&self) -> Self {
