@@ -157,7 +157,13 @@ impl RealZooKeeper {
     pub async fn pause(&self) -> Result<(), RealError> {
         self.signal("STOP").await?;
         match self.process_id() {
-            Some(process) => blocking(move || Ok(wait_until_suspended(process))).await,
+            Some(process) => {
+                blocking(move || {
+                    wait_until_suspended(process);
+                    Ok(())
+                })
+                .await
+            }
             None => Ok(()),
         }
     }

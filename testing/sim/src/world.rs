@@ -361,7 +361,7 @@ impl<'a> World<'a> {
             FaultAction::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
             FaultAction::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
             FaultAction::DelayRequests { client, one_in, most } => {
-                self.rule(index, *client, *one_in, Some(*most))
+                self.rule(index, *client, *one_in, Some(*most));
             }
             FaultAction::Lag { server, by } if *server < self.sim.servers => {
                 let lag = match by {
