@@ -34,6 +34,7 @@ pub(crate) async fn remove(zk: &CuratorFramework, path: &ZPath, which: Which<'_>
         let (children, stat) = match zk.children(path.as_str()).with_stat().await {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NoNode => break,
+            // Whatever was sent in an earlier round was not applied: the node was there afterwards.
             Err(error) => return Err(error),
         };
         if !matches!(which, Which::Having(_)) && *first.get_or_insert(stat.czxid) != stat.czxid {
@@ -62,7 +63,9 @@ pub(crate) async fn remove(zk: &CuratorFramework, path: &ZPath, which: Which<'_>
             Which::Version(version) => stat.version == version,
             Which::Present | Which::Having(_) => true,
         };
-        if !seen.linearizable().await?.is_some_and(is_it) {
+        // A read that fails tells nothing of the transaction, and its own error would say that nothing was applied.
+        let seen = seen.linearizable().await;
+        if !seen.map_err(|_| error.of_operation(OP))?.is_some_and(is_it) {
             break;
         }
     }

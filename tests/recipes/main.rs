@@ -12,3 +12,4 @@ mod nodes_cancel;
 mod replay;
 mod two_phase;
 mod two_phase_cancel;
+mod unknown;

@@ -142,13 +142,30 @@ pub fn is_write_multi(request: &RuleRequest<'_>) -> bool {
 /// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
 /// guard is dropped. Others act meanwhile.
 pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+    cut_at(server, zk, verdict, |request| is_write_multi(request) || request.is_create())
+}
+
+/// The same at the next write of any kind.
+pub fn cut_at_next_write(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+    let is_single = |request: &RuleRequest<'_>| matches!(request.opcode(), OpCode::Delete | OpCode::SetData);
+    cut_at(server, zk, verdict, move |request| {
+        is_write_multi(request) || request.is_create() || is_single(request)
+    })
+}
+
+fn cut_at(
+    server: &TestServer,
+    zk: &CuratorFramework,
+    verdict: Verdict,
+    is_it: impl Fn(&RuleRequest<'_>) -> bool + Send + Sync + 'static,
+) -> RuleGuard {
     let (victim, is_cut) = (session_id(zk).get(), std::sync::atomic::AtomicBool::new(false));
     server.rule(move |request| {
         if request.session_id() != victim {
             Verdict::Pass
         } else if is_cut.load(std::sync::atomic::Ordering::Relaxed) {
             Verdict::Disconnect
-        } else if is_write_multi(request) || request.is_create() {
+        } else if is_it(request) {
             is_cut.store(true, std::sync::atomic::Ordering::Relaxed);
             verdict
         } else {

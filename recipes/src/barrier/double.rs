@@ -328,15 +328,16 @@ impl Entrant {
         let transaction = transaction.with(barrier);
         let (begun, ready) = join(transaction.into_future(), self.place.read_ready()).await;
         match begun {
-            Ok(_) => {}
+            Ok(_) => Ok(ready?),
             // The answer to the read, or the next one, will tell.
-            Err(error) if error.may_have_applied() => {}
-            Err(error) if error.kind() == ErrorKind::OwnershipLost => {}
+            Err(unknown) if unknown.may_have_applied() => Ok(ready.map_err(|_| unknown)?),
+            Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(ready?),
             // A member has gone, or the round has begun already.
-            Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) => {
+                Ok(ready?)
+            }
+            Err(error) => Err(error.into()),
         }
-        Ok(ready?)
     }
 
     /// Returns the meaning of the node `ready` for us.

@@ -196,8 +196,8 @@ impl Leaver {
     /// Ends the round, as the last one that is there.
     async fn finish(mut self) -> Result<(), Error> {
         let Some(mut node) = self.node.take() else { return Ok(()) };
-        // Once we have tried, it does not matter how our node went.
-        let mut tried = false;
+        // Once we have tried, it does not matter how our node went; but it may be gone whatever fails afterwards.
+        let mut tried: Option<zk_curator::Error> = None;
         loop {
             let transaction = self.place.zk.transaction().delete(self.place.ready()).delete(node.path());
             let Err(error) = transaction.commit().await else { break };
@@ -205,16 +205,16 @@ impl Leaver {
                 // Somebody else has deleted `ready`: Curator's members do so.
                 ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node.is_ours() => {
                     return match node.delete().await {
-                        Err(error) if error.kind() != ErrorKind::NoNode => Err(error.into()),
-                        Err(_) if !tried => Err(Error::Lost),
+                        Err(error) if error.kind() != ErrorKind::NoNode => Err(tried.unwrap_or(error).into()),
+                        Err(_) if tried.is_none() => Err(Error::Lost),
                         _ => Ok(()),
                     };
                 }
-                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if tried => break,
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if tried.is_some() => break,
                 ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => return Err(Error::Lost),
-                _ if error.may_have_applied() => tried = true,
-                _ if node.is_ours() => return Err(error.into()),
-                _ if tried => break,
+                _ if error.may_have_applied() => tried = Some(error),
+                _ if node.is_ours() => return Err(tried.unwrap_or(error).into()),
+                _ if tried.is_some() => break,
                 _ => return Err(Error::Lost),
             }
         }

@@ -103,13 +103,14 @@ impl DistributedBarrier {
         // read what is newest: an older one, or none, would be taken for a sign that it was removed.
         let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
         loop {
-            match self.zk.delete(path.as_str()).await {
+            let unknown = match self.zk.delete(path.as_str()).await {
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
-                Err(error) if error.may_have_applied() => {}
+                Err(error) if error.may_have_applied() => error,
                 deleted => return Ok(deleted?),
-            }
-            // The delete may have been applied: another barrier than that before, or none, tells that it was.
-            let now = self.zk.exists(path.as_str()).linearizable().await?;
+            };
+            // The delete may have been applied: another barrier than that before, or none, tells that it was. A read that fails
+            // tells nothing, and its own error would say that nothing was applied.
+            let now = self.zk.exists(path.as_str()).linearizable().await.map_err(|_| unknown)?;
             if now.is_none_or(|stat| Some(stat.czxid) != before) {
                 return Ok(());
             }

@@ -128,6 +128,8 @@ impl RevocableReadWriteLock {
         let mut asked = false;
         let mut seen = None;
         let mut removing = false;
+        // A write whose outcome is not known: a read that fails afterwards would say that nothing was applied.
+        let mut unknown: Option<zk_curator::Error> = None;
         loop {
             let (data, stat, watch) = match self.zk.get_data(node).watched().await {
                 Ok(watched) => {
@@ -135,7 +137,7 @@ impl RevocableReadWriteLock {
                     (data, stat, watched.watch)
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Revoked::ended(removing)),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(unknown.unwrap_or(error).into()),
             };
             // What was answered to somebody else, before us, is no answer to us.
             let heard = asked && data == revocation::UNLOCKING;
@@ -146,10 +148,13 @@ impl RevocableReadWriteLock {
                         debug!(node, "asked to let go");
                         asked = true;
                     }
-                    Err(error) if error.may_have_applied() => asked = true,
+                    Err(error) if error.may_have_applied() => {
+                        asked = true;
+                        unknown = Some(error);
+                    }
                     // It was changed, or is gone: look.
                     Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(unknown.unwrap_or(error).into()),
                 }
                 continue;
             }
@@ -173,8 +178,11 @@ impl RevocableReadWriteLock {
                         return Ok(Revoked::Removed);
                     }
                     Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
-                    Err(error) if error.may_have_applied() => removing = true,
-                    Err(error) => return Err(error.into()),
+                    Err(error) if error.may_have_applied() => {
+                        removing = true;
+                        unknown = Some(error);
+                    }
+                    Err(error) => return Err(unknown.unwrap_or(error).into()),
                 }
             }
         }

@@ -189,6 +189,17 @@ pub enum Outcome {
     Aborted,
 }
 
+impl Error {
+    /// The error of an operation that has sent a transaction before, whose outcome was not learned: what fails afterwards, such
+    /// as a read, would say that nothing was applied.
+    fn or_unknown(self, unknown: Option<&zk_curator::Error>) -> Self {
+        match (self, unknown.filter(|unknown| unknown.may_have_applied())) {
+            (Self::Framework(_), Some(unknown)) => unknown.clone().into(),
+            (error, _) => error,
+        }
+    }
+}
+
 /// Why a party could not go on.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]

@@ -111,9 +111,11 @@ impl Transaction {
     pub(super) async fn settle(&mut self, watch_votes: bool, due: Instant) -> Result<Outcome, Error> {
         let form = self.record.form;
         let mut failures = 0;
+        let mut unknown = None;
         loop {
             let pressed = Instant::now() >= due || self.seen.gone;
-            let decision = self.look(watch_votes || pressed).await?;
+            let looked = self.look(watch_votes || pressed).await;
+            let decision = looked.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             let votes = self.votes();
             match machine::next(form, decision, votes, pressed || self.seen.gone) {
                 Next::Decided(outcome) => {
@@ -123,21 +125,24 @@ impl Transaction {
                 Next::Decide(outcome) => {
                     debug!(path = %self.path, ?outcome, "deciding");
                     let changes = machine::decide(form, self.record.sites.len(), outcome, votes);
-                    match self.write("decide", &changes).await? {
+                    let written = self.write("decide", &changes).await;
+                    match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
                         Written::Done => {
                             self.seen = Seen::default();
                             return Ok(outcome);
                         }
                         Written::Look(error) if failures == ROUNDS => return Err(error.into()),
-                        Written::Look(_) => {}
+                        Written::Look(error) => unknown = Some(error),
                     }
                     failures += 1;
-                    self.look_anew().await?;
+                    self.look_anew().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
                 }
                 Next::Wait => tokio::select! {
                     biased;
                     () = poll_fn(|cx| self.seen.poll_changed(cx)) => {}
-                    () = sleep_until(due), if !pressed => self.look_anew().await?,
+                    () = sleep_until(due), if !pressed => {
+                        self.look_anew().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
+                    }
                 },
             }
         }

@@ -102,15 +102,18 @@ impl Site {
     pub async fn vote(&mut self, vote: Vote) -> Result<(), Error> {
         let form = self.form();
         let mut changes = machine::vote(form, self.site, vote);
+        let mut unknown = None;
         for round in Transaction::rounds() {
-            match self.transaction.write("vote", &changes).await? {
+            let written = self.transaction.write("vote", &changes).await;
+            match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
                 Written::Done => break,
                 Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
-                Written::Look(_) => {}
+                Written::Look(error) => unknown = Some(error),
             }
-            let cast = self.cast().await?;
+            let cast = self.cast().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             // Afterwards: while the transaction is there, the vote that was read is one of it.
-            let decision = self.transaction.decision_now().await?;
+            let decision = self.transaction.decision_now().await;
+            let decision = decision.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             match cast {
                 Some(Cast { vote: cast, ours }) if cast == vote => {
                     if ours {
@@ -207,23 +210,25 @@ impl Site {
         let Some(outcome) = self.outcome else {
             return Err(Error::Undecided { path: self.path().to_owned() });
         };
+        let mut unknown = None;
         for round in Transaction::rounds() {
             let changes = machine::acknowledge(form, self.site, outcome, recorded, there);
-            match transaction.write("acknowledge", &changes).await? {
+            let written = transaction.write("acknowledge", &changes).await;
+            match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
                 Written::Done => break,
                 Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
-                Written::Look(_) => {}
+                Written::Look(error) => unknown = Some(error),
             }
             recorded = match transaction.decision_now().await {
                 Ok(decision) => decision.is_some(),
                 Err(Error::Gone { .. }) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.or_unknown(unknown.as_ref())),
             };
             there = match transaction.zk.get_data(node.as_str()).await {
                 Ok(data) if data == DONE => break,
                 Ok(_) => true,
                 Err(error) if error.kind() == ErrorKind::NoNode => false,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(Error::from(error).or_unknown(unknown.as_ref())),
             };
         }
         Ok(())
