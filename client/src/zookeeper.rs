@@ -148,8 +148,12 @@ impl ZooKeeper {
         self.shared.states.certain_until()
     }
 
-    /// The last transaction that this client has seen, for the
+    /// The last transaction that this client has seen in an answer, for the
     /// [next session](ZooKeeperBuilder::last_zxid_seen); 0 before there was one.
+    ///
+    /// The watches of this client have already received the events of all transactions up to this one, or
+    /// [`PersistentEvent::Rearmed`](crate::PersistentEvent::Rearmed) instead. Answers to requests count, and those to pings of
+    /// writable servers.
     #[must_use]
     pub fn last_zxid_seen(&self) -> i64 {
         self.shared.states.last_zxid()

@@ -65,8 +65,8 @@ impl fmt::Debug for Watch {
 /// [`recursive`](crate::op::AddWatchBuilder::recursive) below it, until it is dropped. Also a [`Stream`]. Paths are
 /// within the namespace.
 ///
-/// It belongs to one session: [`PersistentEvent::Rearmed`] follows a reconnect, and
-/// [`PersistentEvent::Ended`] the end of the session. Events wait in memory until they are read. On one path, servers
+/// It belongs to one session: [`PersistentEvent::Rearmed`] follows a reconnect and says whether anything was missed, and
+/// [`PersistentEvent::Ended`] follows the end of the session. Events wait in memory until they are read. On one path, servers
 /// before 3.9 keep only the watch that was added last, of whatever kind, one-shot watches included (ZOOKEEPER-4466).
 ///
 /// # Cancel safety

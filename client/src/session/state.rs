@@ -166,12 +166,16 @@ impl StateHub {
     }
 
     /// The last transaction that the session has seen.
+    ///
+    /// A caller that gets `zxid` finds the events of all transactions up to `zxid` in its watches, or for lasting watches
+    /// `Rearmed`: they are told before [`StateHub::has_seen`], whose store this load acquires.
     pub(crate) fn last_zxid(&self) -> i64 {
-        self.last_zxid.load(Ordering::Relaxed)
+        self.last_zxid.load(Ordering::Acquire)
     }
 
+    /// All events up to this transaction have been told.
     pub(crate) fn has_seen(&self, zxid: i64) {
-        self.last_zxid.store(zxid, Ordering::Relaxed);
+        self.last_zxid.store(zxid, Ordering::Release);
     }
 
     /// The transaction that an earlier session had seen, and that no server had.

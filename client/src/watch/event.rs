@@ -73,8 +73,16 @@ pub enum PersistentEvent {
     /// Something has happened to the node, or below it.
     Changed(WatchedEvent),
     /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
-    /// read anew what matters.
-    Rearmed,
+    /// read anew what matters, unless nothing has changed.
+    Rearmed {
+        /// Whether the ensemble applied no transaction between the last answer on the previous connection, to a request
+        /// or to a ping, and the re-arming: the watch has missed nothing.
+        ///
+        /// Transactions on any node count, and those that open and close sessions: `false` says only that something
+        /// may have been missed. It is `false` after every election, whose epoch is part of the zxid, and if the last
+        /// answer is older than the last event.
+        unchanged: bool,
+    },
     /// The watch is over. Nothing follows.
     Ended(WatchEnded),
 }

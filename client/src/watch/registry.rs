@@ -372,14 +372,14 @@ impl Registry {
         requests
     }
 
-    /// Everything is armed again: the lasting watches may have missed something, which the server does not tell.
-    /// They are told in the order of their paths.
-    pub(crate) fn rearmed(&self) {
+    /// Everything is armed again: the lasting watches may have missed something, which the server does not tell, unless
+    /// everything is `unchanged`. They are told in the order of their paths.
+    pub(crate) fn rearmed(&self, unchanged: bool) {
         let is_lasting = |entry: &Entry| !entry.wanted().and(Kinds::LASTING).is_empty();
         let mut entries: Vec<_> = self.entries.iter().filter(|(_, entry)| is_lasting(entry)).collect();
         entries.sort_unstable_by_key(|(path, _)| *path);
         for (_, sink) in entries.into_iter().flat_map(|(_, entry)| entry.handles.as_slice()) {
-            sink.tell(PersistentEvent::Rearmed);
+            sink.tell(PersistentEvent::Rearmed { unchanged });
         }
     }
 
@@ -553,8 +553,11 @@ mod tests {
         let [Request::SetWatches2(request)] = &requests[..] else { panic!("{requests:?}") };
         assert_eq!(request.persistent_watches, ["/a"]);
         assert_eq!(request.persistent_recursive_watches, ["/", "/a"]);
-        registry.rearmed();
-        assert!(matches!(persistent.try_recv(), Ok(PersistentEvent::Rearmed)));
+        for unchanged in [false, true] {
+            registry.rearmed(unchanged);
+            assert_eq!(persistent.try_recv(), Ok(PersistentEvent::Rearmed { unchanged }));
+            assert_eq!(recursive.try_recv(), Ok(PersistentEvent::Rearmed { unchanged }));
+        }
     }
 
     #[test]

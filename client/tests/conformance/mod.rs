@@ -97,6 +97,7 @@ macro_rules! for_each_case {
                 watches: a_hundred_thousand_watches_survive_a_cut
             }
             alone {
+                watches: a_rearmed_watch_tells_whether_anything_was_missed
                 disruption: no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful
                 disruption: sessions_and_watches_survive_the_death_of_a_server
                 sessions: read_only_servers_answer_reads_until_there_is_a_writable_one

@@ -54,6 +54,7 @@ pub(crate) struct Stats {
     pub(crate) fired: u64,
     pub(crate) changed: u64,
     pub(crate) rearmed: u64,
+    pub(crate) unchanged: u64,
     pub(crate) written: u64,
     pub(crate) checkpoints: u64,
 }

@@ -224,7 +224,9 @@ async fn lasting(
                 heard.changed += 1;
                 world.count(|stats| stats.changed += 1);
             }
-            PersistentEvent::Rearmed => {
+            // Nothing was missed: the changes must still add up.
+            PersistentEvent::Rearmed { unchanged: true } => world.count(|stats| stats.unchanged += 1),
+            PersistentEvent::Rearmed { unchanged: false } => {
                 heard.rearmed += 1;
                 world.count(|stats| stats.rearmed += 1);
             }

@@ -30,6 +30,15 @@ const ANSWER_HEAD: usize = 4 + 16;
 /// The longest answer that is skipped: a longer one is not from a server, or would take longer than a session.
 const LONGEST_SKIPPED: usize = 1 << 30;
 
+/// The transaction up to which nothing was missed, as a request to re-arm watches tells the server.
+const fn rearmed_from(request: &Request) -> Option<i64> {
+    match request {
+        Request::SetWatches(watches) => Some(watches.relative_zxid),
+        Request::SetWatches2(watches) => Some(watches.relative_zxid),
+        _ => None,
+    }
+}
+
 /// What follows the header of an answer.
 enum Body<'a> {
     Read(&'a mut Decoder),
@@ -229,6 +238,11 @@ impl Machine {
             XID_PING => {
                 let sent_at = self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
                 self.heard(sent_at);
+                // Answered in turn like any request. A read-only server may be ahead of the ensemble by what was never
+                // committed: a client that has read nothing there has not seen it.
+                if self.rearming.is_empty() && !self.reach.read_only {
+                    self.has_seen(header.zxid);
+                }
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
                 (false, _) => return Err("the server answered an authentication that was not asked for"),
@@ -240,9 +254,13 @@ impl Machine {
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
             XID_SET_WATCHES => {
-                // Its zxid is not taken: should the connection be lost before the chunks behind it are
-                // re-armed, they have to be asked for again from where they were.
-                match (error, self.rearming.pop_front()) {
+                // Its zxid is not taken before the last chunk: should the connection be lost before the chunks behind
+                // it are re-armed, they have to be asked for again from where they were.
+                let chunk = self.rearming.pop_front();
+                // The server applies no transaction between this header and the re-arming, and the chunks before this
+                // one were not re-armed later.
+                let unchanged = header.zxid > 0 && chunk.as_ref().and_then(rearmed_from) == Some(header.zxid);
+                match (error, chunk) {
                     (None, Some(_)) => {}
                     // These speak of the session, and not of the watches.
                     (Some(ErrorCode::SessionExpired | ErrorCode::SessionMoved), _) | (_, None) => {
@@ -260,7 +278,10 @@ impl Machine {
                 }
                 if self.rearming.is_empty() {
                     self.rearm_refusals = 0;
-                    self.watches.rearmed();
+                    self.watches.rearmed(unchanged);
+                    if !self.reach.read_only {
+                        self.has_seen(header.zxid);
+                    }
                 }
             }
             xid => {
@@ -269,8 +290,7 @@ impl Machine {
                     _ => None,
                 };
                 let request = request.ok_or("the server answered out of order")?;
-                self.last_zxid = self.last_zxid.max(header.zxid);
-                self.states.has_seen(self.last_zxid);
+                self.has_seen(header.zxid);
                 self.on_reply(request, error, body, now);
             }
         }
@@ -334,6 +354,14 @@ impl Machine {
         };
         self.answers.push(reply, result);
         self.detach_if_done();
+    }
+
+    /// An answer tells the last transaction of the server. The server sends the events of a transaction before the answers
+    /// that show it, so all of them have been told. The zxid of an event is not taken: other events of the same
+    /// transaction may still be on their way.
+    fn has_seen(&mut self, zxid: i64) {
+        self.last_zxid = self.last_zxid.max(zxid);
+        self.states.has_seen(self.last_zxid);
     }
 
     /// An answer shows that the session was alive when its request arrived, which is no earlier than when it was

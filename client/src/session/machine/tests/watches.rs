@@ -28,6 +28,50 @@ fn armed(rig: &mut Rig, path: &str, zxid: i64) -> Watch {
     watch
 }
 
+/// A lasting watch on `path`, armed at `zxid`.
+fn lasting(
+    rig: &mut Rig,
+    kind: WatchKind,
+    path: &str,
+    zxid: i64,
+) -> mpsc::UnboundedReceiver<PersistentEvent> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), path.into(), Sink::Stream(sender));
+    let body = AddWatchRequest { path: path.into(), mode: 0 };
+    let answer = rig.submit(Request::AddWatch(body), Some(effect));
+    let xid = rig.sent()[0].xid;
+    rig.reply(xid, zxid, Ok(Response::Code(0)));
+    assert!(now(answer).is_ok());
+    receiver
+}
+
+/// Cuts the connection, re-arms the watches at these transactions, a chunk each, and returns what `watch` tells.
+fn rearmed(
+    rig: &mut Rig,
+    watch: &mut mpsc::UnboundedReceiver<PersistentEvent>,
+    chunks: &[i64],
+) -> Option<bool> {
+    rig.cut();
+    rig.connect();
+    assert_eq!(rig.sent().len(), chunks.len());
+    for zxid in chunks {
+        assert!(watch.try_recv().is_err());
+        rig.reply(XID_SET_WATCHES, *zxid, Ok(Response::Empty));
+    }
+    match watch.try_recv() {
+        Ok(PersistentEvent::Rearmed { unchanged }) => Some(unchanged),
+        _ => None,
+    }
+}
+
+/// A ping, answered at `zxid`.
+fn ping(rig: &mut Rig, zxid: i64) {
+    while !rig.sent().iter().any(|sent| sent.request == Request::Ping) {
+        rig.pass(rig.next_timer());
+    }
+    rig.reply(XID_PING, zxid, Ok(Response::Empty));
+}
+
 #[test]
 fn each_read_arms_the_watch_that_zookeeper_arms() {
     let mut rig = Rig::connected();
@@ -182,16 +226,7 @@ fn events_about_the_connection_fire_nothing() {
 fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
     let mut rig = Rig::connected();
     let mut one_shot = armed(&mut rig, "/a", 1);
-    let lasting = [WatchKind::Persistent, WatchKind::Recursive].map(|kind| {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), "/a".into(), Sink::Stream(sender));
-        let body = AddWatchRequest { path: "/a".into(), mode: 0 };
-        let answer = rig.submit(Request::AddWatch(body), Some(effect));
-        let xid = rig.sent()[0].xid;
-        rig.reply(xid, 1, Ok(Response::Code(0)));
-        assert!(now(answer).is_ok());
-        receiver
-    });
+    let lasting = [WatchKind::Persistent, WatchKind::Recursive].map(|kind| lasting(&mut rig, kind, "/a", 1));
     rig.cut();
     rig.connect();
     rig.states();
@@ -211,4 +246,136 @@ fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
     assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
     rig.event(EventType::NodeDataChanged, "/a");
     assert!(now(one_shot).is_ok());
+}
+
+#[test]
+fn nothing_was_missed_if_the_server_is_where_the_last_answer_was() {
+    let mut rig = Rig::connected();
+    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    assert_eq!(rearmed(&mut rig, &mut watch, &[10]), Some(true));
+    assert_eq!(rearmed(&mut rig, &mut watch, &[10]), Some(true), "no answer but that to the re-arming");
+    assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
+    assert_eq!(
+        rearmed(&mut rig, &mut watch, &[11]),
+        Some(true),
+        "the answer that told of 11 was the last one"
+    );
+    for (zxid, result) in [(12, Ok(Response::Empty)), (13, Err(ErrorCode::NoNode))] {
+        let _answer = rig.delete("/x");
+        let xid = rig.sent()[0].xid;
+        rig.reply(xid, zxid, result);
+        assert_eq!(rearmed(&mut rig, &mut watch, &[zxid]), Some(true));
+    }
+    // Another epoch.
+    assert_eq!(rearmed(&mut rig, &mut watch, &[(1 << 32) + 13]), Some(false));
+}
+
+#[test]
+fn an_answer_without_a_transaction_says_nothing() {
+    for zxid in [0, -1] {
+        let mut rig = Rig::connected();
+        let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", zxid);
+        assert_eq!(rearmed(&mut rig, &mut watch, &[zxid]), Some(false));
+    }
+}
+
+#[test]
+fn the_answer_to_a_ping_shows_what_has_been_told() {
+    let mut rig = Rig::connected();
+    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    ping(&mut rig, 20);
+    assert_eq!(rig.machine.last_zxid, 20);
+    assert_eq!(rearmed(&mut rig, &mut watch, &[20]), Some(true));
+    assert_eq!(rearmed(&mut rig, &mut watch, &[21]), Some(false));
+}
+
+/// A multi changes several nodes: the event of another one may have been lost with the connection.
+#[test]
+fn an_event_does_not_show_that_its_transaction_was_told_whole() {
+    let mut rig = Rig::connected();
+    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    rig.receive(|out| {
+        ReplyHeader { xid: XID_NOTIFICATION, zxid: 11, err: 0 }.encode(out);
+        let event_type = EventType::NodeCreated as i32;
+        WatcherEvent { event_type, state: 3, path: "/a".into() }.encode(out);
+    });
+    assert!(matches!(watch.try_recv(), Ok(PersistentEvent::Changed(event)) if event.zxid() == Some(11)));
+    assert_eq!(rig.machine.last_zxid, 10);
+    assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
+    assert_eq!(rig.machine.last_zxid, 11);
+}
+
+#[test]
+fn the_last_chunk_says_whether_anything_was_missed() {
+    let mut rig = Rig::connected();
+    let _one_shot = armed(&mut rig, "/a", 10);
+    let mut watch = lasting(&mut rig, WatchKind::Persistent, "/p", 10);
+    assert_eq!(rearmed(&mut rig, &mut watch, &[10, 10]), Some(true));
+    assert_eq!(rearmed(&mut rig, &mut watch, &[10, 11]), Some(false));
+    assert_eq!(rearmed(&mut rig, &mut watch, &[11, 11]), Some(true));
+    // The connection is lost between two chunks: 12 may have been missed.
+    rig.cut();
+    rig.connect();
+    rig.sent();
+    rig.reply(XID_SET_WATCHES, 12, Ok(Response::Empty));
+    assert_eq!(rig.machine.last_zxid, 11);
+    assert_eq!(rearmed(&mut rig, &mut watch, &[12, 12]), Some(false));
+    assert_eq!(rearmed(&mut rig, &mut watch, &[12, 12]), Some(true));
+}
+
+/// It may have applied what was never committed, and what a client has seen it asks every server for.
+#[test]
+fn only_requests_show_what_a_read_only_server_has_applied() {
+    let mut rig = Rig::with("h:1,h:2", |builder| builder.read_only(true));
+    rig.connect();
+    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    rig.cut();
+    rig.open();
+    let password = Some(Bytes::from_static(PASSWORD));
+    let timeout = TIMEOUT.as_millis() as i32;
+    rig.receive(|out| {
+        ConnectResponse {
+            timeout,
+            session_id: SESSION,
+            password,
+            read_only: true,
+            ..ConnectResponse::default()
+        }
+        .encode(out);
+    });
+    rig.sent();
+    rig.reply(XID_SET_WATCHES, 12, Ok(Response::Empty));
+    assert_eq!(watch.try_recv(), Ok(PersistentEvent::Rearmed { unchanged: false }));
+    ping(&mut rig, 12);
+    assert_eq!(rig.machine.last_zxid, 10);
+    let _answer = rig.get("/a");
+    let xid = rig.sent()[0].xid;
+    rig.reply(xid, 12, data());
+    assert_eq!(rig.machine.last_zxid, 12);
+}
+
+/// A reader of the last zxid takes the events up to it out of its watches.
+#[test]
+fn the_last_zxid_is_published_behind_the_events() {
+    let mut rig = Rig::connected();
+    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let read = rig.get("/a");
+    let xid = rig.sent()[0].xid;
+    let mut buf = BytesMut::new();
+    frame::put(&mut buf, |out| {
+        ReplyHeader { xid: XID_NOTIFICATION, zxid: -1, err: 0 }.encode(out);
+        let event_type = EventType::NodeCreated as i32;
+        WatcherEvent { event_type, state: 3, path: "/a".into() }.encode(out);
+    });
+    rig.receive_bytes(buf.clone());
+    assert_eq!(rig.machine.states.last_zxid(), 10);
+    assert!(watch.try_recv().is_ok());
+    frame::put(&mut buf, |out| {
+        ReplyHeader { xid, zxid: 11, err: 0 }.encode(out);
+        Response::Data(DataResponse::default()).encode_body(out);
+    });
+    rig.receive_bytes(buf);
+    assert_eq!(rig.machine.states.last_zxid(), 11);
+    assert!(watch.try_recv().is_ok());
+    assert!(now(read).is_ok());
 }
