@@ -523,6 +523,7 @@ fn a_persistent_watch_reports_again_and_again_within_the_namespace() {
         }
         // Across a reconnect it says so, and with the session it ends.
         server.disconnect(session_id(&zk).get());
+        assert_eq!(plain.next().await, Some(PersistentEvent::Disarmed));
         assert_eq!(plain.next().await, Some(PersistentEvent::Rearmed { unchanged: true }));
         expire(&server, &zk).await;
         loop {

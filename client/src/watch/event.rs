@@ -72,6 +72,8 @@ pub(crate) type WatchSender = oneshot::Sender<Outcome>;
 pub enum PersistentEvent {
     /// Something has happened to the node, or below it.
     Changed(WatchedEvent),
+    /// The connection is lost: nothing is reported until [`Rearmed`](Self::Rearmed).
+    Disarmed,
     /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
     /// read anew what matters, unless nothing has changed.
     Rearmed {

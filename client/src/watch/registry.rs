@@ -328,6 +328,7 @@ impl Registry {
 
     /// The connection is lost, and what its server had armed with it.
     pub(crate) fn disconnected(&mut self) {
+        self.tell_lasting(|entry| entry.armed, &PersistentEvent::Disarmed);
         self.entries.retain(|_, entry| {
             entry.armed = Kinds::default();
             entry.arming = 0;
@@ -375,11 +376,16 @@ impl Registry {
     /// Everything is armed again: the lasting watches may have missed something, which the server does not tell, unless
     /// everything is `unchanged`. They are told in the order of their paths.
     pub(crate) fn rearmed(&self, unchanged: bool) {
-        let is_lasting = |entry: &Entry| !entry.wanted().and(Kinds::LASTING).is_empty();
+        self.tell_lasting(Entry::wanted, &PersistentEvent::Rearmed { unchanged });
+    }
+
+    /// Tells the lasting watches on paths with some of these kinds, in the order of their paths.
+    fn tell_lasting(&self, kinds: impl Fn(&Entry) -> Kinds, event: &PersistentEvent) {
+        let is_lasting = |entry: &Entry| !kinds(entry).and(Kinds::LASTING).is_empty();
         let mut entries: Vec<_> = self.entries.iter().filter(|(_, entry)| is_lasting(entry)).collect();
         entries.sort_unstable_by_key(|(path, _)| *path);
         for (_, sink) in entries.into_iter().flat_map(|(_, entry)| entry.handles.as_slice()) {
-            sink.tell(PersistentEvent::Rearmed { unchanged });
+            sink.tell(event.clone());
         }
     }
 

@@ -117,7 +117,7 @@ pub(crate) async fn sessions_and_watches_survive_the_death_of_a_server(case: Cas
     assert_eq!(absent.await.unwrap().event_type, EventType::NodeCreated);
     let event = loop {
         match lasting.next().await.expect("an event") {
-            PersistentEvent::Rearmed { .. } => {}
+            PersistentEvent::Disarmed | PersistentEvent::Rearmed { .. } => {}
             PersistentEvent::Changed(event) => break event,
             other => panic!("{other:?}"),
         }

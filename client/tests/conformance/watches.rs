@@ -358,9 +358,14 @@ pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case
 
 /// The connection was lost, and the watch was re-armed: whether nothing was missed.
 async fn rearmed(watch: &mut PersistentWatch) -> bool {
-    match watch.next().await {
-        Some(PersistentEvent::Rearmed { unchanged }) => unchanged,
-        other => panic!("{other:?}"),
+    assert_eq!(watch.next().await, Some(PersistentEvent::Disarmed));
+    loop {
+        match watch.next().await {
+            // Another attempt has failed.
+            Some(PersistentEvent::Disarmed) => {}
+            Some(PersistentEvent::Rearmed { unchanged }) => return unchanged,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

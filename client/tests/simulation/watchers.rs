@@ -224,6 +224,7 @@ async fn lasting(
                 heard.changed += 1;
                 world.count(|stats| stats.changed += 1);
             }
+            PersistentEvent::Disarmed => {}
             // Nothing was missed: the changes must still add up.
             PersistentEvent::Rearmed { unchanged: true } => world.count(|stats| stats.unchanged += 1),
             PersistentEvent::Rearmed { unchanged: false } => {

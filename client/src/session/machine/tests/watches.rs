@@ -52,6 +52,7 @@ fn rearmed(
     chunks: &[i64],
 ) -> Option<bool> {
     rig.cut();
+    assert_eq!(watch.try_recv(), Ok(PersistentEvent::Disarmed));
     rig.connect();
     assert_eq!(rig.sent().len(), chunks.len());
     for zxid in chunks {
@@ -345,6 +346,7 @@ fn only_requests_show_what_a_read_only_server_has_applied() {
     });
     rig.sent();
     rig.reply(XID_SET_WATCHES, 12, Ok(Response::Empty));
+    assert_eq!(watch.try_recv(), Ok(PersistentEvent::Disarmed));
     assert_eq!(watch.try_recv(), Ok(PersistentEvent::Rearmed { unchanged: false }));
     ping(&mut rig, 12);
     assert_eq!(rig.machine.last_zxid, 10);
