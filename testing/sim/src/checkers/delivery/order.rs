@@ -16,7 +16,12 @@ struct First<'a> {
 pub(super) fn check(history: &History) -> Result<(), Violation> {
     let puts = puts(history);
     let attempts = Attempts::of(history);
-    let kept = |item: Item<'_>, put: &Put, who, before| attempts.kept(&puts, (item, put), who, before);
+    let operated = places_of(history, |event| matches!(event, Event::Removed { .. }));
+    let kept = |item: Item<'_>, put: &Put, who, before, place: usize| {
+        // A claim that an operator has deleted, of a consumer that had the item and did not get to take it.
+        let is_damaged = operated.iter().any(|operated| (put.begun..place).contains(operated));
+        is_damaged || attempts.kept(&puts, (item, put), who, before)
+    };
     let mut taken = BTreeSet::new();
     // By queue, consumer and producer.
     let mut firsts: BTreeMap<(&Name, ProcessId, ProcessId), Vec<First<'_>>> = BTreeMap::new();
@@ -30,7 +35,8 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
             matches!((put.sure, other), (Some(sure), Some(other)) if sure < other.begun)
         };
         // What somebody has kept from it it could not take; perhaps that one gets it later.
-        let broken = before.iter().filter(is_later).find(|other| !kept(item, put, record.who, other.place));
+        let broken =
+            before.iter().filter(is_later).find(|other| !kept(item, put, record.who, other.place, place));
         if let Some(other) = broken {
             let broken = format!("{name} of {queue} was taken after {}, which was put later", other.item.1);
             return Err(Violation::new(NAME, broken, vec![other.place, place]));
@@ -45,13 +51,19 @@ pub(super) fn check(history: &History) -> Result<(), Violation> {
         let of_queue = puts.iter().filter(|((its_queue, _), _)| *its_queue == queue);
         let broken = of_queue
             .filter(|(_, other)| comes_first(other))
-            .find(|(better, other)| !kept(**better, other, record.who, place));
+            .find(|(better, other)| !kept(**better, other, record.who, place, place));
         if let Some(((_, better), other)) = broken {
             let broken = format!("{name} of {queue} was taken although {better} comes before it");
             return Err(Violation::new(NAME, broken, vec![other.begun, place]));
         }
     }
     Ok(())
+}
+
+/// The places of the events of a kind.
+fn places_of(history: &History, is_it: impl Fn(&Event) -> bool) -> Vec<usize> {
+    let records = history.records().iter().enumerate();
+    records.filter(|(_, record)| is_it(&record.event)).map(|(place, _)| place).collect()
 }
 
 /// The puts, but for those of items that are equal to others.

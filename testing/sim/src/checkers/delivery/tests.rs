@@ -291,6 +291,15 @@ fn order_is_of_one_producer_and_one_consumer() {
 }
 
 #[test]
+fn order_ends_where_an_operator_deletes_claims() {
+    let checker = Delivery::exactly_once().in_order();
+    let removed = |path: &str| (0, 0, Event::Removed { path: path.into(), tokens: vec![1] });
+    passes(&checker, order(two(true), &[taken(2, "b"), removed("/q-locks/a"), taken(2, "a")]));
+    let before = [vec![removed("/q-locks/a")], two(true)].concat();
+    fails(&checker, order(before, &[taken(2, "b"), taken(2, "a")]), "a of q was taken after b", &[5, 6]);
+}
+
+#[test]
 fn what_comes_back_comes_late() {
     let checker = Delivery::exactly_once().in_order();
     passes(&checker, order(two(true), &[taken(3, "a"), taken(2, "b"), taken(2, "a")]));
