@@ -150,6 +150,12 @@ impl Error {
         Self::raw(operation, path, RawError::InvalidArgument(why))
     }
 
+    /// `Closed` for a handle of a recipe that is closed, or whose framework is.
+    #[must_use]
+    pub fn closed(operation: &'static str, path: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Closed, operation, path)
+    }
+
     pub(crate) fn invalid_path(operation: &'static str, path: impl Into<String>, why: PathError) -> Self {
         Self::new(ErrorKind::InvalidPath, operation, path).with_source(why)
     }

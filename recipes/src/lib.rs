@@ -36,6 +36,7 @@
 
 mod attention;
 pub mod barrier;
+pub mod cache;
 pub mod config;
 mod contender;
 pub mod group;
@@ -48,6 +49,7 @@ mod order;
 mod participant;
 mod path;
 pub mod queue;
+mod random;
 mod removal;
 pub mod two_phase;
 

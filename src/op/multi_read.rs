@@ -11,7 +11,8 @@ use crate::schema::Intent;
 /// The number of nodes that one request reads.
 const PER_REQUEST: usize = 256;
 
-/// Reads many nodes: one request for every 256 reads, all in one flight. Each read succeeds or fails for itself.
+/// Reads many nodes: one request for every 256 reads unless [told otherwise](Self::per_request), all in one flight. Each read
+/// succeeds or fails for itself.
 ///
 /// Servers before ZooKeeper 3.6, and clients without `multiRead`, are sent one request for each read instead. An
 /// answer over the [limit](crate::CuratorFrameworkBuilder::max_answer) is asked for again in halves.
@@ -41,6 +42,7 @@ pub struct MultiReadBuilder {
     target: Target,
     /// Paths within the namespace.
     reads: Vec<Read>,
+    per_request: usize,
     decompressed: Option<bool>,
 }
 
@@ -88,7 +90,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `Vec<Result<ReadResult>>`, in the order of the reads. See [`MultiReadBuilder`].
     pub fn multi_read(&self) -> MultiReadBuilder {
         let target = Target::new(self.clone(), "multi_read", String::new());
-        MultiReadBuilder { target, reads: Vec::new(), decompressed: None }
+        MultiReadBuilder { target, reads: Vec::new(), per_request: PER_REQUEST, decompressed: None }
     }
 }
 
@@ -103,6 +105,13 @@ impl MultiReadBuilder {
         self.with(Read::Children(path.into()))
     }
 
+    /// The number of reads in one request, from 1: zero counts as 1. A server answers a request in one piece, and serves no
+    /// others of this session meanwhile. Default: 256.
+    pub fn per_request(mut self, reads: usize) -> Self {
+        self.per_request = reads.max(1);
+        self
+    }
+
     fn with(mut self, read: Read) -> Self {
         if self.target.path.is_empty() {
             path_of(&read).clone_into(&mut self.target.path);
@@ -113,7 +122,7 @@ impl MultiReadBuilder {
 
     async fn run(self) -> Result<Vec<Result<ReadResult>>> {
         let reads = self.reads.iter().map(|read| resolve(&self.target, read)).collect::<Result<Vec<_>>>()?;
-        let answers = read_many(&self.target, &reads).await?;
+        let answers = read_chunks(&self.target, &reads, self.per_request).await?;
         let result = |(read, answer): (&Read, Result<ReadAnswer>)| match answer? {
             ReadAnswer::Data(Data { data, stat, .. }) => {
                 let data = self.target.decompress_at(path_of(read), self.decompressed, data)?;
@@ -243,7 +252,11 @@ fn resolve(target: &Target, read: &Read) -> Result<Read> {
 /// Sends reads, whose paths are the server's: one request for every 256, all in one flight. The errors of single reads name
 /// their paths within the namespace.
 pub(crate) async fn read_many(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadAnswer>>> {
-    let chunks = reads.chunks(PER_REQUEST).map(|reads| Box::pin(read_chunk(target, reads)));
+    read_chunks(target, reads, PER_REQUEST).await
+}
+
+async fn read_chunks(target: &Target, reads: &[Read], per_request: usize) -> Result<Vec<Result<ReadAnswer>>> {
+    let chunks = reads.chunks(per_request).map(|reads| Box::pin(read_chunk(target, reads)));
     match try_join_all(chunks).await {
         Ok(answers) => Ok(answers.into_iter().flatten().collect()),
         Err(error) if error.kind() == ErrorKind::Unsupported => {

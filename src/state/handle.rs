@@ -47,6 +47,17 @@ impl CuratorFramework {
         self.status().session
     }
 
+    /// The last transaction that the server is known to have applied, by the answers of the present session; `None` without a
+    /// session, and for a handle that is [bound](Self::bound_to_session) to a session that is over.
+    ///
+    /// The events of all transactions up to this one have been told to the watches of the session.
+    #[must_use]
+    pub fn last_zxid_seen(&self) -> Option<i64> {
+        let session = self.core().session("last_zxid_seen", "").ok()?;
+        let is_bound_to = self.call().session_epoch.unwrap_or(session.epoch);
+        Some(session.raw.last_zxid_seen()).filter(|zxid| is_bound_to == session.epoch && *zxid > 0)
+    }
+
     /// Why the last connection of the present session, or the last attempt to open one, failed; `None` when none has.
     /// It stays when a later attempt succeeds. An error of the kind `ConnectionLoss` or `AuthFailed` has it as its
     /// source.

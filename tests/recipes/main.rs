@@ -1,6 +1,7 @@
 //! Nodes, groups, names, configuration and two-phase commit, by subject, and what holds for all recipes.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod cache;
 mod config;
 mod config_cancel;
 mod flights;

@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use zk_curator::CuratorFramework;
 
+use crate::random::fraction;
+
 /// The most deliveries of an item, or attempts at a job, by default.
 pub(super) const MOST_DELIVERIES: u32 = 20;
 /// The most items that are held back at a time; while there are as many, no other is taken.
@@ -35,13 +37,6 @@ impl Backoff {
         let most = self.first.saturating_mul(factor).min(self.longest);
         most / 2 + (most / 2).mul_f64(fraction(zk))
     }
-}
-
-/// A random number from 0 to 1, both included, which follows the seed of the framework.
-pub(super) fn fraction(zk: &CuratorFramework) -> f64 {
-    let guid = zk.new_guid();
-    let digits = guid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    f64::from(digits.unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// Why and when an item became a dead letter.

@@ -16,9 +16,9 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 
 use super::error::Error;
 use super::layout::{at_least_one, create_persistent};
-use super::redelivery::fraction;
 use crate::leader::{Candidate, LeaderLatch};
 use crate::path::child;
+use crate::random::fraction;
 
 /// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";

@@ -12,7 +12,7 @@ use super::source::Source;
 use crate::queue::core::{Action, Claiming, Outcome, Seen};
 use crate::queue::error::Error;
 use crate::queue::layout::{QueueLayout, at_least_one};
-use crate::queue::redelivery::fraction;
+use crate::random::fraction;
 
 /// Claims the items of a feed in their order, a few ahead if the caller wants that.
 pub(in crate::queue) struct Claims<C: Claimer> {

@@ -1,0 +1,503 @@
+//! The task of a cache: performs the reads, and brings events and answers to the state.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, warn};
+use zk_curator::op::{OpFuture, ReadResult};
+use zk_curator::watch::PersistentWatch;
+use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded};
+
+use super::builder::Options;
+use super::freshness::{Freshness, StaleCause};
+use super::node::CachedNode;
+use super::shared::{Command, Shared};
+use super::tree_state::{Answer, Job, What};
+use crate::health::{Health, HealthReporter};
+use crate::random::fraction;
+
+/// The pause after reads that were not answered.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The pauses before the watch is added again after an error that does not pass by itself.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A request for everything that is committed.
+type Waiter = oneshot::Sender<Result<i64, Error>>;
+
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    options: Options,
+    commands: mpsc::UnboundedReceiver<Command>,
+    health: HealthReporter,
+    /// Those whose barrier has to be sent.
+    waiters: Vec<Waiter>,
+}
+
+/// The reads of one request, and their answers.
+struct Batch {
+    jobs: Vec<Job>,
+    answers: Result<Vec<Result<ReadResult, Error>>, Error>,
+    /// The number of events before it was sent.
+    events: u64,
+}
+
+/// The answer to a request that reads nothing, and on whose behalf it was sent.
+struct Barrier {
+    waiter: Option<Waiter>,
+    answer: Result<(), Error>,
+    /// The number of events before it was sent.
+    events: u64,
+}
+
+/// One session of the cache.
+struct Session<'a> {
+    driver: &'a mut Driver,
+    zk: CuratorFramework,
+    watch: PersistentWatch,
+    /// Whether the watch reports what happens now.
+    is_armed: bool,
+    /// Whether changes may have been missed for which nothing was read yet, and when that is to be done.
+    resync: Option<Instant>,
+    reads: FuturesOrdered<BoxFuture<'static, Batch>>,
+    /// No reads are sent before this time.
+    pause: Option<Instant>,
+    audit: Option<Instant>,
+    barriers: FuturesUnordered<BoxFuture<'static, Barrier>>,
+    /// Those whose barrier was answered.
+    settling: Vec<Waiter>,
+    /// The number of events that have come; and of these, how many came before a request that was answered, so that the last
+    /// transaction of the server is not older.
+    events: u64,
+    proven: u64,
+    /// Whether somebody needs to know that transaction.
+    wants_proof: bool,
+}
+
+impl Driver {
+    pub(super) const fn new(
+        shared: Arc<Shared>,
+        options: Options,
+        commands: mpsc::UnboundedReceiver<Command>,
+        health: HealthReporter,
+    ) -> Self {
+        Self { shared, options, commands, health, waiters: Vec::new() }
+    }
+
+    /// Runs until the last handle is gone, or the framework is closed.
+    pub(super) async fn run(mut self) {
+        let (stop, shared) = (self.shared.stop.clone(), Arc::clone(&self.shared));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.follow() => {}
+        }
+        // With the watch, and with everybody who waits for an answer.
+        drop(self);
+        shared.change(|inner| {
+            inner.becomes_stale(StaleCause::Closed);
+            inner.ended = true;
+        });
+    }
+
+    /// Follows the tree, session after session.
+    async fn follow(&mut self) {
+        let mut states = self.shared.zk.states();
+        let mut pause = FIRST_PAUSE;
+        while states.until(|status| status.state.is_connected()).await.is_some() {
+            let error = match self.session().await {
+                Ok(cause) => {
+                    pause = FIRST_PAUSE;
+                    self.stale(cause);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Closed {
+                return;
+            }
+            if error.is_transient() {
+                let is_over = error.is_session_lost();
+                self.stale(if is_over { StaleCause::SessionLost } else { StaleCause::Suspended });
+                // A failure is told by the states.
+                drop(self.shared.zk.ride_out(error).await);
+                continue;
+            }
+            self.stale(StaleCause::Failed(error.kind().clone()));
+            warn!(path = self.shared.root, %error, "the cache cannot follow its root");
+            self.health.report(Health::Failed(error.clone()));
+            let is_final = error.kind() == ErrorKind::InvalidPath;
+            self.refuse(&error);
+            self.shared.change(|inner| inner.failed = Some(error));
+            if is_final {
+                return;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Answers those who wait with an error.
+    fn refuse(&mut self, error: &Error) {
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::Sync(waiter) = command {
+                self.waiters.push(waiter);
+            }
+        }
+        for waiter in self.waiters.drain(..) {
+            // A failure means that nobody waits any more.
+            drop(waiter.send(Err(error.clone())));
+        }
+    }
+
+    fn stale(&self, cause: StaleCause) {
+        self.health.report(Health::Waiting);
+        self.shared.change(|inner| {
+            inner.exact = None;
+            inner.becomes_stale(cause);
+            inner.state.forget_reads();
+        });
+    }
+
+    /// Follows the tree in one session, until that is over: why the contents are stale now.
+    async fn session(&mut self) -> Result<StaleCause, Error> {
+        let zk = self.shared.zk.bound_to_session()?;
+        let root = self.shared.root.as_str();
+        let watch = if self.shared.look(|inner| inner.state.is_of_one_node()) {
+            zk.add_watch(root).await
+        } else {
+            zk.add_watch(root).recursive().await
+        };
+        let watch = watch?;
+        let (is_loaded, nodes) = self.shared.look(|inner| (inner.is_loaded, inner.state.tree().len()));
+        let mut resync = Instant::now();
+        if is_loaded {
+            resync += self.pause(&zk, nodes);
+            // The server of another session may lag behind that of the last one.
+            match zk.exists(root).linearizable().await {
+                // A read-only server knows no quorum, and shows what it has; a root that must not be read is read all the same.
+                Err(error) if matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::NoAuth) => {}
+                barrier => drop(barrier?),
+            }
+        }
+        let audit = self.options.audit_every.map(|period| Instant::now() + period);
+        let mut session = Session {
+            zk,
+            watch,
+            is_armed: true,
+            resync: Some(resync),
+            reads: FuturesOrdered::new(),
+            pause: None,
+            audit,
+            barriers: FuturesUnordered::new(),
+            settling: Vec::new(),
+            events: 0,
+            proven: 0,
+            wants_proof: false,
+            driver: self,
+        };
+        let end = session.run().await;
+        // Their barriers are sent again in the next session.
+        let Session { driver, settling, .. } = session;
+        driver.waiters.extend(settling);
+        end
+    }
+
+    /// A random pause before a resync of so many nodes.
+    fn pause(&self, zk: &CuratorFramework, nodes: usize) -> Duration {
+        self.options.spread(nodes).mul_f64(fraction(zk))
+    }
+}
+
+impl Session<'_> {
+    async fn run(&mut self) -> Result<StaleCause, Error> {
+        loop {
+            if let Some(end) = self.settle() {
+                return end;
+            }
+            self.send();
+            let (resync, pause, audit) = (self.resync.filter(|_| self.is_armed), self.pause, self.audit);
+            tokio::select! {
+                biased;
+                Some(batch) = self.reads.next(), if !self.reads.is_empty() => {
+                    // Events come before the answers that show what they tell. Those that have come since are as good.
+                    if let Some(end) = self.drain() {
+                        return end;
+                    }
+                    self.answered(batch);
+                }
+                event = self.watch.next() => {
+                    if let Some(end) = self.events(event) {
+                        return end;
+                    }
+                }
+                Some(barrier) = self.barriers.next(), if !self.barriers.is_empty() => self.passed(barrier),
+                command = self.driver.commands.recv() => match command {
+                    Some(Command::Check) | None => {}
+                    Some(Command::Prove) => self.wants_proof = true,
+                    Some(Command::Sync(waiter)) => self.driver.waiters.push(waiter),
+                },
+                () = until(resync), if resync.is_some() => {
+                    self.resync = None;
+                    self.driver.shared.arrange(|inner| inner.state.sweep());
+                }
+                () = until(pause), if pause.is_some() => self.pause = None,
+                () = until(audit), if audit.is_some() => {
+                    self.audit = self.driver.options.audit_every.map(|period| Instant::now() + period);
+                    self.driver.shared.arrange(|inner| inner.state.audit());
+                }
+            }
+        }
+    }
+
+    /// Sends what can be sent.
+    fn send(&mut self) {
+        if !self.is_armed {
+            return;
+        }
+        for waiter in std::mem::take(&mut self.driver.waiters) {
+            let request = self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future();
+            self.push_barrier(Some(waiter), request);
+            // Somebody waits: the other clients are not considered.
+            self.resync = self.resync.map(|_| Instant::now());
+        }
+        if std::mem::take(&mut self.wants_proof) && self.proven != self.events {
+            let request = self.zk.exists(self.driver.shared.root.as_str()).into_future();
+            self.push_barrier(None, request);
+        }
+        while self.pause.is_none() && self.reads.len() < self.driver.options.parallel {
+            let jobs = self.driver.shared.arrange(|inner| inner.state.next_batch());
+            if jobs.is_empty() {
+                break;
+            }
+            self.reads.push_back(self.read(jobs));
+        }
+    }
+
+    fn push_barrier(&self, waiter: Option<Waiter>, request: OpFuture<Option<Stat>>) {
+        let events = self.events;
+        let barrier = async move { Barrier { waiter, answer: request.await.map(drop), events } };
+        self.barriers.push(Box::pin(barrier));
+    }
+
+    fn read(&self, jobs: Vec<Job>) -> BoxFuture<'static, Batch> {
+        let mut read = self.zk.multi_read().per_request(jobs.len());
+        match self.driver.options.decompressed {
+            Some(true) => read = read.decompressed(),
+            Some(false) => read = read.undecompressed(),
+            None => {}
+        }
+        for job in &jobs {
+            read = match job.what {
+                What::Data => read.get_data(&*job.path),
+                What::Names => read.children(&*job.path),
+            };
+        }
+        let (read, events) = (read.into_future(), self.events);
+        Box::pin(async move { Batch { jobs, answers: read.await, events } })
+    }
+
+    /// Takes all events that have come; why it ends, if it does.
+    fn drain(&mut self) -> Option<Result<StaleCause, Error>> {
+        // Without the budget of the task, which may be used up: then it would look as if there were none.
+        let event = unconstrained(self.watch.next()).now_or_never()?;
+        self.events(event)
+    }
+
+    /// An event, and all that have come after it.
+    fn events(&mut self, first: Option<PersistentEvent>) -> Option<Result<StaleCause, Error>> {
+        let mut event = first;
+        let mut changed = Vec::new();
+        loop {
+            match event {
+                Some(PersistentEvent::Changed(change)) => changed.push(change),
+                Some(PersistentEvent::Disarmed) => {
+                    self.is_armed = false;
+                    self.driver.health.report(Health::Waiting);
+                    self.driver.shared.change(|inner| inner.becomes_stale(StaleCause::Suspended));
+                }
+                Some(PersistentEvent::Rearmed { unchanged }) => self.rearmed(unchanged),
+                Some(PersistentEvent::Ended(WatchEnded::SessionLost)) => {
+                    return Some(Ok(StaleCause::SessionLost));
+                }
+                Some(PersistentEvent::Ended(WatchEnded::Removed)) => {
+                    return Some(Ok(StaleCause::WatchRemoved));
+                }
+                Some(PersistentEvent::Ended(WatchEnded::Closed)) | None => {
+                    return Some(Err(Error::closed("cache", &self.driver.shared.root)));
+                }
+                Some(PersistentEvent::Ended(why)) => {
+                    debug!(%why, "the watch of the cache has ended");
+                    return Some(Ok(StaleCause::SessionLost));
+                }
+                Some(_) => {}
+            }
+            match unconstrained(self.watch.next()).now_or_never() {
+                Some(next) => event = next,
+                None => break,
+            }
+        }
+        if !changed.is_empty() {
+            self.events += changed.len() as u64;
+            self.driver.shared.change(|inner| {
+                inner.exact = None;
+                let mut changes = Vec::new();
+                for event in &changed {
+                    inner.state.event(event, &mut changes);
+                }
+                inner.tell(changes);
+            });
+        }
+        None
+    }
+
+    fn rearmed(&mut self, unchanged: bool) {
+        self.is_armed = true;
+        if unchanged || self.resync.is_some() {
+            return;
+        }
+        let nodes = self.driver.shared.look(|inner| inner.state.tree().len());
+        let pause = self.driver.pause(&self.zk, nodes);
+        debug!(path = self.driver.shared.root, ?pause, "changes may have been missed");
+        self.driver.shared.change(|inner| {
+            inner.exact = None;
+            inner.becomes_stale(StaleCause::Suspended);
+        });
+        let is_awaited = !self.barriers.is_empty() || !self.settling.is_empty();
+        self.resync = Some(if is_awaited { Instant::now() } else { Instant::now() + pause });
+    }
+
+    /// A request with reads was answered, or not.
+    fn answered(&mut self, Batch { jobs, answers, events }: Batch) {
+        let answers = match answers {
+            Ok(answers) => {
+                self.proven = self.proven.max(events);
+                answers
+            }
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
+                debug!(path = self.driver.shared.root, %error, "reads were not answered");
+                self.pause = Some(Instant::now() + PAUSE);
+                return self.driver.shared.arrange(|inner| inner.state.unanswered(&jobs));
+            }
+            // Of one of the nodes, perhaps: a schema, for example, refuses a request as a whole.
+            Err(_) if jobs.len() > 1 => {
+                for job in jobs {
+                    let read = self.read(vec![job]);
+                    self.reads.push_back(read);
+                }
+                return;
+            }
+            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let (mut unanswered, mut answered) = (Vec::new(), Vec::new());
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            match self.answer(&job, answer) {
+                Some(answer) => answered.push((job, answer)),
+                None => unanswered.push(job),
+            }
+        }
+        if !unanswered.is_empty() {
+            self.pause = Some(Instant::now() + PAUSE);
+        }
+        self.driver.shared.change(|inner| {
+            inner.exact = None;
+            inner.state.unanswered(&unanswered);
+            let mut changes = Vec::new();
+            for (job, answer) in answered {
+                inner.state.answered(&job, answer, &mut changes);
+            }
+            inner.tell(changes);
+        });
+    }
+
+    /// The answer to a read, if it is one.
+    fn answer(&self, job: &Job, answer: Result<ReadResult, Error>) -> Option<Answer> {
+        Some(match answer {
+            Ok(ReadResult::Data { data, stat }) => {
+                // A small value must not keep the whole answer in memory.
+                let data =
+                    if self.driver.options.keeps_data { Bytes::copy_from_slice(&data) } else { Bytes::new() };
+                Answer::Data(CachedNode { path: job.path.clone(), data, stat })
+            }
+            Ok(ReadResult::Children { names }) => Answer::Names(names),
+            Ok(_) => Answer::Failed(ErrorKind::Malformed),
+            Err(error) if error.kind() == ErrorKind::NoNode => Answer::Missing,
+            Err(error) if error.is_transient() => return None,
+            Err(error) => Answer::Failed(error.kind().clone()),
+        })
+    }
+
+    /// Everything that is committed has come to the server, or the barrier has failed.
+    fn passed(&mut self, Barrier { waiter, answer, events }: Barrier) {
+        match (answer, waiter) {
+            (Ok(()), waiter) => {
+                self.proven = self.proven.max(events);
+                self.settling.extend(waiter);
+            }
+            (Err(error), waiter) if error.is_transient() => {
+                self.pause = Some(Instant::now() + PAUSE);
+                self.wants_proof |= waiter.is_none();
+                self.driver.waiters.extend(waiter);
+            }
+            // A failure means that nobody waits any more.
+            (Err(error), Some(waiter)) => drop(waiter.send(Err(error))),
+            // The root must not be looked at: the next read proves it.
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Publishes how new the contents are, if every reported change is read; why the session ends, if it does.
+    fn settle(&mut self) -> Option<Result<StaleCause, Error>> {
+        loop {
+            let shared = &self.driver.shared;
+            if !self.is_armed || self.resync.is_some() || !shared.look(|inner| inner.state.is_settled()) {
+                return None;
+            }
+            // In this order: the events of every transaction up to this one have come already.
+            let zxid = self.zk.last_zxid_seen()?;
+            let (before, was_armed) = (self.events, self.is_armed);
+            if let Some(end) = self.drain() {
+                return Some(end);
+            }
+            if self.events == before && was_armed == self.is_armed && self.resync.is_none() {
+                self.publish(zxid);
+                return None;
+            }
+        }
+    }
+
+    fn publish(&mut self, zxid: i64) {
+        // After an event the server is ahead of its last answer.
+        let exact = (self.proven == self.events).then_some(zxid);
+        let is_new = self.driver.shared.look(|inner| {
+            inner.freshness != Freshness::Fresh { zxid } || inner.exact != exact || inner.failed.is_some()
+        });
+        if is_new {
+            self.driver.health.report(Health::Working);
+            self.driver.shared.change(|inner| {
+                inner.exact = exact;
+                inner.failed = None;
+                inner.set_freshness(Freshness::Fresh { zxid });
+            });
+        }
+        for waiter in self.settling.drain(..) {
+            // A failure means that nobody waits any more.
+            drop(waiter.send(Ok(zxid)));
+        }
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

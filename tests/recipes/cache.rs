@@ -1,0 +1,267 @@
+//! Caches: contents, events, freshness, and what an outage does to them.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind, Permissions};
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{connected, expire, in_memory, session_id, simulated, until};
+
+const ROOT: &str = "/tree";
+
+async fn loaded(zk: &CuratorFramework) -> CuratorCache {
+    let cache = CuratorCache::tree(zk, ROOT).start();
+    cache.loaded().await.unwrap();
+    cache
+}
+
+async fn create(zk: &CuratorFramework, path: &str, data: &str) {
+    zk.create(path).creating_parents().data(data.to_owned()).await.unwrap();
+}
+
+fn data(cache: &CuratorCache, path: &str) -> String {
+    match cache.get(path) {
+        Lookup::Present(node) => String::from_utf8_lossy(&node.data).into_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// An event in short.
+fn short(event: &CacheEvent) -> String {
+    match event {
+        CacheEvent::Loaded(snapshot) => format!("loaded {}", snapshot.nodes.len()),
+        CacheEvent::Created(node) => format!("+{}", node.path),
+        CacheEvent::Changed { new, .. } => format!("={}", new.path),
+        CacheEvent::Replaced { new, .. } => format!("~{}", new.path),
+        CacheEvent::Deleted(node) => format!("-{}", node.path),
+        CacheEvent::Unreadable { old, .. } => format!("?{}", old.path),
+        CacheEvent::Stale { .. } => "stale".into(),
+        CacheEvent::Fresh { .. } => "fresh".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+async fn next(events: &mut CacheEvents, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    while told.len() < count {
+        told.push(short(&events.next().await.expect("an event")));
+    }
+    told
+}
+
+/// The contents are those of the server.
+async fn assert_same(cache: &CuratorCache, server: &TestServer) {
+    cache.synced().await.unwrap();
+    let probe = server.probe();
+    let mut there: Vec<_> = probe.paths().into_iter().filter(|path| path.starts_with(ROOT)).collect();
+    there.sort_unstable();
+    let mut known =
+        cache.read(|view| view.nodes().map(|node| (node.path.to_string(), node.stat)).collect::<Vec<_>>());
+    known.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
+    assert_eq!(known.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), there);
+    for (path, stat) in known {
+        let server = probe.stat(&path).unwrap();
+        assert_eq!((stat.czxid, stat.mzxid), (server.czxid, server.mzxid), "{path}");
+        assert_eq!(cache.get(&path).present().unwrap().data, probe.data(&path).unwrap(), "{path}");
+    }
+}
+
+#[test]
+fn contents_follow_the_tree() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        create(&zk, "/tree/a/b", "1").await;
+        let cache = loaded(&zk).await;
+        assert_eq!(data(&cache, "/tree/a/b"), "1");
+        assert_eq!(cache.get("/tree/none"), Lookup::Absent);
+        assert_eq!(cache.get("/elsewhere"), Lookup::Unknown);
+        assert_eq!(cache.len(), 3);
+        let stat = zk.set_data("/tree/a/b", "2").await.unwrap();
+        cache.reflects(stat.mzxid).await.unwrap();
+        assert_eq!(data(&cache, "/tree/a/b"), "2");
+        create(&zk, "/tree/c", "3").await;
+        zk.delete("/tree/a").deleting_children().await.unwrap();
+        assert_same(&cache, &server).await;
+        assert_eq!(
+            cache.children_of(ROOT).iter().map(|node| node.name().to_owned()).collect::<Vec<_>>(),
+            ["c"]
+        );
+        zk.delete(ROOT).deleting_children().await.unwrap();
+        cache.synced().await.unwrap();
+        assert_eq!(cache.get(ROOT), Lookup::Absent);
+        create(&zk, "/tree/again", "4").await;
+        assert_same(&cache, &server).await;
+        cache.close().await;
+        until(&server, |probe| probe.watches().is_empty()).await;
+    });
+}
+
+#[test]
+fn absent_is_not_said_before_the_load() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        create(&zk, "/tree/a", "1").await;
+        let held = server.rule(|request| match request.opcode() {
+            OpCode::MultiRead => Verdict::Delay(Duration::from_secs(1)),
+            _ => Verdict::Pass,
+        });
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        assert_eq!(cache.freshness(), Freshness::Loading);
+        assert_eq!((cache.get("/tree/a"), cache.get("/tree/none")), (Lookup::Unknown, Lookup::Unknown));
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        assert_eq!(cache.get("/tree/none"), Lookup::Unknown);
+        drop(held);
+        assert_eq!(cache.loaded().await.unwrap().nodes, 2);
+        assert!(cache.get("/tree/none").is_absent());
+        assert!(cache.freshness().is_fresh());
+    });
+}
+
+#[test]
+fn a_missing_root_costs_nothing() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let cache = loaded(&zk).await;
+        assert_eq!((cache.get(ROOT), cache.len()), (Lookup::Absent, 0));
+        let requests =
+            |server: &TestServer| server.probe().total_requests() - server.probe().requests(OpCode::Ping);
+        let before = requests(&server);
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(requests(&server), before);
+        zk.create(ROOT).mode(CreateMode::Container).await.unwrap();
+        create(&zk, "/tree/a", "1").await;
+        assert_same(&cache, &server).await;
+    });
+}
+
+#[test]
+fn events_tell_the_loaded_state_and_then_every_difference() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        create(&zk, "/tree/a", "1").await;
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        let (mut events, mut changes) = (cache.events(), cache.changes());
+        assert_eq!(next(&mut events, 1).await, ["loaded 2"]);
+        create(&zk, "/tree/b/c", "1").await;
+        zk.set_data("/tree/a", "2").await.unwrap();
+        cache.synced().await.unwrap();
+        assert_eq!(next(&mut events, 3).await, ["+/tree/b", "+/tree/b/c", "=/tree/a"]);
+        zk.delete("/tree/b").deleting_children().await.unwrap();
+        zk.delete("/tree/a").await.unwrap();
+        create(&zk, "/tree/a", "2").await;
+        cache.synced().await.unwrap();
+        assert_eq!(next(&mut events, 3).await, ["-/tree/b/c", "-/tree/b", "~/tree/a"]);
+        // A subscriber that has not looked: the difference, and not the steps.
+        assert_eq!(next(&mut changes, 1).await, ["~/tree/a"]);
+        drop((events, cache));
+        zk.close().await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["stale"]);
+        assert!(changes.next().await.is_none());
+    });
+}
+
+#[test]
+fn an_outage_is_bracketed_by_stale_and_fresh() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        create(&zk, "/tree/a", "1").await;
+        create(&zk, "/tree/gone/child", "1").await;
+        create(&zk, "/tree/same", "1").await;
+        let cache = loaded(&zk).await;
+        let mut changes = cache.changes();
+        for is_expired in [false, true] {
+            let cut = server.rule({
+                let victim = session_id(&zk).get();
+                move |request| {
+                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
+                }
+            });
+            server.disconnect(session_id(&zk).get());
+            if is_expired {
+                expire(&server, &zk).await;
+            }
+            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            assert!(matches!(cache.freshness(), Freshness::Stale { .. }));
+            other.delete("/tree/gone").deleting_children().await.unwrap();
+            other.delete("/tree/same").await.unwrap();
+            create(&other, "/tree/same", "1").await;
+            other.set_data("/tree/a", "2").await.unwrap();
+            drop(cut);
+            let told = next(&mut changes, 5).await;
+            assert_eq!(told, ["-/tree/gone/child", "-/tree/gone", "~/tree/same", "=/tree/a", "fresh"]);
+            assert_same(&cache, &server).await;
+            create(&other, "/tree/gone/child", "1").await;
+            assert_eq!(next(&mut changes, 2).await, ["+/tree/gone", "+/tree/gone/child"]);
+        }
+    });
+}
+
+#[test]
+fn a_reconnect_without_changes_costs_no_request() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        for n in 0..100 {
+            create(&zk, &format!("/tree/n{n}"), "1").await;
+        }
+        let cache = loaded(&zk).await;
+        let mut freshness = cache.freshness_changes();
+        assert!(freshness.next().await.unwrap().is_fresh());
+        let before = server.probe().requests(OpCode::MultiRead);
+        server.disconnect(session_id(&zk).get());
+        assert!(!freshness.next().await.unwrap().is_fresh());
+        assert!(freshness.next().await.unwrap().is_fresh());
+        assert_eq!(server.probe().requests(OpCode::MultiRead), before);
+        assert_same(&cache, &server).await;
+    });
+}
+
+#[test]
+fn fifty_thousand_nodes_cost_n_over_400_requests() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create(ROOT).await.unwrap();
+        let value = "x".repeat(100);
+        for batch in 0..100 {
+            let mut transaction = zk.transaction();
+            for n in 0..500 {
+                transaction = transaction.create(format!("/tree/node-{}", batch * 500 + n), value.clone());
+            }
+            transaction.commit().await.unwrap();
+        }
+        let before = server.probe().total_requests();
+        let cache = loaded(&zk).await;
+        assert_eq!(cache.len(), 50_001);
+        let requests = server.probe().total_requests() - before;
+        assert!(requests <= 50_000 / 400 + 4, "{requests}");
+    });
+}
+
+#[test]
+fn an_unreadable_node_is_named() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        create(&zk, "/tree/open", "1").await;
+        let hidden = Acl::new(Permissions::from_bits(31 ^ Permissions::READ.bits()), "world", "anyone");
+        zk.create("/tree/closed").acl(vec![hidden.clone()]).data("1").await.unwrap();
+        let cache = CuratorCache::tree(&zk, ROOT).audit_every(Duration::from_secs(60)).start();
+        let loaded = cache.loaded().await.unwrap();
+        assert_eq!((loaded.nodes, loaded.unreadable), (2, 1));
+        assert_eq!(cache.unreadable(), [("/tree/closed".to_owned(), ErrorKind::NoAuth)]);
+        assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
+        assert_eq!(cache.get_through("/tree/closed").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        // No event tells a change of an ACL: an audit finds it.
+        let mut changes = cache.changes();
+        zk.set_acl("/tree/closed", Acl::open_unsafe()).await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["+/tree/closed"]);
+        assert!(cache.unreadable().is_empty());
+        zk.set_acl("/tree/closed", vec![hidden]).await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["?/tree/closed"]);
+        assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
+        drop(cache);
+        drop(changes);
+        until(&server, |probe| probe.watches().is_empty()).await;
+    });
+}
