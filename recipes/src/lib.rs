@@ -10,6 +10,7 @@
 //! | several locks as one | | `InterProcessMultiLock` | [`lock::InterProcessMultiLock`] |
 //! | re-entrant lock | | `InterProcessMutex` | [`lock::ReentrantMutex`] |
 //! | lock passed on within a process | | | [`lock::HandoverMutex`] |
+//! | cache | | `CuratorCache`, `TreeCache`, `PathChildrenCache`, `NodeCache` | [`cache::CuratorCache`] |
 //! | node that is kept | | `PersistentNode` | [`node::PersistentNode`] |
 //! | node that outlives its process | | `PersistentTtlNode` | [`node::PersistentTtlNode`] |
 //! | group membership | Name Service, Configuration, Group Membership | `GroupMember` | [`group::GroupMember`], [`group::Group`] |

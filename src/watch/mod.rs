@@ -7,7 +7,7 @@
 //! | the children of one node | [`watch_children`](CuratorFramework::watch_children) | the same; every change transfers all names |
 //! | that a node exists, is gone, or has certain data | [`wait_exists`](CuratorFramework::wait_exists), [`wait_gone`](CuratorFramework::wait_gone), [`wait_data`](CuratorFramework::wait_data) | the same |
 //! | every event, without what was changed to | [`add_watch`](CuratorFramework::add_watch): a [`PersistentWatch`] | one notification a change; what happens during an outage is not told |
-//! | the data of many nodes, without waiting for a read | a cache | a notification and a request a change, and memory for all of them |
+//! | the data of many nodes, without waiting for a read | `CuratorCache` of `zk_curator_recipes::cache` | a notification and a request a change, and memory for all of them |
 //!
 //! # Followed reads
 //!

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind, Permissions};
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup};
 use zk_curator_testing::{TestServer, Verdict};
@@ -261,6 +261,52 @@ fn an_unreadable_node_is_named() {
         assert_eq!(next(&mut changes, 1).await, ["?/tree/closed"]);
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
         drop(cache);
+        drop(changes);
+        until(&server, |probe| probe.watches().is_empty()).await;
+    });
+}
+
+#[test]
+fn a_server_without_lasting_watches_is_followed_by_single_ones() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let _before_3_6 = server.rule(|request| match request.opcode() {
+            OpCode::AddWatch | OpCode::MultiRead => Verdict::Refuse(ErrorCode::Unimplemented),
+            _ => Verdict::Pass,
+        });
+        let other = connected(&server).await;
+        let cache = loaded(&zk).await;
+        let mut changes = cache.changes();
+        create(&other, "/tree/a/b", "1").await;
+        assert_eq!(next(&mut changes, 3).await, ["+/tree", "+/tree/a", "+/tree/a/b"]);
+        other.set_data("/tree/a/b", "2").await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["=/tree/a/b"]);
+        for is_expired in [false, true] {
+            let cut = server.rule({
+                let victim = session_id(&zk).get();
+                move |request| {
+                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
+                }
+            });
+            server.disconnect(session_id(&zk).get());
+            if is_expired {
+                expire(&server, &zk).await;
+            }
+            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            other.delete("/tree/a").deleting_children().await.unwrap();
+            create(&other, "/tree/c", "1").await;
+            drop(cut);
+            let mut told = next(&mut changes, 4).await;
+            assert_eq!(told.pop().unwrap(), "fresh");
+            told.sort_unstable();
+            assert_eq!(told, ["+/tree/c", "-/tree/a", "-/tree/a/b"]);
+            assert_same(&cache, &server).await;
+            other.delete("/tree/c").await.unwrap();
+            create(&other, "/tree/a/b", "1").await;
+            assert_eq!(next(&mut changes, 3).await.len(), 3);
+            assert_same(&cache, &server).await;
+        }
+        cache.close().await;
         drop(changes);
         until(&server, |probe| probe.watches().is_empty()).await;
     });

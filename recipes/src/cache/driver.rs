@@ -13,13 +13,14 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zk_curator::op::{OpFuture, ReadResult};
-use zk_curator::watch::PersistentWatch;
+use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded};
 
 use super::builder::Options;
 use super::freshness::{Freshness, StaleCause};
 use super::node::CachedNode;
 use super::shared::{Command, Shared};
+use super::source::{SingleWatches, Source, is_unsupported, read_watched};
 use super::tree_state::{Answer, Job, What};
 use crate::health::{Health, HealthReporter};
 use crate::random::fraction;
@@ -40,12 +41,16 @@ pub(super) struct Driver {
     health: HealthReporter,
     /// Those whose barrier has to be sent.
     waiters: Vec<Waiter>,
+    /// Whether lasting watches cannot be had.
+    watches_each: bool,
 }
 
 /// The reads of one request, and their answers.
 struct Batch {
     jobs: Vec<Job>,
     answers: Result<Vec<Result<ReadResult, Error>>, Error>,
+    /// Those that the reads have left.
+    watches: Vec<Watch>,
     /// The number of events before it was sent.
     events: u64,
 }
@@ -62,7 +67,7 @@ struct Barrier {
 struct Session<'a> {
     driver: &'a mut Driver,
     zk: CuratorFramework,
-    watch: PersistentWatch,
+    watch: Source,
     /// Whether the watch reports what happens now.
     is_armed: bool,
     /// Whether changes may have been missed for which nothing was read yet, and when that is to be done.
@@ -89,7 +94,7 @@ impl Driver {
         commands: mpsc::UnboundedReceiver<Command>,
         health: HealthReporter,
     ) -> Self {
-        Self { shared, options, commands, health, waiters: Vec::new() }
+        Self { shared, options, commands, health, waiters: Vec::new(), watches_each: false }
     }
 
     /// Runs until the last handle is gone, or the framework is closed.
@@ -134,6 +139,7 @@ impl Driver {
             self.stale(StaleCause::Failed(error.kind().clone()));
             warn!(path = self.shared.root, %error, "the cache cannot follow its root");
             self.health.report(Health::Failed(error.clone()));
+            self.shared.zk.report_background_error(error.clone());
             let is_final = error.kind() == ErrorKind::InvalidPath;
             self.refuse(&error);
             self.shared.change(|inner| inner.failed = Some(error));
@@ -170,19 +176,13 @@ impl Driver {
     /// Follows the tree in one session, until that is over: why the contents are stale now.
     async fn session(&mut self) -> Result<StaleCause, Error> {
         let zk = self.shared.zk.bound_to_session()?;
-        let root = self.shared.root.as_str();
-        let watch = if self.shared.look(|inner| inner.state.is_of_one_node()) {
-            zk.add_watch(root).await
-        } else {
-            zk.add_watch(root).recursive().await
-        };
-        let watch = watch?;
+        let watch = self.watch(&zk).await?;
         let (is_loaded, nodes) = self.shared.look(|inner| (inner.is_loaded, inner.state.tree().len()));
         let mut resync = Instant::now();
         if is_loaded {
             resync += self.pause(&zk, nodes);
             // The server of another session may lag behind that of the last one.
-            match zk.exists(root).linearizable().await {
+            match zk.exists(self.shared.root.as_str()).linearizable().await {
                 // A read-only server knows no quorum, and shows what it has; a root that must not be read is read all the same.
                 Err(error) if matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::NoAuth) => {}
                 barrier => drop(barrier?),
@@ -209,6 +209,26 @@ impl Driver {
         let Session { driver, settling, .. } = session;
         driver.waiters.extend(settling);
         end
+    }
+
+    async fn watch(&mut self, zk: &CuratorFramework) -> Result<Source, Error> {
+        let root = self.shared.root.clone();
+        if !self.watches_each {
+            let watch = if self.shared.look(|inner| inner.state.is_of_one_node()) {
+                zk.add_watch(root.as_str()).await
+            } else {
+                zk.add_watch(root.as_str()).recursive().await
+            };
+            match watch {
+                Err(error) if is_unsupported(&error) => {
+                    debug!(path = root, %error, "there are no lasting watches: every node is watched");
+                    self.watches_each = true;
+                    self.shared.arrange(|inner| inner.state.watch_each());
+                }
+                watch => return Ok(Source::Lasting(Box::new(watch?))),
+            }
+        }
+        Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root))))
     }
 
     /// A random pause before a resync of so many nodes.
@@ -289,6 +309,14 @@ impl Session<'_> {
     }
 
     fn read(&self, jobs: Vec<Job>) -> BoxFuture<'static, Batch> {
+        if matches!(self.watch, Source::Single(_)) {
+            let (zk, root, events) = (self.zk.clone(), self.driver.shared.root.clone(), self.events);
+            let decompressed = self.driver.options.decompressed;
+            return Box::pin(async move {
+                let (answers, watches) = read_watched(zk, &root, &jobs, decompressed).await;
+                Batch { jobs, answers: Ok(answers), watches, events }
+            });
+        }
         let mut read = self.zk.multi_read().per_request(jobs.len());
         match self.driver.options.decompressed {
             Some(true) => read = read.decompressed(),
@@ -302,7 +330,7 @@ impl Session<'_> {
             };
         }
         let (read, events) = (read.into_future(), self.events);
-        Box::pin(async move { Batch { jobs, answers: read.await, events } })
+        Box::pin(async move { Batch { jobs, answers: read.await, watches: Vec::new(), events } })
     }
 
     /// Takes all events that have come; why it ends, if it does.
@@ -334,9 +362,10 @@ impl Session<'_> {
                 Some(PersistentEvent::Ended(WatchEnded::Closed)) | None => {
                     return Some(Err(Error::closed("cache", &self.driver.shared.root)));
                 }
+                // The server after a reconnect has no lasting watches: it is found out when the watch is added.
                 Some(PersistentEvent::Ended(why)) => {
                     debug!(%why, "the watch of the cache has ended");
-                    return Some(Ok(StaleCause::SessionLost));
+                    return Some(Ok(StaleCause::WatchRemoved));
                 }
                 Some(_) => {}
             }
@@ -376,7 +405,10 @@ impl Session<'_> {
     }
 
     /// A request with reads was answered, or not.
-    fn answered(&mut self, Batch { jobs, answers, events }: Batch) {
+    fn answered(&mut self, Batch { jobs, answers, watches, events }: Batch) {
+        if let Source::Single(source) = &mut self.watch {
+            source.add(watches);
+        }
         let answers = match answers {
             Ok(answers) => {
                 self.proven = self.proven.max(events);

@@ -23,6 +23,8 @@ use crate::path::child;
 
 /// The most reads in one request.
 const MOST_READS: usize = 1_000;
+/// The most reads under way where each is a request.
+const MOST_SINGLE: usize = 64;
 /// The size of an answer that a request aims at, in bytes.
 const ANSWER: usize = 256 * 1024;
 /// The size of the stat of a node and the rest of its part of an answer, in bytes.
@@ -127,6 +129,8 @@ pub(super) struct TreeState {
     /// The reads that were asked for, in their order. Some may not be needed any more.
     wanted: VecDeque<(Box<str>, What)>,
     unreadable: BTreeMap<Box<str>, ErrorKind>,
+    /// Whether every node has watches of its own, which the reads leave.
+    watches_each: bool,
     last_id: u64,
     /// Number and size of the nodes that were read.
     seen: (usize, usize),
@@ -141,6 +145,7 @@ impl TreeState {
             audits: 0,
             wanted: VecDeque::new(),
             unreadable: BTreeMap::new(),
+            watches_each: false,
             last_id: 0,
             seen: (0, 0),
         }
@@ -158,6 +163,11 @@ impl TreeState {
     /// Whether it covers the root alone.
     pub(super) fn is_of_one_node(&self) -> bool {
         self.scope.max_depth == Some(0)
+    }
+
+    /// Every node has watches of its own from now on, which the reads leave.
+    pub(super) const fn watch_each(&mut self) {
+        self.watches_each = true;
     }
 
     /// Whether every reported change has been read.
@@ -237,7 +247,8 @@ impl TreeState {
     /// The next reads to send in one request; none if there is nothing to read.
     pub(super) fn next_batch(&mut self) -> Vec<Job> {
         let (mut jobs, mut size, mean) = (Vec::new(), 0, self.mean_size());
-        while size < ANSWER && jobs.len() < MOST_READS {
+        let most = if self.watches_each { MOST_SINGLE } else { MOST_READS };
+        while size < ANSWER && jobs.len() < most {
             let Some((path, what)) = self.wanted.pop_front() else { break };
             let Some(work) = self.works.get_mut(&path) else { continue };
             let need = work.need(what);
@@ -399,6 +410,9 @@ impl TreeState {
         }
         if !(sweeps || !is_same_node) || !self.lists(&path) {
             return;
+        }
+        if self.watches_each {
+            return self.want_names(&path);
         }
         let Some(entry) = self.tree.entry_mut(&path) else { return };
         let known_children = entry.child_count();

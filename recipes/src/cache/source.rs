@@ -1,0 +1,183 @@
+//! Where a cache hears of changes: from one lasting watch, or from a watch on every node.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
+use zk_curator::op::{OpFuture, ReadResult};
+use zk_curator::watch::{PersistentWatch, Watch, Watched};
+use zk_curator::{
+    ConnectionStatus, CuratorFramework, Error, ErrorCode, ErrorKind, EventType, PersistentEvent, Stat,
+    WatchEnded, WatchedEvent,
+};
+
+use super::tree_state::{Job, What};
+
+/// The source of the events of one session.
+pub(super) enum Source {
+    /// A lasting watch on the root (ZooKeeper 3.6).
+    Lasting(Box<PersistentWatch>),
+    /// A one-shot watch for the data and one for the children of every node.
+    Single(Box<SingleWatches>),
+}
+
+impl Source {
+    pub(super) async fn next(&mut self) -> Option<PersistentEvent> {
+        match self {
+            Self::Lasting(watch) => watch.next().await,
+            Self::Single(watches) => watches.next().await,
+        }
+    }
+}
+
+/// Whether lasting watches cannot be had, from this server or with this client.
+pub(super) fn is_unsupported(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unsupported || error.code() == Some(ErrorCode::Unimplemented)
+}
+
+type Fired = Result<WatchedEvent, WatchEnded>;
+
+/// One-shot watches. After a reconnect the client sets them again, and the server says what was missed.
+pub(super) struct SingleWatches {
+    zk: CuratorFramework,
+    root: String,
+    watches: FuturesUnordered<BoxFuture<'static, Fired>>,
+    states: Pin<Box<dyn Stream<Item = ConnectionStatus> + Send>>,
+    is_connected: bool,
+    /// The first request after a reconnect: answered after the events that were missed.
+    first: Option<OpFuture<Option<Stat>>>,
+    /// Whether that was answered.
+    has_caught_up: bool,
+}
+
+impl SingleWatches {
+    pub(super) fn new(zk: CuratorFramework, root: String) -> Self {
+        let states = Box::pin(zk.states().into_stream());
+        Self {
+            zk,
+            root,
+            watches: FuturesUnordered::new(),
+            states,
+            is_connected: true,
+            first: None,
+            has_caught_up: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, watches: Vec<Watch>) {
+        self.watches
+            .extend(watches.into_iter().map(|watch| -> BoxFuture<'static, Fired> { Box::pin(watch) }));
+    }
+
+    async fn next(&mut self) -> Option<PersistentEvent> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
+        loop {
+            // Those that are ready, before it is said that all have come.
+            if let Poll::Ready(Some(fired)) = self.watches.poll_next_unpin(cx) {
+                return Poll::Ready(Some(match fired {
+                    Ok(event) => PersistentEvent::Changed(to_read(event)),
+                    Err(why) => PersistentEvent::Ended(why),
+                }));
+            }
+            if std::mem::take(&mut self.has_caught_up) {
+                return Poll::Ready(Some(PersistentEvent::Rearmed { unchanged: true }));
+            }
+            if let Some(first) = &mut self.first
+                && let Poll::Ready(answer) = Pin::new(first).poll(cx)
+            {
+                self.first = None;
+                self.has_caught_up = answer.is_ok();
+                // If not, the states tell.
+                self.is_connected = self.has_caught_up;
+                continue;
+            }
+            let Some(status) = ready!(self.states.as_mut().poll_next(cx)) else {
+                return Poll::Ready(Some(PersistentEvent::Ended(WatchEnded::Closed)));
+            };
+            match (status.state.is_connected(), self.is_connected) {
+                (true, false) => {
+                    self.is_connected = true;
+                    self.first = Some(self.zk.exists(self.root.as_str()).into_future());
+                }
+                (false, true) => {
+                    (self.is_connected, self.first) = (false, None);
+                    return Poll::Ready(Some(PersistentEvent::Disarmed));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The event as a reason to read the node. A deletion may come after an answer that shows the next node at the path.
+fn to_read(event: WatchedEvent) -> WatchedEvent {
+    match event.event_type {
+        EventType::NodeDeleted => {
+            let zxid = event.zxid();
+            WatchedEvent::new(EventType::NodeDataChanged, event.path).with_zxid(zxid)
+        }
+        _ => event,
+    }
+}
+
+/// Reads nodes, and leaves a watch on each.
+pub(super) async fn read_watched(
+    zk: CuratorFramework,
+    root: &str,
+    jobs: &[Job],
+    decompressed: Option<bool>,
+) -> (Vec<Result<ReadResult, Error>>, Vec<Watch>) {
+    let reads = jobs.iter().map(|job| async {
+        match job.what {
+            What::Data => data(&zk, root, &job.path, decompressed).await,
+            What::Names => names(&zk, &job.path).await,
+        }
+    });
+    let (mut results, mut watches) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for (result, watch) in join_all(reads).await {
+        results.push(result);
+        watches.extend(watch);
+    }
+    (results, watches)
+}
+
+type Read = (Result<ReadResult, Error>, Option<Watch>);
+
+async fn data(zk: &CuratorFramework, root: &str, path: &str, decompressed: Option<bool>) -> Read {
+    loop {
+        let mut read = zk.get_data(path);
+        match decompressed {
+            Some(true) => read = read.decompressed(),
+            Some(false) => read = read.undecompressed(),
+            None => {}
+        }
+        let absent = match read.watched().await {
+            Ok(Watched { value: (data, stat), watch, .. }) => {
+                return (Ok(ReadResult::Data { data, stat }), Some(watch));
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => error,
+            Err(error) => return (Err(error), None),
+        };
+        if path != root {
+            // The watch on the children of its parent tells when it is created.
+            return (Err(absent), None);
+        }
+        match zk.exists(path).watched().await {
+            Ok(Watched { value: None, watch, .. }) => return (Err(absent), Some(watch)),
+            // It has come meanwhile.
+            Ok(_) => {}
+            Err(error) => return (Err(error), None),
+        }
+    }
+}
+
+async fn names(zk: &CuratorFramework, path: &str) -> Read {
+    match zk.children(path).watched().await {
+        Ok(Watched { value: (names, _), watch, .. }) => (Ok(ReadResult::Children { names }), Some(watch)),
+        Err(error) => (Err(error), None),
+    }
+}
