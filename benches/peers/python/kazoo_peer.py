@@ -26,6 +26,8 @@ WORKLOADS = {
     "queue-priority-take": ("queues", "PriorityTake"),
     "queue-locking-put": ("queues", "LockingPut"),
     "queue-locking-take": ("queues", "LockingTake"),
+    "cache-load": ("caches", "Load"),
+    "cache-change": ("caches", "Change"),
 }
 
 

@@ -188,6 +188,11 @@ impl TreeState {
         for path in self.tree.places() {
             self.want_data(&path, true, false);
         }
+        let root = self.tree.root().to_owned();
+        if self.tree.node(&root).is_none() && self.lists(&root) {
+            // Probably it has children: in one request, so in one flight, with its data.
+            self.want_names(&root);
+        }
     }
 
     /// Asks for a read of everything, without doubt in the present state.
@@ -411,8 +416,13 @@ impl TreeState {
         if !(sweeps || !is_same_node) || !self.lists(&path) {
             return;
         }
+        // A list that is under way is as new: later changes are reported.
+        let is_asked = self.works.get(&path).is_some_and(|work| work.names != Need::Idle);
         if self.watches_each {
-            return self.want_names(&path);
+            if !is_asked {
+                self.want_names(&path);
+            }
+            return;
         }
         let Some(entry) = self.tree.entry_mut(&path) else { return };
         let known_children = entry.child_count();
@@ -423,7 +433,7 @@ impl TreeState {
         let are_reported = !sweeps && known_children >= there;
         if !is_listed {
             entry.dir_mut().listed = Some(stat.pzxid);
-            if there > 0 && !are_reported {
+            if there > 0 && !are_reported && !is_asked {
                 self.want_names(&path);
             }
         }

@@ -164,6 +164,11 @@ pub(super) const WORKLOADS: &[Workload] = &[
     // Begin, join, vote, decide, and read the decision.
     row(("two-phase", 3, "two-phase commit, 3 sites"), [100, 30, 30], Latency, 5.0),
     row(("two-phase", 10, "two-phase commit, 10 sites"), [50, 20, 20], Latency, 5.0),
+    row(("cache-load", 1000, "cache, load of 1,000 nodes"), [20, 10, 0], Latency, 3.0),
+    row(("cache-load", 10_000, "cache, load of 10,000 nodes"), [4, 0, 0], Latency, 0.0),
+    row(("cache-load", 50_000, "cache, load of 50,000 nodes"), [1, 0, 0], Latency, 0.0),
+    // The write, and the read of the subscriber, which begins with the event.
+    row(("cache-change", 1, "cache, change to subscriber"), [1000, 200, 200], Latency, 2.0),
     row(("startup", 1, "process start to first result"), [1, 0, 0], Latency, 0.0),
     row(("embedded-server", 1, "embedded server"), [20, 0, 0], Latency, 0.0),
     row(("scale-waiters", 100, "100 waiters on a lock, hand-over"), [100, 0, 0], Latency, 0.0),
@@ -175,6 +180,13 @@ pub(super) const WORKLOADS: &[Workload] = &[
     row(("scale-queue", 1000, "1,000 items in the queue, take"), [1000, 0, 0], PerOperation, 0.0),
     row(("scale-queue", 10_000, "10,000 items in the queue, take"), [4000, 0, 0], PerOperation, 0.0),
     row(("scale-queue", 100_000, "100,000 items in the queue, take"), [10_000, 0, 0], PerOperation, 0.0),
+    row(("scale-cache", 50_000, "50,000 nodes in a cache, change to subscriber"), [500, 0, 0], Latency, 0.0),
+    row(
+        ("scale-cache", 1_000_000, "1,000,000 nodes in a cache, change to subscriber"),
+        [500, 0, 0],
+        Latency,
+        0.0,
+    ),
     row(("scale-watches", 1000, "1,000 watches, write and event"), [500, 0, 0], Latency, 0.0),
     row(("scale-watches", 100_000, "100,000 watches, write and event"), [500, 0, 0], Latency, 0.0),
 ];

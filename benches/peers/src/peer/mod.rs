@@ -1,6 +1,7 @@
 //! The Rust client of the comparison: one workload a process, as `benches/peers/PROTOCOL.md` says.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the harness listens")]
 
+mod caches;
 mod leader;
 mod locks;
 mod queues;
@@ -16,7 +17,7 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// What this client takes part in.
-const WORKLOADS: [&str; 28] = [
+const WORKLOADS: [&str; 31] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -39,6 +40,9 @@ const WORKLOADS: [&str; 28] = [
     "queue-own-locking-take",
     "queue-fifo-take",
     "two-phase",
+    "cache-load",
+    "cache-change",
+    "scale-cache",
     "scale-waiters",
     "scale-sessions",
     "scale-queue",
@@ -75,6 +79,9 @@ async fn run() -> Result<()> {
         "leader" => leader::fail_over(stage).await,
         "double-barrier" => rounds::double_barrier(stage).await,
         "two-phase" => rounds::two_phase(stage).await,
+        "cache-load" => caches::load(stage).await,
+        "cache-change" => caches::change(stage).await,
+        "scale-cache" => caches::large(stage).await,
         "queue-simple-put" => queues::simple_put(stage).await,
         "queue-simple-take" => queues::simple_take(stage).await,
         "queue-put" | "queue-locking-put" => queues::put(stage).await,

@@ -22,7 +22,7 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// What each takes since then.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
-fn each(before: usize, count: usize) -> Option<f64> {
+pub(super) fn each(before: usize, count: usize) -> Option<f64> {
     Some(resident("self").saturating_sub(before) as f64 / count as f64)
 }
 

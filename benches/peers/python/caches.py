@@ -1,0 +1,108 @@
+"""Caches: the load of a tree, and the way of a change to its listener."""
+
+import queue
+import threading
+from time import perf_counter
+
+from kazoo.recipe.cache import TreeCache, TreeEvent
+from sessions import Round, Sessions
+
+# The nodes of the cache that is changed.
+NODES = 100
+
+
+def plant(client, path, count, payload):
+    """Creates a node with so many children."""
+    client.ensure_path(path)
+    for created in [client.create_async(node(path, number), payload) for number in range(count)]:
+        created.get(120)
+
+
+def node(path, number):
+    return "%s/%08d" % (path, number)
+
+
+def start(client, path, listener=None):
+    """Starts a cache, and waits until it is loaded."""
+    cache = TreeCache(client, path)
+    loaded = threading.Event()
+
+    def listen(event):
+        if event.event_type == TreeEvent.INITIALIZED:
+            loaded.set()
+        elif listener is not None:
+            listener(event)
+
+    cache.listen(listen)
+    cache.start()
+    if not loaded.wait(240):
+        raise TimeoutError("the cache is not loaded")
+    return cache
+
+
+class Load:
+    def __init__(self, options):
+        self.options = options
+        self.sessions = Sessions(options, 1)
+
+    def prepare(self, path, operations):
+        return Loads(self.sessions[0], path, operations, self.options)
+
+
+class Loads(Round):
+    def __init__(self, client, path, operations, options):
+        super().__init__(operations)
+        self.client, self.path, self.nodes = client, path, 0
+        plant(client, path, options.size, b"\7" * options.payload)
+
+    def run(self, samples):
+        for _ in range(self.operations):
+            began = perf_counter()
+            cache = start(self.client, self.path)
+            samples.add(perf_counter() - began)
+            self.nodes += len(cache.get_children(self.path))
+            cache.close()
+
+    def check(self):
+        return "nodes=%d" % self.nodes
+
+
+class Change:
+    def __init__(self, options):
+        self.options = options
+        self.sessions = Sessions(options, 2)
+
+    def prepare(self, path, operations):
+        return Changes(self.sessions, path, operations, self.options)
+
+
+class Changes(Round):
+    def __init__(self, sessions, path, operations, options):
+        super().__init__(operations)
+        self.writing, self.path, self.changes = sessions[1], path, 0
+        self.payload = b"\7" * options.payload
+        plant(self.writing, path, NODES, self.payload)
+        self.changed = queue.Queue()
+        self.cache = start(sessions[0], path, self.listen)
+
+    def listen(self, event):
+        if event.event_type == TreeEvent.NODE_UPDATED:
+            self.changed.put(event.event_data.path)
+
+    def run(self, samples):
+        for turn in range(self.operations):
+            changed = node(self.path, turn * NODES // self.operations)
+            began = perf_counter()
+            written = self.writing.set_async(changed, self.payload)
+            told = self.changed.get(timeout=60)
+            if told != changed:
+                raise RuntimeError("%s instead of %s" % (told, changed))
+            written.get()
+            samples.add(perf_counter() - began)
+            self.changes += 1
+
+    def check(self):
+        return "changes=%d" % self.changes
+
+    def close(self):
+        self.cache.close()
