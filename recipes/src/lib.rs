@@ -11,6 +11,9 @@
 //! | re-entrant lock | | `InterProcessMutex` | [`lock::ReentrantMutex`] |
 //! | lock passed on within a process | | | [`lock::HandoverMutex`] |
 //! | cache | | `CuratorCache`, `TreeCache`, `PathChildrenCache`, `NodeCache` | [`cache::CuratorCache`] |
+//! | counter | | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`counter::DistributedAtomicLong`] |
+//! | ids in blocks | | `CachedAtomicLong` | [`counter::IdBlocks`] |
+//! | shared value, shared count | | `SharedValue`, `SharedCount` | [`shared::SharedValue`] |
 //! | node that is kept | | `PersistentNode` | [`node::PersistentNode`] |
 //! | node that outlives its process | | `PersistentTtlNode` | [`node::PersistentTtlNode`] |
 //! | group membership | Name Service, Configuration, Group Membership | `GroupMember` | [`group::GroupMember`], [`group::Group`] |
@@ -40,6 +43,7 @@ pub mod barrier;
 pub mod cache;
 pub mod config;
 mod contender;
+pub mod counter;
 pub mod group;
 pub mod health;
 pub mod leader;
@@ -52,6 +56,7 @@ mod path;
 pub mod queue;
 mod random;
 mod removal;
+pub mod shared;
 pub mod two_phase;
 
 /// Compiles and runs the examples of the README.

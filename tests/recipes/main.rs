@@ -4,6 +4,7 @@
 mod cache;
 mod config;
 mod config_cancel;
+mod counter;
 mod flights;
 mod group;
 mod group_cancel;
@@ -11,6 +12,7 @@ mod name;
 mod nodes;
 mod nodes_cancel;
 mod replay;
+mod shared;
 mod two_phase;
 mod two_phase_cancel;
 mod unknown;

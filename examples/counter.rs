@@ -1,0 +1,74 @@
+//! Four processes count orders. In the middle of it the reply to a write is lost: the total is exact all the same.
+//!
+//! `cargo run --example counter`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+#![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+
+mod support;
+
+use support::{Result, Stage};
+use tokio::net::lookup_host;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
+use zk_curator_testing::{FaultProxy, Flow};
+
+const EACH: i64 = 25;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let stage = Stage::new("counter").await;
+    let path = format!("{}/orders", stage.root);
+    let zk = stage.client().await?;
+
+    // The network of one of the four loses what the server answers.
+    let server = lookup_host(&stage.servers).await?.next().ok_or("no server")?;
+    let network = FaultProxy::start(&[server]).await?;
+    let cut_off = CuratorFramework::builder().connect_string(network.connect_string()).build()?;
+    cut_off.start().await?;
+
+    let mut processes = Vec::new();
+    for client in [stage.client().await?, stage.client().await?, stage.client().await?] {
+        let orders = DistributedAtomicLong::at(&client, path.as_str());
+        processes.push(tokio::spawn(async move {
+            for _ in 0..EACH {
+                orders.increment().await?;
+            }
+            client.close().await?;
+            Result::Ok(())
+        }));
+    }
+    let orders = DistributedAtomicLong::at(&cut_off, path.as_str());
+    for turn in 0..EACH {
+        let before = network.counts().requests;
+        let lost = turn == EACH / 2;
+        if lost {
+            network.replies(Flow::Lost);
+        }
+        let increment = orders.increment();
+        let cut = async {
+            if lost {
+                // The write has reached the server, and nobody hears of it.
+                network.passed(before + 1).await;
+                network.cut();
+                network.replies(Flow::Open);
+                println!("the reply to an increment is lost");
+            }
+        };
+        let (counted, ()) = tokio::join!(increment, cut);
+        counted?;
+    }
+    for process in processes {
+        process.await??;
+    }
+    println!("4 × {EACH} orders: {}", DistributedAtomicLong::at(&zk, path.as_str()).get().await?);
+
+    let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, format!("{}/ids", stage.root)), 100);
+    println!(
+        "ids, one write for a hundred of them: {}, {}, {}",
+        ids.next().await?,
+        ids.next().await?,
+        ids.next().await?
+    );
+    drop((orders, ids));
+    cut_off.close().await?;
+    stage.clear(&zk).await
+}

@@ -1,0 +1,142 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use zk_curator::CuratorFramework;
+use zk_curator::certain::Receipt;
+
+use super::batch::Rules;
+use super::driver::Settings;
+use super::encoding::Encoding;
+use super::handle::{Counter, Number};
+
+/// The tries before a counter gives up, or takes the lock.
+const TRIES: u32 = 30;
+
+/// The meaning of a counter without a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Missing {
+    /// It has its initial value, and the first write creates the node.
+    #[default]
+    Initial,
+    /// Operations fail with [`Error::Missing`](super::Error::Missing), but for
+    /// [`initialize`](super::Counter::initialize): for counters that must not begin again when somebody deletes the node.
+    Fail,
+}
+
+/// A lock that a counter takes when others are faster, time after time (`PromotedToLock`).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PromotedToLock {
+    /// The path of the lock, an [`InterProcessMutex`](crate::lock::InterProcessMutex).
+    pub path: String,
+    /// The longest wait for the lock.
+    pub timeout: Duration,
+}
+
+impl PromotedToLock {
+    /// A lock at a path, and the longest wait for it.
+    pub fn new(path: impl Into<String>, timeout: Duration) -> Self {
+        Self { path: path.into(), timeout }
+    }
+}
+
+/// Builds a counter: [`DistributedAtomicLong`](super::DistributedAtomicLong) or
+/// [`DistributedAtomicInteger`](super::DistributedAtomicInteger).
+#[must_use = "nothing is done until it is built"]
+pub struct AtomicBuilder<N> {
+    zk: CuratorFramework,
+    path: String,
+    rules: Rules,
+    missing: Missing,
+    optimistic_tries: u32,
+    lock: Option<PromotedToLock>,
+    receipts: Option<String>,
+    number: PhantomData<fn() -> N>,
+}
+
+impl<N: Number> AtomicBuilder<N> {
+    pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
+        Self {
+            zk: zk.uncompressed(),
+            rules: Rules { encoding: N::ENCODING, initial: 0, wraps: false },
+            missing: Missing::Initial,
+            optimistic_tries: TRIES,
+            lock: None,
+            receipts: Some(path.clone()),
+            path,
+            number: PhantomData,
+        }
+    }
+
+    /// The format of the data. Numbers that do not fit are refused. Default: that of Curator for the type.
+    pub const fn encoding(mut self, encoding: Encoding) -> Self {
+        self.rules.encoding = encoding;
+        self
+    }
+
+    /// The value of a counter without a node, or without data. Default: 0, as in Curator.
+    pub fn initial(mut self, value: N) -> Self {
+        self.rules.initial = value.into();
+        self
+    }
+
+    /// The meaning of a counter without a node. Default: [`Missing::Initial`].
+    pub const fn on_missing(mut self, missing: Missing) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Sums that overflow wrap around, in the width of the encoding, as in Curator. Default: they fail with
+    /// [`Error::Overflow`](super::Error::Overflow).
+    pub const fn wrapping(mut self) -> Self {
+        self.rules.wraps = true;
+        self
+    }
+
+    /// The number of writes in a row that may meet a newer value, from 1: zero counts as 1. After that the counter takes its
+    /// [lock](Self::promoted_to_lock), or fails with [`Error::Contended`](super::Error::Contended). Default: 30, which takes
+    /// about a second.
+    pub fn optimistic_tries(mut self, tries: u32) -> Self {
+        self.optimistic_tries = tries.max(1);
+        self
+    }
+
+    /// Takes a lock when the [tries](Self::optimistic_tries) are used up. Writes under the lock are fenced by it. The lock is for
+    /// progress: writes of others who do not take it are still found by their versions. Default: none.
+    pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    /// The parent of the [receipt](zk_curator::certain), which must exist. Default: the node of the counter, which then can only
+    /// be deleted together with its children while a process writes it.
+    pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
+        self.receipts = Some(parent.into());
+        self
+    }
+
+    /// Writes no receipts, for nodes that must have no children. After a lost reply the version of the node tells whether the
+    /// write was not applied; if it was changed, the outcome is [unknown](super::Error::Unknown). Default: with receipts.
+    pub fn without_receipts(mut self) -> Self {
+        self.receipts = None;
+        self
+    }
+
+    /// Builds the counter. Nothing is sent; a path that is not valid is refused by the first operation.
+    pub fn build(self) -> Counter<N> {
+        let Self { zk, path, rules, missing, optimistic_tries, lock, receipts, number: _ } = self;
+        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
+        Counter::new(Settings { zk, path, rules, missing, optimistic_tries, lock, receipt })
+    }
+}
+
+impl<N> fmt::Debug for AtomicBuilder<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtomicBuilder")
+            .field("path", &self.path)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! The bytes of a number: pure.
+
+use bytes::Bytes;
+
+use super::Error;
+
+/// The format of a number in the data of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// 8 bytes, big-endian, two's complement: Curator's `DistributedAtomicLong`. No data is the initial value. More than 8
+    /// bytes are read as Curator reads them: the first 8 count.
+    I64Be,
+    /// 4 bytes, big-endian, two's complement: Curator's `DistributedAtomicInteger` and `SharedCount`, and kazoo's `Counter`
+    /// with `support_curator=True`. No data is the initial value.
+    I32Be,
+    /// Decimal digits: kazoo's `Counter` of integers. No data is the initial value.
+    Text,
+}
+
+impl Encoding {
+    /// The least and the greatest number.
+    pub(super) const fn range(self) -> (i64, i64) {
+        match self {
+            Self::I64Be | Self::Text => (i64::MIN, i64::MAX),
+            Self::I32Be => (i32::MIN as i64, i32::MAX as i64),
+        }
+    }
+
+    pub(super) fn encode(self, value: i64) -> Option<Bytes> {
+        Some(match self {
+            Self::I64Be => Bytes::copy_from_slice(&value.to_be_bytes()),
+            Self::I32Be => Bytes::copy_from_slice(&i32::try_from(value).ok()?.to_be_bytes()),
+            Self::Text => value.to_string().into(),
+        })
+    }
+
+    /// The number; `None` for no data.
+    pub(super) fn decode(self, path: &str, data: &[u8]) -> Result<Option<i64>, Error> {
+        if data.is_empty() {
+            return Ok(None);
+        }
+        let value = match self {
+            Self::I64Be => data.first_chunk().map(|bytes| i64::from_be_bytes(*bytes)),
+            Self::I32Be => data.try_into().ok().map(|bytes| i64::from(i32::from_be_bytes(bytes))),
+            Self::Text => std::str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok()),
+        };
+        value.map(Some).ok_or_else(|| Error::Undecodable {
+            path: path.to_owned(),
+            length: data.len(),
+            first: Bytes::copy_from_slice(data.get(..16).unwrap_or(data)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for encoding in [Encoding::I64Be, Encoding::I32Be, Encoding::Text] {
+            let (least, greatest) = encoding.range();
+            for value in [0, 1, -1, 255, least, greatest] {
+                let data = encoding.encode(value).unwrap();
+                assert_eq!(encoding.decode("/n", &data).unwrap(), Some(value), "{encoding:?}");
+            }
+            assert_eq!(encoding.decode("/n", b"").unwrap(), None);
+        }
+        assert_eq!(Encoding::I32Be.encode(1 << 40), None);
+        assert_eq!(Encoding::I64Be.encode(258).unwrap()[..], [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(Encoding::Text.encode(-3).unwrap(), "-3");
+    }
+
+    #[test]
+    fn other_data_are_no_numbers() {
+        // Curator reads the first eight bytes of more.
+        assert_eq!(Encoding::I64Be.decode("/n", &[0, 0, 0, 0, 0, 0, 0, 7, 9]).unwrap(), Some(7));
+        for (encoding, data) in [
+            (Encoding::I64Be, &[1, 2, 3][..]),
+            (Encoding::I32Be, &[0, 0, 0, 0, 7]),
+            (Encoding::Text, b"seven"),
+            (Encoding::Text, &[0xff]),
+        ] {
+            let Err(Error::Undecodable { path, length, first }) = encoding.decode("/n", data) else {
+                panic!("{encoding:?}")
+            };
+            assert_eq!((path.as_str(), length, &first[..]), ("/n", data.len(), data));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Counters that are exact, also when replies are lost.
+//!
+//! | Curator, kazoo | here |
+//! |---|---|
+//! | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`DistributedAtomicLong`], [`DistributedAtomicInteger`] |
+//! | `PromotedToLock` | [`AtomicBuilder::promoted_to_lock`] |
+//! | `CachedAtomicLong` | [`IdBlocks`] |
+//! | kazoo's `Counter` | [`AtomicBuilder::encoding`]: [`Encoding::Text`]; with `support_curator`: [`Encoding::I32Be`] |
+//! | `SharedCount`, `SharedValue` | [`shared`](crate::shared) |
+//!
+//! # Layout
+//! ```text
+//! /counters/orders                          persistent: the number, as the encoding says; parents are containers
+//!   └─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that writes, see `zk_curator::certain`
+//! ```
+//! Java, Python and Rust can use one counter: Curator and kazoo never list its children. Who deletes the node has to delete its
+//! children, too.
+//!
+//! # Protocol
+//! 1. Take the value from the last write of this process, or read it.
+//! 2. Apply all operations that wait in this process to it, in the order of their calls.
+//! 3. Write the result at the version of the value, in one transaction with a receipt.
+//! 4. If somebody else has written meanwhile, pause for a random time from 0.5 ms to 50 ms, read the value, and go to 2. After
+//!    [30 tries](AtomicBuilder::optimistic_tries) take the lock, if there is one.
+//! 5. After a lost reply the receipt tells whether the write was applied.
+//!
+//! # Guarantees
+//! * An operation is applied once or not at all. Ten increments make ten, whatever replies are lost. In Curator and kazoo a lost
+//!   reply makes eleven: the write is repeated, is refused because of itself, and is made again.
+//! * Operations take effect one after the other, each between its call and its answer.
+//! * The outcome is [unknown](Error::Unknown) only if the session ended before it could be learned, or somebody has deleted the
+//!   receipt.
+//!
+//! # Assumptions
+//! * Others who write the node do so at its version, as Curator and kazoo do.
+//! * A node that is deleted and created again begins with version 0. An operation that builds on the earlier node is applied to the
+//!   new one if their versions are equal.
+//! * At version -1, once in 2^32 writes, servers before 3.10 know no conditional write: operations fail with `InvalidArgument` until
+//!   somebody writes the node unconditionally.
+//!
+//! # Connection loss
+//! * SUSPENDED: operations wait, as the retry policy allows; those with a lost reply wait for the connection.
+//! * LOST: a write with a lost reply is [unknown](Error::Unknown). Others go on in the next session.
+//!
+//! # Cancel safety
+//! An operation that was not sent is not applied. One that was sent may be.
+//!
+//! # Errors
+//! [`Error`].
+//!
+//! # Example
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use zk_curator_recipes::counter::DistributedAtomicLong;
+//!
+//! let orders = DistributedAtomicLong::at(&zk, "/counters/orders");
+//! assert_eq!(orders.increment().await?, 1);
+//! let change = orders.add(10).await?;
+//! assert_eq!((change.pre, change.post), (1, 11));
+//! assert_eq!(orders.compare_and_set(5, 6).await?, Err(11));
+//! assert_eq!(orders.get().await?, 11);
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+mod batch;
+mod blocks;
+mod builder;
+mod driver;
+mod encoding;
+mod error;
+mod handle;
+
+pub use blocks::IdBlocks;
+pub use builder::{AtomicBuilder, Missing, PromotedToLock};
+pub use encoding::Encoding;
+pub use error::Error;
+pub use handle::{Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number};

@@ -1,0 +1,107 @@
+//! A value that everybody sees.
+//!
+//! # Layout
+//! ```text
+//! /limits/jobs                              persistent: the value, as its type encodes it
+//!   └─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that writes, see `zk_curator::certain`
+//! ```
+//! That of Apache Curator's `SharedValue`; of a [`SharedCount`] that of its `SharedCount`. Java and Rust can use one value. Who
+//! deletes the node has to delete its children, too.
+//!
+//! # Protocol
+//! 1. Create the node with the seed if there is none.
+//! 2. Follow it with a [`CuratorCache`](crate::cache::CuratorCache).
+//! 3. Write in one transaction with a receipt, at the version that was seen if there is one.
+//!
+//! # Guarantees
+//! * A write is applied once or not at all; after a lost reply the answer is still the right one (Curator's `trySetValue` answers
+//!   `false` although it was applied).
+//! * Every last value is told, also of a node that was deleted and created again. A reconnect without a change tells no value.
+//! * After [`set`](SharedValue::set) and [`try_set`](SharedValue::try_set), [`get`](SharedValue::get) of the same handle returns
+//!   what was written, or something newer.
+//!
+//! # Assumptions
+//! A node that is deleted and created again begins with version 0. [`try_set`](SharedValue::try_set) with a value of the earlier
+//! node may be applied to the new one if their versions are equal and this client has not been told of the new node yet.
+//!
+//! # Connection loss
+//! SUSPENDED and LOST: the value in memory stays, and is [stale](SharedValue::freshness). It catches up by itself.
+//!
+//! # Cancel safety
+//! Every future may be dropped at any point; a write may then be applied.
+//!
+//! # Errors
+//! [`Error`].
+//!
+//! # Example
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use zk_curator_recipes::shared::{Count, SharedCount};
+//!
+//! let limit = SharedCount::start(&zk, "/limits/jobs", 8).await?;
+//! let seen = limit.get()?.expect("it was created");
+//! assert_eq!(seen.value, Count(8));
+//! assert!(limit.try_set(&seen, &Count(9)).await?);
+//! assert!(!limit.try_set(&seen, &Count(10)).await?);
+//! assert_eq!(limit.get()?.expect("it was written").value, Count(9));
+//! # zk.close().await?;
+//! # Ok(()) }
+//! ```
+
+mod count;
+mod value;
+
+use zk_curator::value::Failure;
+
+pub use count::{Count, SharedCount};
+pub use value::{SharedValue, ValueEvent, ValueWatch, Versioned};
+
+/// Why an operation of a shared value has failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data of the node are not a value of the type.
+    #[error("the {length} bytes of {path} are not a value of this type")]
+    Undecodable {
+        /// The path.
+        path: String,
+        /// The length of the data in bytes.
+        length: usize,
+        /// Why.
+        why: Failure,
+    },
+    /// The value has no data. Nothing was written.
+    #[error("the value for {path} cannot be encoded")]
+    Unencodable {
+        /// The path.
+        path: String,
+        /// Why.
+        why: Failure,
+    },
+    /// The node cannot be read, or is being read.
+    #[error("the value of {path} is not known")]
+    Unreadable {
+        /// The path.
+        path: String,
+    },
+    /// An operation of the framework has failed.
+    #[error("the value could not be read or written")]
+    Framework(#[from] zk_curator::Error),
+}
+
+impl Error {
+    /// Whether the value may have been replaced.
+    #[must_use]
+    pub const fn may_have_applied(&self) -> bool {
+        matches!(self, Self::Framework(error) if error.may_have_applied())
+    }
+
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Framework(error) if error.is_transient())
+    }
+}
