@@ -84,7 +84,7 @@ pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpRe
 pub struct Pending<T> {
     state: PendingState,
     decode: Decode<T>,
-    /// What an error of the server stands for, if it is no error to the caller.
+    /// The meaning of an error of the server that is no error to the caller.
     expected: Option<(ErrorCode, fn() -> T)>,
     deadline: Option<Deadline>,
 }

@@ -12,7 +12,7 @@ use crate::sasl::SaslMechanism;
 use crate::spawn::Spawn;
 use crate::{ConnectString, ConnectStringError, SessionCredentials};
 
-/// What happens to a request issued while there is no connection.
+/// The treatment of a request without a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DisconnectedPolicy {
@@ -130,7 +130,7 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// What happens to requests without a connection. Default: they wait 15 s.
+    /// The treatment of requests without a connection. Default: they wait 15 s.
     pub const fn disconnected(mut self, policy: DisconnectedPolicy) -> Self {
         self.disconnected = policy;
         self
@@ -291,7 +291,7 @@ impl ZooKeeperBuilder {
         self.validate_numbers()
     }
 
-    /// The same for all but the connect string.
+    /// Checks all settings but the connect string.
     pub(crate) fn validate_numbers(&self) -> Result<(), ConnectError> {
         let millis = self.session_timeout.as_millis();
         if millis == 0 || i32::try_from(millis).is_err() {

@@ -62,7 +62,7 @@ impl ConnectionFailure {
         &self.server
     }
 
-    /// What happened.
+    /// The error.
     #[must_use]
     pub const fn reason(&self) -> &io::Error {
         &self.source

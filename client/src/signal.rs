@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 /// A value that tasks wait on, like that of tokio's `watch`. That one wakes them in random order; this one in the order
 /// in which they began to wait, so that a simulation replays.
 ///
-/// Who waits sees the latest value, and may miss those in between.
+/// Waiting tasks see the latest value, and may miss those in between.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

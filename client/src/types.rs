@@ -36,7 +36,7 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// What the server granted when the session was opened.
+/// A session as the server granted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -54,7 +54,7 @@ impl SessionInfo {
     }
 }
 
-/// What it takes to take up a session again, in this process or another one.
+/// The credentials to resume a session with, in this process or another one.
 ///
 /// Whoever has it can act as the session and end it: keep it as you keep a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub enum Op {
         data: Bytes,
         /// The ACL.
         acl: Vec<Acl>,
-        /// What kind of node.
+        /// The kind of the node.
         mode: CreateMode,
         /// Time to live, for the modes that have one.
         ttl: Option<Duration>,

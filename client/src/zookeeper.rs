@@ -43,11 +43,11 @@ pub struct ZooKeeper {
     deadline: Option<Duration>,
 }
 
-/// What the handles share, and gives the session up with the last of them.
+/// The state that the handles share. Dropped with the last of them, it gives the session up.
 struct Shared {
     queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
-    /// What it was made with.
+    /// The settings of the client.
     settings: ZooKeeperBuilder,
 }
 
@@ -129,7 +129,7 @@ impl ZooKeeper {
         self.shared.states.failure()
     }
 
-    /// What it takes to take up the session again ([`ZooKeeperBuilder::resume`]), once there is one.
+    /// The credentials to resume the session with ([`ZooKeeperBuilder::resume`]), once there is one.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         self.shared.states.credentials()
@@ -166,7 +166,7 @@ impl ZooKeeper {
         self.shared.states.lost_history()
     }
 
-    /// The same client, with a deadline for every request that is made through this handle: what is not answered
+    /// Returns a handle with a deadline for every request that is made through it: a request that is not answered
     /// in this time from the call on fails with [`Error::DeadlineExceeded`]. If that says that it was not sent, it
     /// never will be.
     #[must_use]
@@ -489,7 +489,7 @@ impl ZooKeeper {
         }
     }
 
-    /// The same for a path on the server; its events do not show the chroot.
+    /// Adds a watch to a path of the server; its events do not show the chroot.
     pub(crate) fn watched_below<T>(
         &self,
         chroot: &str,
@@ -542,7 +542,7 @@ impl ZooKeeper {
         [chroot, path].concat()
     }
 
-    /// What the path on the server is made of.
+    /// Returns the path on the server.
     fn parts<'a>(&'a self, path: &'a str) -> (&'a str, &'a str) {
         match (&*self.queue().chroot, path) {
             ("", path) => ("", path),

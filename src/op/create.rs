@@ -49,7 +49,7 @@ pub struct CreateBuilder<R = output::Plain> {
     parents: Parents,
 }
 
-/// What is to be created.
+/// The node to create.
 #[derive(Debug)]
 struct Options {
     data: Option<Bytes>,
@@ -63,7 +63,7 @@ struct Options {
     is_unique: bool,
     compressed: Option<bool>,
     idempotent: bool,
-    /// What to do when the node exists: replace its data, if they have this version.
+    /// Replaces the data of an existing node, if they have this version.
     or_set_data: Option<Version>,
     /// The node that is read afterwards.
     read: Option<String>,
@@ -106,7 +106,7 @@ impl CreateBuilder {
         self.returning()
     }
 
-    /// The same as a transaction of one operation.
+    /// Returns a transaction of this one operation.
     pub(crate) fn into_transaction(self) -> Transaction {
         let Self { target, options, parents } = self;
         let conflict = (options.protected || options.accepts_existing())
@@ -341,7 +341,7 @@ impl<R> CreateBuilder<R> {
         OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.shares_name())
     }
 
-    /// What exists already, if it will do, after its data were replaced if that was asked for; `None` if it has
+    /// Returns the existing node if it will do, after its data were replaced if that was asked for; `None` if it has
     /// gone. `path` is the server's.
     async fn adopt(
         &self,

@@ -49,7 +49,7 @@ pub struct Transaction {
     single: Option<Single>,
 }
 
-/// What a builder with one operation has that other transactions do not have.
+/// The options that only the builder of a single operation has.
 #[derive(Debug)]
 struct Single {
     parents: Parents,

@@ -58,7 +58,7 @@ impl<T> Revocable<T> for Irrevocable<T> {
 /// The states of one session: all of them, in order, beginning with the present one; ends after a final one.
 pub type RawStates = Pin<Box<dyn Stream<Item = SessionState> + Send>>;
 
-/// What a session is opened with.
+/// The settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSettings {
@@ -142,10 +142,10 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
 /// order; the future it returns only waits. Calls therefore neither wait nor need a runtime: `Drop`
 /// implementations use them. Errors say whether the request may have been applied.
 ///
-/// What a client cannot do fails with [`Error::Unsupported`]; the methods that have a default do that.
+/// A method that a client does not support fails with [`Error::Unsupported`], as the default implementations do.
 #[async_trait]
 pub trait RawClient: Debug + Send + Sync + 'static {
-    /// The same session, with a deadline for every request that is made through this handle: what is not answered in
+    /// Returns a handle with a deadline for every request that is made through it: a request that is not answered in
     /// this time from the call on fails with [`Error::DeadlineExceeded`].
     fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient>;
     /// Follows the state.
@@ -235,7 +235,7 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn update_server_list(&self, _connect_string: &str) -> Result<(), Error> {
         Err(Error::Unsupported("another list of servers"))
     }
-    /// What it takes to take up the session again, if it is known.
+    /// The credentials to resume the session with, if they are known.
     fn credentials(&self) -> Option<SessionCredentials> {
         None
     }

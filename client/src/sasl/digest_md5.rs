@@ -57,7 +57,7 @@ struct Exchange {
     state: State,
 }
 
-/// What the server said last.
+/// The last message of the server.
 enum State {
     /// Nothing.
     Begun,
@@ -97,7 +97,7 @@ impl SaslExchange for Exchange {
     }
 }
 
-/// What of the server's challenge matters here.
+/// The parts of the server's challenge that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Challenge {
     realm: String,
@@ -145,7 +145,7 @@ impl Challenge {
 #[derive(PartialEq, Eq)]
 struct Response {
     message: Vec<u8>,
-    /// What the server has to answer to it.
+    /// The expected answer of the server.
     rspauth: String,
 }
 
@@ -215,7 +215,7 @@ fn directives(token: &[u8]) -> Result<Vec<(String, String)>, &'static str> {
     Ok(directives)
 }
 
-/// What is before the closing quote, without its backslashes, and what is after it.
+/// The text before the closing quote, without its backslashes, and the text after it.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

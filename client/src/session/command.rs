@@ -8,7 +8,7 @@ use zk_curator_proto::records::{AuthPacket, WatcherType};
 use crate::watch::{Sink, WatchKind};
 use crate::{Error, HostPort};
 
-/// What a handle asks of the driver, in the order of the calls.
+/// A command of a handle to the driver, in the order of the calls.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// `body` is where its body is in the [`super::Batch`]. The caller of one that is `hurried` may give up before
@@ -48,7 +48,7 @@ pub(crate) struct Submission {
     pub(crate) watch: Option<Box<WatchEffect>>,
 }
 
-/// What a request does to the watches on a path of the server, if it succeeds.
+/// The effect of a successful request on the watches of a path of the server.
 #[derive(Debug)]
 pub(crate) enum WatchEffect {
     /// It leaves one.

@@ -14,7 +14,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 /// but lets the pause grow no further than so many rounds do: to 200 ms.
 const YOUNG_ROUNDS: u32 = 2;
 
-/// What there is with the host that was tried last.
+/// The contact with the host that was tried last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contact {
     /// Nothing any more.

@@ -38,7 +38,7 @@ struct Inner {
     /// No commands are taken any more; nothing is answered any more.
     closed: bool,
     ended: bool,
-    /// What waits for answers of the server.
+    /// The requests that wait for answers.
     requests: usize,
     bytes: usize,
     places: Slab<Place>,
@@ -65,7 +65,7 @@ enum Stage {
     Sent,
 }
 
-/// What was handed in since the driver last looked.
+/// The commands since the last look of the driver.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
@@ -360,7 +360,7 @@ impl Inner {
         true
     }
 
-    /// What waited no longer does.
+    /// A request does not wait any more.
     fn release(&mut self, cost: Option<usize>) {
         if let Some(cost) = cost {
             self.requests -= 1;
@@ -465,7 +465,7 @@ impl Ticket {
 
 /// Nobody waits for this answer any longer: how far the request has come. Fails if the answer is there.
 ///
-/// What is queued takes nothing of the limits from now on, and the driver lets go of it.
+/// Queued requests do not count towards the limits from now on, and the driver drops them.
 fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGuard<'_, Inner>> {
     let Some(place @ &mut Place::Awaited { cost, stage, .. }) = inner.places.get_mut(key) else {
         return Err(inner);

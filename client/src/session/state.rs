@@ -38,7 +38,7 @@ pub enum SessionState {
     Unreachable,
 }
 
-/// Who judged a session to have expired.
+/// The judge of the end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpiredBy {
@@ -196,7 +196,7 @@ impl StateHub {
         self.lock().session
     }
 
-    /// What it takes to take the session up again.
+    /// The credentials to resume the session with.
     pub(crate) fn credentials(&self) -> Option<SessionCredentials> {
         self.lock().credentials.clone()
     }
@@ -294,7 +294,7 @@ impl StatePublisher {
         self.0.session()
     }
 
-    /// What was noted last.
+    /// The last failure.
     #[must_use]
     pub fn last_failure(&self) -> Option<Arc<io::Error>> {
         self.0.failure()

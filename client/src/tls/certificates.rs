@@ -29,7 +29,7 @@ pub(super) enum Pem {
 
 type Text<'a> = Cow<'a, [u8]>;
 
-/// What is in the PEM.
+/// An item of a PEM file.
 #[derive(Hash)]
 pub(super) struct Material<'a> {
     cas: Vec<Text<'a>>,
@@ -51,7 +51,7 @@ pub enum TlsConfigError {
         /// Why.
         source: io::Error,
     },
-    /// What should be PEM is not.
+    /// The text is not PEM.
     #[error("{what} is not valid PEM")]
     InvalidPem {
         /// Whose.
@@ -85,7 +85,7 @@ pub enum TlsConfigError {
     InvalidServerName(String),
 }
 
-/// What was given to a [`TlsConnectorBuilder`](super::TlsConnectorBuilder).
+/// The settings of a [`TlsConnectorBuilder`](super::TlsConnectorBuilder).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsInput {

@@ -15,7 +15,7 @@ pub struct TlsError {
     source: Box<dyn StdError + Send + Sync>,
 }
 
-/// What is wrong.
+/// The kind of the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsErrorKind {
@@ -74,7 +74,7 @@ impl TlsError {
         error.get_ref()?.downcast_ref()
     }
 
-    /// What is wrong.
+    /// The kind of the error.
     #[must_use]
     pub const fn kind(&self) -> &TlsErrorKind {
         &self.kind

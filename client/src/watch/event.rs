@@ -6,7 +6,7 @@ use zk_curator_proto::records::EventType;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchedEvent {
-    /// What happened.
+    /// The kind of the event.
     pub event_type: EventType,
     /// The node.
     pub path: String,
@@ -20,7 +20,7 @@ impl WatchedEvent {
         Self { event_type, path, zxid: None }
     }
 
-    /// The same event, of this transaction.
+    /// Returns the event with the transaction that caused it.
     #[must_use]
     pub const fn with_zxid(mut self, zxid: Option<i64>) -> Self {
         self.zxid = zxid;
@@ -35,7 +35,7 @@ impl WatchedEvent {
     }
 }
 
-/// The session ended before the watch fired: whatever it was to tell must be read anew.
+/// The watch ended before it fired: read the node again.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnded {
@@ -61,12 +61,12 @@ pub(crate) struct Fired {
     pub(crate) zxid: Option<i64>,
 }
 
-/// What a watch comes to. In a box, because most watches are idle and pay for the place.
+/// The end of a watch. In a box, because most watches are idle and pay for the place.
 pub(crate) type Outcome = Box<Result<Fired, WatchEnded>>;
 
 pub(crate) type WatchSender = oneshot::Sender<Outcome>;
 
-/// What a [`PersistentWatch`](crate::PersistentWatch) reports.
+/// A report of a [`PersistentWatch`](crate::PersistentWatch).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersistentEvent {

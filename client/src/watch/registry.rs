@@ -8,7 +8,7 @@ use zk_curator_proto::{ErrorCode, Request};
 use super::event::{Fired, WatchSender};
 use super::{PersistentEvent, WatchEnded, WatchedEvent};
 
-/// What a watch waits for.
+/// The changes that a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum WatchKind {
@@ -144,7 +144,7 @@ impl Handles {
 #[derive(Debug, Default)]
 struct Entry {
     handles: Handles,
-    /// What this connection's server has armed.
+    /// The watches that the server of this connection has armed.
     armed: Kinds,
     /// How many requests are under way that will arm something.
     arming: u32,
@@ -163,10 +163,10 @@ impl Entry {
 /// The most bytes of paths in one frame that re-arms: with the rest of the frame well under 128 KiB.
 const CHUNK_BYTES: usize = 96 * 1024;
 
-/// What such a frame holds besides the paths: header, zxid and the lengths of the lists.
+/// The size of the rest of such a frame: header, zxid and the lengths of the lists.
 const FRAME_OVERHEAD: usize = 36;
 
-/// What this client has armed on the server. Paths are the server's, with the chroot.
+/// The watches that this client has armed on the server. Paths are the server's, with the chroot.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: HashMap<Arc<str>, Entry>,

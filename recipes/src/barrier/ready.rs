@@ -35,7 +35,7 @@ impl Place {
         Ok(unless_gone(self.zk.children(self.path.as_str()).await)?.unwrap_or_default())
     }
 
-    /// The same, also if the server lags.
+    /// Reads the node behind a quorum.
     pub(super) async fn newest_children(&self) -> Result<Vec<String>, Error> {
         Ok(unless_gone(self.zk.children(self.path.as_str()).synced().await)?.unwrap_or_default())
     }

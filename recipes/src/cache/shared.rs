@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// The same for what has to be taken out of the state.
+    /// Waits until there is what `look` takes out of the state. Cancel safe.
     pub(super) async fn find_mut<R>(&self, mut look: impl FnMut(&mut Inner) -> Option<R>) -> R {
         loop {
             let seen = self.changes.look(|changes| *changes);

@@ -39,7 +39,7 @@ pub(super) enum Outcome {
     },
 }
 
-/// What a batch comes to.
+/// The result of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Folded {
     /// The value to write; `None` if nothing is written.

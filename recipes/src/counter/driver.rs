@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// The same node, created by this transaction if that is not known yet.
+    /// Returns the node, created by this transaction if that is not known yet.
     const fn or_created_by(self, zxid: Option<i64>) -> Self {
         match self {
             Self::Present { czxid: None, version, value } => Self::Present { czxid: zxid, version, value },

@@ -27,7 +27,7 @@ impl Leadership {
     /// Begins a term by a node that is first in its queue, and stays so for as long as it exists; `None` if it is not
     /// ours any more.
     ///
-    /// Who leads by a notification alone would lead, too, with a node that somebody has deleted while it waited, or that
+    /// Led by a notification alone, a candidate would lead, too, with a node that somebody has deleted while it waited, or that
     /// was found in the queue of a session that is over (CURATOR-696). So the node is known to be there by a watch that
     /// has not fired, `kept` if it was left on this very connection; else it is looked at once more. The watch is for
     /// [`lost_by`](Self::lost_by).

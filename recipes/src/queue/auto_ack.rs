@@ -35,17 +35,17 @@ const PREFETCH: usize = 16;
 /// queue is listed again. Items that others take meanwhile cost a read.
 ///
 /// # Cancel safety
-/// What a dropped [`next`](Self::next) has removed comes from the next one. Dropping the consumer loses what it has removed and
+/// An item that a dropped [`next`](Self::next) removed comes from the next. Dropping the consumer loses what it has removed and
 /// not handed out, at most as many items as its [window of deletes](Self::ack_batch).
 pub struct AutoAckConsumer {
     feed: FeedDriver,
     removing: Removing,
     pipeline: Pipeline,
     fetches: VecDeque<Fetch>,
-    /// What has been read, and will be removed together.
+    /// The items that were read and will be removed together.
     gathered: Vec<Gathered>,
     removals: VecDeque<Removal>,
-    /// What has become of those that were to be removed first.
+    /// The outcomes of the removals that were sent first.
     removed: VecDeque<(Item, Result<Removed, zk_curator::Error>)>,
     /// When the last item was handed out.
     handed_out: Option<Instant>,
@@ -173,7 +173,7 @@ impl AutoAckConsumer {
     /// warning.
     ///
     /// # Cancel safety
-    /// What `body` has in its hands is lost, as when it panics.
+    /// The items of `body` are lost, as when it panics.
     pub async fn run<F, Fut>(mut self, limit: usize, body: F) -> Result<(), Error>
     where
         F: Fn(Bytes) -> Fut,

@@ -1,4 +1,4 @@
-//! What Apache Curator's queues write into the node of an item (`ItemSerializer`).
+//! The data that Apache Curator's queues write into the node of an item (`ItemSerializer`).
 //!
 //! ```text
 //! 00 01 00 01                          version

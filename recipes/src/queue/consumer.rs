@@ -195,7 +195,7 @@ impl Consumer {
     /// claim was lost, are logged as warnings.
     ///
     /// # Cancel safety
-    /// What `body` has in its hands goes back to the queue.
+    /// The items of `body` go back to the queue.
     pub async fn run<F, Fut, E>(mut self, limit: usize, mode: ErrorMode, body: F) -> Result<(), Error>
     where
         F: Fn(Bytes) -> Fut,

@@ -94,7 +94,7 @@ pub type DistributedQueue = CuratorQueue<Plain>;
 /// The lowest priority number first, and among equals the first that came: Apache Curator's `DistributedPriorityQueue`.
 /// See [`CuratorQueue`].
 ///
-/// Who takes items gives up its list of them when new ones have come: at the latest
+/// A consumer gives up its list of items when new ones have come: at the latest
 /// [so many items](CuratorQueue::min_items_before_refresh) later. To look costs a request per item and no flight; the queue
 /// is listed again only if there are new items.
 pub type DistributedPriorityQueue = CuratorQueue<Priority>;
@@ -208,7 +208,7 @@ impl<K> CuratorQueue<K> {
         self
     }
 
-    /// What a put does while the queue is [full](Self::max_items). Default: [`WhenFull::Wait`].
+    /// The behaviour of a put while the queue is [full](Self::max_items). Default: [`WhenFull::Wait`].
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.producer.when_full = when_full;

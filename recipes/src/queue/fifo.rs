@@ -55,7 +55,7 @@ use crate::path::child;
 ///   what has become of it: [`Error::Unknown`].
 ///
 /// # Cancel safety
-/// What a dropped [`take`](Self::take) or [`poll`](Self::poll) has removed is handed out by the next one of this queue or
+/// An item that a dropped [`take`](Self::take) or [`poll`](Self::poll) has removed is handed out by the next one of this queue or
 /// of a clone. So a time limit is `tokio::time::timeout`. A put that is dropped may be in the queue.
 ///
 /// # Example
@@ -118,7 +118,7 @@ pub enum UnconfirmedPolicy {
 #[derive(Debug)]
 struct Phases {
     producers: ZPath,
-    /// What our items are collected after when it is gone.
+    /// The node after whose end our items are collected.
     node: Mutex<Option<Arc<OwnedNode>>>,
 }
 
@@ -195,7 +195,7 @@ impl FifoQueue {
     /// As [`AutoAckConsumer::next`](super::AutoAckConsumer::next).
     ///
     /// # Cancel safety
-    /// What was removed meanwhile is handed out by the next call.
+    /// An item that was removed meanwhile is handed out by the next call.
     pub async fn take(&self) -> Result<Bytes, Error> {
         self.producer.layout.check()?;
         self.consumers.take().await
@@ -207,7 +207,7 @@ impl FifoQueue {
     /// As [`AutoAckConsumer::next`](super::AutoAckConsumer::next).
     ///
     /// # Cancel safety
-    /// What was removed meanwhile is handed out by the next call.
+    /// An item that was removed meanwhile is handed out by the next call.
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
         self.producer.layout.check()?;
         self.consumers.poll().await

@@ -15,7 +15,7 @@ use super::put_ids::{Presence, PutIds};
 use crate::contender::Contender;
 use crate::order::Rule;
 
-/// What has fewer bytes, with its paths, is far from what servers accept, and is not looked at before it is sent.
+/// A put with fewer bytes, paths included, is far below the limit of servers, and is sent without a check.
 pub(super) const SMALL: usize = 64 * 1024;
 
 /// The beginning of the names of producers that wait in line for room in a bounded queue.
@@ -69,7 +69,7 @@ struct Put<'a> {
     also: Option<&'a CreateOp>,
 }
 
-/// What we know of the parent of the items.
+/// The parent of the items, as far as it is known.
 #[derive(Debug, Clone)]
 struct Parent {
     data: Bytes,
@@ -122,7 +122,7 @@ impl Producer {
         Self::with(buckets.layout.clone(), Some(Arc::clone(buckets)))
     }
 
-    /// The same settings for other buckets.
+    /// Returns the settings for other buckets.
     pub(super) fn of_buckets(self, buckets: &Arc<Buckets>) -> Self {
         Self { layout: buckets.layout.clone(), buckets: Some(Arc::clone(buckets)), ..self }
     }
@@ -176,7 +176,7 @@ impl Producer {
         self.send(put).await
     }
 
-    /// The same if there is room for them: whether there was. Never waits for others.
+    /// Puts the items if there is room for them; returns whether there was. Never waits for others.
     pub(super) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         self.layout.check()?;
         let _ticket = Ticket::new(&self.in_flight);
@@ -366,7 +366,7 @@ impl Producer {
         }
     }
 
-    /// The same with one id: not `true` if nothing was put, because we are not there any more.
+    /// Puts the items with one id; not `true` if nothing was put, because we are not there any more.
     async fn put_with_id(&self, ids: &PutIds, presence: &Presence, put: Put<'_>) -> Result<bool, Error> {
         let zk = &self.layout.zk;
         let id = ids.next(presence);

@@ -52,7 +52,7 @@ pub struct Rejection {
     pub at: SystemTime,
 }
 
-/// What is written in front of the data of a dead letter: `rejected 1 <deliveries> <length>`, a line feed, and the reason.
+/// The prefix of the data of a dead letter: `rejected 1 <deliveries> <length>`, a line feed, and the reason.
 pub(super) fn wrap(deliveries: u32, why: &str, data: &Bytes) -> Bytes {
     let mut end = why.len().min(LONGEST_WHY);
     while !why.is_char_boundary(end) {

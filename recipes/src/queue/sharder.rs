@@ -170,7 +170,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// `body` is done with a queue, it is not run for it again. It is dropped when its queue is not there any more.
     ///
     /// # Errors
-    /// What `body` fails with; the others are dropped.
+    /// The first error of `body`; the others are dropped.
     ///
     /// # Cancel safety
     /// That of `body`.
@@ -472,7 +472,7 @@ impl<Q> Drop for Ended<Q> {
     }
 }
 
-/// What the election fails with.
+/// The error of the election.
 fn of_election(error: crate::leader::Error) -> Error {
     match error {
         crate::leader::Error::Framework(error) => error.into(),

@@ -39,7 +39,7 @@ use super::put::Producer;
 ///   what has become of it: [`Error::Unknown`].
 ///
 /// # Cancel safety
-/// What a dropped [`take`](Self::take) or [`poll`](Self::poll) has removed is handed out by the next one of this queue or
+/// An item that a dropped [`take`](Self::take) or [`poll`](Self::poll) has removed is handed out by the next one of this queue or
 /// of a clone. So a time limit is `tokio::time::timeout`.
 ///
 /// # Example
@@ -103,7 +103,7 @@ impl SimpleDistributedQueue {
     /// As [`AutoAckConsumer::next`].
     ///
     /// # Cancel safety
-    /// What was removed meanwhile is handed out by the next call.
+    /// An item that was removed meanwhile is handed out by the next call.
     pub async fn take(&self) -> Result<Bytes, Error> {
         self.consumers.take().await
     }
@@ -114,7 +114,7 @@ impl SimpleDistributedQueue {
     /// As [`AutoAckConsumer::next`].
     ///
     /// # Cancel safety
-    /// What was removed meanwhile is handed out by the next call.
+    /// An item that was removed meanwhile is handed out by the next call.
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
         self.consumers.poll().await
     }
@@ -125,7 +125,7 @@ impl SimpleDistributedQueue {
     /// As [`AutoAckConsumer::next`]; [`Error::Empty`] when there is none.
     ///
     /// # Cancel safety
-    /// What was removed meanwhile is handed out by the next call.
+    /// An item that was removed meanwhile is handed out by the next call.
     pub async fn remove(&self) -> Result<Bytes, Error> {
         self.poll().await?.ok_or(Error::Empty)
     }

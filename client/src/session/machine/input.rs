@@ -39,7 +39,7 @@ const fn rearmed_from(request: &Request) -> Option<i64> {
     }
 }
 
-/// What follows the header of an answer.
+/// The part of an answer after its header.
 enum Body<'a> {
     Read(&'a mut Decoder),
     /// Over the limit, and skipped. The length is that of the whole answer.

@@ -54,7 +54,7 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
-/// What the driver has to do, in order.
+/// The effects that the driver performs, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Open a connection, beside others; then [`Machine::on_connected`] or [`Machine::on_attempt_failed`]. The first that is
@@ -202,7 +202,7 @@ enum Sent {
     Removal,
 }
 
-/// What kind of server there is, and until when one must be found.
+/// The kind of the present server, and the deadline for finding one.
 #[derive(Debug)]
 struct Reach {
     /// Whether a read-only server will do.
@@ -301,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// What to do next, if anything.
+    /// Returns the next effect, if there is one.
     pub(super) fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }

@@ -58,7 +58,7 @@ impl Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ItemMeta<'a> {
     pub(crate) priority: i32,
-    /// The same for as long as the item exists, wherever it is.
+    /// The identity of the item for as long as it exists, wherever it is.
     pub(crate) id: &'a str,
     /// The number of times it was handed out before it came to this place.
     pub(crate) times: u32,
@@ -245,7 +245,7 @@ impl Kind {
         }
     }
 
-    /// What the name of an item or job says; `None` if it is none.
+    /// Parses the name of an item or job; `None` if it is none.
     pub(crate) fn meta(self, name: &str) -> Option<ItemMeta<'_>> {
         ItemMeta::parse(self.split(apart(name).1)?.0.strip_prefix(self.tag())?)
     }

@@ -34,7 +34,7 @@ pub(super) async fn run(places: &Places, max_attempts: Option<u32>) -> Result<()
     }
 }
 
-/// The same in the background, until the framework is closed: an error is reported, and the election joined again after a
+/// Runs the cleaner in the background, until the framework is closed: an error is reported, and the election joined again after a
 /// pause.
 pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>) {
     let (mut pause, longest) = RETRY;

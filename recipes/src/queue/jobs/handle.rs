@@ -176,7 +176,7 @@ impl Jobs {
         Ok(false)
     }
 
-    /// The same for a job of which this node is kept.
+    /// Returns the state of a job whose result is kept in this node.
     async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
         let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
         let buckets = &self.buckets;
@@ -240,7 +240,7 @@ impl Jobs {
     /// All that is known, by the ids of the jobs: which state they are in, and who executes what. Two requests for each job
     /// at most, none for those that are pending.
     ///
-    /// What changes meanwhile may be seen before or after; a job that comes back in this moment, not at all.
+    /// A job that changes meanwhile may be seen before or after; a job that comes back in this moment, not at all.
     ///
     /// # Errors
     /// [`Error::Framework`] as every read of the framework.

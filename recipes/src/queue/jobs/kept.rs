@@ -1,6 +1,6 @@
 //! The nodes that the end of an attempt creates, each in a bucket that may not be there.
 //!
-//! What is kept of jobs is in buckets by their ids, so that no listing grows with their number. See
+//! The results of jobs are kept in buckets by their ids, so that no listing grows with their number. See
 //! `docs/decisions/queue-buckets.md`.
 
 use std::sync::atomic::Ordering;
@@ -51,7 +51,7 @@ pub(super) struct Node {
     bucket: Bucket,
 }
 
-/// What is known of the bucket of a node.
+/// The bucket of a node, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bucket {
     There,
@@ -67,7 +67,7 @@ impl Node {
         Self { path: places.of("pending", name), data: Bytes::new(), end: None, bucket: Bucket::There }
     }
 
-    /// What is kept of a job.
+    /// The kept result of a job.
     pub(super) fn kept(places: &Places, end: End, id: &str, data: impl Into<Bytes>) -> Self {
         let is_flat = places.flat.of(end).load(Ordering::Relaxed) && !places.pending.upgrades_layout();
         let bucket = if is_flat { Bucket::None } else { Bucket::There };
@@ -75,7 +75,7 @@ impl Node {
         Self { path, data: data.into(), end: Some((end, id.to_owned())), bucket }
     }
 
-    /// What becomes of the job of an attempt that has ended without success.
+    /// The next state of the job of an attempt that has ended without success.
     pub(super) fn after_attempt(places: &Places, name: &str, why: &str, max_attempts: Option<u32>) -> Self {
         let meta = Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
         let Some(ItemMeta { id, times, .. }) = meta else { return Self::pending(places, name) };

@@ -71,7 +71,7 @@
 //! | `ids` | create, delete, write | – |
 //! | `line`, `cleaner` | – | create, delete |
 //!
-//! Who uses the jobs first creates these, which takes the right to create children of `/jobs`. A worker looks whether they are
+//! The first user of the jobs creates these, which takes the right to create children of `/jobs`. A worker looks whether they are
 //! there by creating them; so workers need it in any case. A right that is missing is an
 //! [`Error::Framework`](super::Error::Framework) with
 //! `NoAuth` and a path: without that to create children of `/jobs`, the end of a job fails with the path of the

@@ -1,4 +1,4 @@
-//! What the data of the nodes of jobs are: lines of text, an empty one, and a text of somebody else's.
+//! The data of the nodes of jobs: lines of text, an empty one, and a text of somebody else's.
 
 const EXECUTING: &str = "executing 1";
 const FAILED: &str = "failed 1";

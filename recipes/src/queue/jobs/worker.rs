@@ -106,7 +106,7 @@ impl Worker {
     /// was lost, are logged as warnings.
     ///
     /// # Cancel safety
-    /// What `body` has in its hands is given back.
+    /// The jobs of `body` are given back.
     pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
     where
         F: Fn(Task) -> Fut,

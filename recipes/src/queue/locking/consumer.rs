@@ -95,7 +95,7 @@ impl LockingConsumer {
     /// claim was lost, are logged as warnings.
     ///
     /// # Cancel safety
-    /// What `body` has in its hands goes back to its place.
+    /// The items of `body` go back to their places.
     pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
     where
         F: Fn(Message) -> Fut,

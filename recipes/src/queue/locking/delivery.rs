@@ -49,7 +49,7 @@ pub struct LockingDelivery {
 pub(super) struct Home {
     /// The queue itself.
     pub(super) items: Arc<Buckets>,
-    /// What was put aside.
+    /// The dead letters.
     pub(super) dead: Arc<Buckets>,
     pub(super) receipts: Receipts,
 }
@@ -64,7 +64,7 @@ impl Home {
 /// The data of an item.
 pub(super) struct Stored {
     pub(super) data: Bytes,
-    /// The same without what makes it a dead letter.
+    /// Returns the item without the record of its rejection.
     pub(super) body: Bytes,
     /// Another one for every consumer that it was handed out to.
     pub(super) version: i32,

@@ -19,7 +19,7 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 /// its consumer lets go of it or dies. Each is put exactly once, in a line of those that wait there is no herd, every
 /// delivery carries its number, and an item that fails too often is put aside.
 ///
-/// What kazoo's `LockingQueue` is for, with a layout of its own.
+/// A queue for the purposes of kazoo's `LockingQueue`, with a layout of its own.
 ///
 /// # Layout
 /// ```text
@@ -89,7 +89,8 @@ use crate::queue::redelivery::MOST_DELIVERIES;
 /// | `dead` | – | create |
 /// | `dead/items` and its buckets | – | as producers |
 ///
-/// Who uses the queue first creates `items`, `ids` and `line`, which takes the right to create children of `/queue`, or an operator
+/// The first user of the queue creates `items`, `ids` and `line`, which takes the right to create children of `/queue`; or an
+/// operator
 /// has created them before, `items` with the data `buckets 1`. A right that is missing is an [`Error::Framework`] with
 /// `NoAuth` and a path: without that to create children of `/queue`, an acknowledgement fails with the path of the receipt,
 /// `/queue/_r_<uuid>`, and so does [`next`](LockingConsumer::next) with an item that is handed out again.
@@ -274,7 +275,7 @@ impl LockingQueue {
         LockingConsumer::new(feed, Home::new(&self.items, &self.dead), self.max_deliveries)
     }
 
-    /// What was put aside: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
+    /// The dead letters: a queue as this one, whose items are taken, acknowledged and put back in the same way. They keep
     /// their ids; their deliveries are counted from 1 again, without a limit. [`rejection`](super::Message::rejection) says how often they
     /// were delivered before, why they were rejected, and when.
     #[must_use]

@@ -185,7 +185,7 @@ fn nothing_is_read_after_the_end_of_a_connection() {
     assert_eq!(rig.machine.last_zxid, 0);
 }
 
-/// What can happen to a machine.
+/// An input of a machine.
 #[derive(Debug, Clone)]
 enum Step {
     Bytes(Vec<u8>),

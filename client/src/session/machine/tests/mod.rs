@@ -183,7 +183,7 @@ impl Rig {
         assert!(self.effects().contains(&Effect::Disconnect));
     }
 
-    /// What has left since the last call.
+    /// The frames that were sent since the last call.
     fn sent(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         while let Some(body) = frame::take(self.machine.output(), usize::MAX).unwrap() {
@@ -323,7 +323,7 @@ fn info(timeout: Duration) -> SessionInfo {
 /// The answer to a request.
 struct Answer(Ticket);
 
-/// What may come.
+/// An expected input.
 trait Awaited {
     type Value;
 
