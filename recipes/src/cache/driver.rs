@@ -399,6 +399,7 @@ impl Session<'_> {
         self.driver.shared.change(|inner| {
             inner.exact = None;
             inner.becomes_stale(StaleCause::Suspended);
+            inner.state.missed();
         });
         let is_awaited = !self.barriers.is_empty() || !self.settling.is_empty();
         self.resync = Some(if is_awaited { Instant::now() } else { Instant::now() + pause });

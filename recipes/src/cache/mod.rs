@@ -96,6 +96,8 @@ mod handle;
 mod node;
 mod shared;
 mod source;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod tree_state;
 mod typed;

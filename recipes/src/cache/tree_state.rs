@@ -126,6 +126,11 @@ pub(super) struct TreeState {
     works: BTreeMap<Box<str>, Work>,
     /// How many of the works are audits.
     audits: usize,
+    /// Whether changes may have been missed for which there was no sweep yet.
+    has_missed: bool,
+    /// The transaction of the last event, and of the last one before changes may have been missed: of that one, too.
+    last_event: i64,
+    cut_at: i64,
     /// The reads that were asked for, in their order. Some may not be needed any more.
     wanted: VecDeque<(Box<str>, What)>,
     unreadable: BTreeMap<Box<str>, ErrorKind>,
@@ -143,6 +148,9 @@ impl TreeState {
             scope,
             works: BTreeMap::new(),
             audits: 0,
+            has_missed: false,
+            last_event: 0,
+            cut_at: 0,
             wanted: VecDeque::new(),
             unreadable: BTreeMap::new(),
             watches_each: false,
@@ -183,8 +191,15 @@ impl TreeState {
         }
     }
 
+    /// Changes may have been missed: a sweep has to follow.
+    pub(super) const fn missed(&mut self) {
+        self.has_missed = true;
+        self.cut_at = self.last_event;
+    }
+
     /// Asks for a read of everything, because changes may have been missed. The first sweep is the load.
     pub(super) fn sweep(&mut self) {
+        self.has_missed = false;
         for path in self.tree.places() {
             self.want_data(&path, true, false);
         }
@@ -212,6 +227,7 @@ impl TreeState {
     /// A watch has fired.
     pub(super) fn event(&mut self, event: &WatchedEvent, changes: &mut Vec<Change>) {
         let (path, zxid) = (event.path.as_str(), event.zxid());
+        self.last_event = zxid.unwrap_or(self.last_event);
         if !self.covers(path) {
             return;
         }
@@ -222,16 +238,19 @@ impl TreeState {
                 if known.is_some_and(|known| zxid.is_some_and(|zxid| zxid <= known.stat.mzxid)) {
                     return;
                 }
+                // Only of a node that was created meanwhile are all children reported.
+                let sweeps = event.event_type == EventType::NodeDataChanged
+                    && known.is_none()
+                    && !self.works.contains_key(path);
+                self.want_parents(path);
                 if self.tree.make(path).is_some() {
-                    self.want_data(path, false, false);
+                    self.want_data(path, sweeps, false);
                     self.note_change(path, zxid);
                 }
             }
             EventType::NodeDeleted => {
                 self.remove(path, changes);
-                if let Some(dir) = parent(path).and_then(|parent| self.tree.entry_mut(parent)?.dir.as_mut()) {
-                    dir.listed = dir.listed.zip(zxid).map(|(listed, zxid)| listed.max(zxid));
-                }
+                self.note_child(path, zxid);
                 if let Some(work) = self.works.get_mut(path) {
                     work.names = Need::Idle;
                     if let Need::Reading { again, .. } = &mut work.data {
@@ -278,7 +297,9 @@ impl TreeState {
             let need = work.need(*what);
             if matches!(need, Need::Reading { id: reading, .. } if reading == id) {
                 *need = Need::Wanted;
-                (work.changed, work.deleted) = (0, None);
+                if *what == What::Data {
+                    (work.changed, work.deleted) = (0, None);
+                }
                 self.wanted.push_back((path.clone(), *what));
             }
         }
@@ -286,6 +307,7 @@ impl TreeState {
 
     /// The session is over, and no read that was sent will be answered.
     pub(super) fn forget_reads(&mut self) {
+        self.missed();
         for (path, work) in &mut self.works {
             for what in [What::Data, What::Names] {
                 let need = work.need(what);
@@ -320,9 +342,8 @@ impl TreeState {
             self.wanted.push_back((path.clone(), *what));
         }
         match (what, answer) {
-            // Perhaps of the node before it was deleted.
-            (What::Data, Answer::Data(node)) if deleted.is_some_and(|deleted| node.stat.czxid <= deleted) => {
-            }
+            // Perhaps of the node before it was deleted. One of the same transaction was created after that.
+            (What::Data, Answer::Data(node)) if deleted.is_some_and(|deleted| node.stat.czxid < deleted) => {}
             (What::Data, Answer::Data(node)) => self.found(node, sweeps, changes),
             (What::Names, Answer::Names(names)) => self.listed(path, &names),
             (_, Answer::Missing) => {
@@ -360,7 +381,9 @@ impl TreeState {
             place = parent;
         }
         let is_open = self.works.get(place).is_some_and(|work| {
-            work.names != Need::Idle || (work.data != Need::Idle && self.tree.node(place).is_none())
+            // An audit does not doubt that there is none.
+            work.names != Need::Idle
+                || (work.data != Need::Idle && !work.audits && self.tree.node(place).is_none())
         });
         if loaded && !is_open && !self.unreadable.contains_key(place) {
             Lookup::Absent
@@ -397,22 +420,19 @@ impl TreeState {
     fn found(&mut self, node: CachedNode, sweeps: bool, changes: &mut Vec<Change>) {
         let (path, stat) = (node.path.clone(), node.stat);
         self.seen = (self.seen.0 + 1, self.seen.1 + size_of(&node));
-        self.unreadable.remove(&path);
         let known = self.tree.node(&path).cloned();
+        // Of a node that is known, it is the list that could not be read.
+        let sweeps = sweeps | self.unreadable.remove(&path).is_some();
         let is_same_node = known.as_ref().is_some_and(|known| known.stat.czxid == stat.czxid);
         if known.is_some() && !is_same_node {
-            // Its children belong to the earlier node. Those of this one are listed.
-            self.forget_below(&path, changes);
+            self.forget_older_below(&path, stat.czxid, changes);
         }
         let is_news = !known.as_ref().is_some_and(|known| known.is_same(&node));
         let old = self.tree.put(Arc::new(node));
         if is_news {
             changes.push((path.clone(), old));
         }
-        if let Some(dir) = parent(&path).and_then(|parent| self.tree.entry_mut(parent)?.dir.as_mut()) {
-            // One more child than before.
-            dir.listed = dir.listed.map(|listed| listed.max(stat.czxid));
-        }
+        self.note_child(&path, Some(stat.czxid));
         if !(sweeps || !is_same_node) || !self.lists(&path) {
             return;
         }
@@ -426,8 +446,9 @@ impl TreeState {
         }
         let Some(entry) = self.tree.entry_mut(&path) else { return };
         let known_children = entry.child_count();
-        let is_listed =
-            entry.dir.as_ref().map_or(stat.num_children == 0, |dir| dir.listed == Some(stat.pzxid));
+        let is_listed = entry.dir.as_ref().map_or(stat.num_children == 0, |dir| {
+            dir.listed == Some(stat.pzxid) && (stat.pzxid != self.cut_at || stat.pzxid == 0)
+        });
         let there = usize::try_from(stat.num_children).unwrap_or(0);
         // A node that came with an event: its children come with theirs.
         let are_reported = !sweeps && known_children >= there;
@@ -465,7 +486,11 @@ impl TreeState {
     fn failed(&mut self, path: &str, what: What, kind: ErrorKind, changes: &mut Vec<Change>) {
         self.unreadable.insert(path.into(), kind);
         match what {
-            What::Data => changes.extend(self.tree.take(path).map(|old| (path.into(), Some(old)))),
+            What::Data => {
+                // Its place stays, or is made after a deletion that came first: it is read again with the others.
+                self.tree.make(path);
+                changes.extend(self.tree.take(path).map(|old| (path.into(), Some(old))));
+            }
             What::Names => {
                 if let Some(dir) = self.tree.entry_mut(path).and_then(|entry| entry.dir.as_mut()) {
                     dir.listed = None;
@@ -497,6 +522,18 @@ impl TreeState {
         changes.extend(self.tree.remove_below(path).into_iter().map(|old| (old.path.clone(), Some(old))));
     }
 
+    /// Removes the nodes below a path that were created before its present node: they belong to an earlier one.
+    fn forget_older_below(&mut self, path: &str, czxid: i64, changes: &mut Vec<Change>) {
+        let is_older = |node: &&Arc<CachedNode>| node.stat.czxid < czxid && *node.path != *path;
+        let older: Vec<_> = self.tree.walk(path).filter(is_older).cloned().collect();
+        for node in older {
+            self.tree.take(&node.path);
+            // Another one may be there.
+            self.want_data(&node.path, true, false);
+            changes.push((node.path.clone(), Some(node)));
+        }
+    }
+
     fn want_data(&mut self, path: &str, sweeps: bool, audits: bool) {
         let is_wanted = {
             let work = self.work(path, audits);
@@ -518,6 +555,31 @@ impl TreeState {
         };
         if is_wanted {
             self.wanted.push_back((path.into(), What::Data));
+        }
+    }
+
+    /// Asks for reads of the parents of a path that were not known: their creation was not reported, and a list that
+    /// comes later finds them known.
+    fn want_parents(&mut self, path: &str) {
+        let mut place = path;
+        while let Some(parent) = parent(place).filter(|_| place != self.tree.root()) {
+            if self.tree.entry(parent).is_some() {
+                break;
+            }
+            self.want_data(parent, true, false);
+            place = parent;
+        }
+    }
+
+    /// Notes the transaction by which a child was created or deleted, in its parent.
+    fn note_child(&mut self, path: &str, zxid: Option<i64>) {
+        let Some(parent) = parent(path).filter(|_| path != self.tree.root()) else { return };
+        // Others may have been missed before this one: only a list tells.
+        if self.has_missed || self.works.get(parent).is_some_and(|work| work.sweeps) {
+            return;
+        }
+        if let Some(dir) = self.tree.entry_mut(parent).and_then(|entry| entry.dir.as_mut()) {
+            dir.listed = dir.listed.zip(zxid).map(|(listed, zxid)| listed.max(zxid));
         }
     }
 

@@ -1,0 +1,848 @@
+//! The state of a cache beside a model of a server, in every order of events and answers that the wire allows.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
+
+use super::node::{CachedNode, Lookup};
+use super::tree_state::{Answer, Change, Job, Scope, TreeState, What};
+
+/// The paths below the root that come and go.
+const BELOW: [&str; 10] = ["", "/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/c/a", "/a/a/a", "/a/a/b"];
+/// The most requests under way.
+const PARALLEL: usize = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Node {
+    czxid: i64,
+    mzxid: i64,
+    pzxid: i64,
+}
+
+type Nodes = BTreeMap<String, Node>;
+
+/// A write, of the path with this number.
+#[derive(Debug, Clone, Copy)]
+enum Write {
+    Create(usize),
+    Set(usize),
+    Delete(usize),
+}
+
+/// A server with one client.
+struct Server {
+    root: &'static str,
+    zxid: i64,
+    nodes: Nodes,
+    /// The nodes after each transaction.
+    history: Vec<Nodes>,
+    /// Every state that a node has had: path, `czxid`, `mzxid`.
+    real: BTreeSet<(String, i64, i64)>,
+}
+
+impl Server {
+    fn new(root: &'static str) -> Self {
+        let mut nodes = Nodes::new();
+        if root == "/" {
+            nodes.insert("/".into(), Node { czxid: 0, mzxid: 0, pzxid: 0 });
+        }
+        let real = nodes.keys().map(|path| (path.clone(), 0, 0)).collect();
+        Self { root, zxid: 0, history: vec![nodes.clone()], nodes, real }
+    }
+
+    fn path(&self, number: usize) -> String {
+        match (self.root, BELOW[number]) {
+            ("/", "") => "/".into(),
+            ("/", below) => below.into(),
+            (root, below) => format!("{root}{below}"),
+        }
+    }
+
+    fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a str> {
+        let parent = path.trim_end_matches('/');
+        let names = self.nodes.keys().filter_map(move |other| other.strip_prefix(parent)?.strip_prefix('/'));
+        names.filter(|name| !name.is_empty() && !name.contains('/'))
+    }
+
+    /// One transaction; writes that are not possible are left out.
+    fn commit(&mut self, writes: &[Write]) -> Vec<WatchedEvent> {
+        let (zxid, mut events) = (self.zxid + 1, Vec::new());
+        for write in writes {
+            let (Write::Create(number) | Write::Set(number) | Write::Delete(number)) = *write;
+            let path = self.path(number);
+            let parent = path.rsplit_once('/').map(|(parent, _)| parent).filter(|_| path != self.root);
+            let parent = parent.map(|parent| if parent.is_empty() { "/" } else { parent });
+            let has_parent = parent.is_none_or(|parent| self.nodes.contains_key(parent));
+            let is_there = self.nodes.contains_key(&path);
+            let kind = match write {
+                Write::Create(_) if !is_there && has_parent => {
+                    self.nodes.insert(path.clone(), Node { czxid: zxid, mzxid: zxid, pzxid: zxid });
+                    EventType::NodeCreated
+                }
+                Write::Set(_) if is_there => {
+                    self.nodes.get_mut(&path).unwrap().mzxid = zxid;
+                    EventType::NodeDataChanged
+                }
+                Write::Delete(_) if is_there && path != "/" && self.children(&path).next().is_none() => {
+                    self.nodes.remove(&path);
+                    EventType::NodeDeleted
+                }
+                _ => continue,
+            };
+            if let Some(parent) = parent.filter(|_| kind != EventType::NodeDataChanged) {
+                self.nodes.get_mut(parent).unwrap().pzxid = zxid;
+            }
+            if let Some(node) = self.nodes.get(&path) {
+                self.real.insert((path.clone(), node.czxid, node.mzxid));
+            }
+            events.push(WatchedEvent::new(kind, path).with_zxid(Some(zxid)));
+        }
+        if !events.is_empty() {
+            self.zxid = zxid;
+            self.history.push(self.nodes.clone());
+        }
+        events
+    }
+
+    /// The writes that create a path with its parents.
+    fn create_all(&self, number: usize) -> Vec<Write> {
+        let path = self.path(number);
+        // The numbers are in the order of the levels.
+        let numbers = (0..BELOW.len()).filter(|other| path.starts_with(&self.path(*other)));
+        numbers.map(Write::Create).collect()
+    }
+
+    /// The writes that delete a path with everything below it.
+    fn delete_all(&self, number: usize) -> Vec<Write> {
+        let path = self.path(number);
+        let mut numbers: Vec<_> =
+            (0..BELOW.len()).filter(|other| self.path(*other).starts_with(&path)).collect();
+        numbers.sort_by_key(|number| std::cmp::Reverse(self.path(*number).len()));
+        numbers.into_iter().map(Write::Delete).collect()
+    }
+
+    fn answer(&self, job: &Job, size: i32) -> Answer {
+        let Some(node) = self.nodes.get(&*job.path) else { return Answer::Missing };
+        if job.what == What::Names {
+            return Answer::Names(self.children(&job.path).map(str::to_owned).collect());
+        }
+        let stat = Stat {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            pzxid: node.pzxid,
+            num_children: i32::try_from(self.children(&job.path).count()).unwrap(),
+            data_length: size,
+            ..Stat::default()
+        };
+        Answer::Data(CachedNode { path: job.path.clone(), data: Bytes::from(node.mzxid.to_string()), stat })
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Writes of others, in one transaction or each in its own.
+    Write(Vec<Write>, bool),
+    CreateAll(usize, bool),
+    DeleteAll(usize, bool),
+    Replace(usize),
+    /// The client sends a request.
+    Send,
+    /// The server answers the next request. One read of it may fail, or not be answered.
+    Serve(Option<(usize, bool)>),
+    /// So much of what the server has sent arrives.
+    Receive(usize),
+    /// The cache takes so many of the events that have arrived.
+    Hear(usize),
+    /// The cache takes the next answer, after all events that have arrived.
+    Answer,
+    /// The connection is lost; requests are sent again after the reconnect, or fail.
+    Cut(bool),
+    Reconnect,
+    /// The session is lost.
+    Lose,
+    Sweep,
+    Audit,
+    /// Everything comes to rest.
+    Rest,
+}
+
+/// What the server has sent.
+#[derive(Debug)]
+enum Sent {
+    Event {
+        event: WatchedEvent,
+        zxid: i64,
+        is_last: bool,
+    },
+    Disarmed,
+    /// The watch was added again after this transaction.
+    Rearmed(i64),
+    /// The answers to a request, after this transaction.
+    Answers(u64, Vec<Option<Answer>>, i64),
+}
+
+/// A request and its answers.
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    jobs: Vec<Job>,
+    /// `None` inside: the request has failed.
+    answers: Option<Option<(Vec<Option<Answer>>, i64)>>,
+}
+
+/// A rule of the wire or of the cache that is broken, to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// Answers come before the events that they show.
+    LateEvents,
+    /// Nothing is read again after an outage.
+    NoSweep,
+    /// Nothing is read again because of a deletion.
+    LostDeletions,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Setup {
+    root: &'static str,
+    max_depth: Option<usize>,
+    is_filtered: bool,
+    tells_zxids: bool,
+    /// The size of each node: how many reads a request has.
+    size: i32,
+    flaw: Flaw,
+}
+
+impl Setup {
+    /// Whether a path is in the scope.
+    fn covers(&self, path: &str) -> bool {
+        let below = path.strip_prefix(self.root.trim_end_matches('/')).unwrap();
+        let mut names = below.split('/').filter(|name| !name.is_empty());
+        self.max_depth.is_none_or(|most| names.clone().count() <= most)
+            && !(self.is_filtered && names.any(|name| name == "b"))
+    }
+}
+
+struct Model {
+    setup: Setup,
+    server: Server,
+    state: TreeState,
+    is_connected: bool,
+    /// Requests on their way to the server, and those that are sent again after the reconnect.
+    requests: VecDeque<u64>,
+    again: VecDeque<u64>,
+    wire: VecDeque<Sent>,
+    /// Events that have arrived and were not taken yet.
+    arrived: VecDeque<Sent>,
+    flights: VecDeque<Flight>,
+    last_flight: u64,
+    is_armed: bool,
+    needs_sweep: bool,
+    /// The last transaction of which the cache has taken everything, and whether it has taken a part of another one.
+    handled: i64,
+    is_partial: bool,
+    /// The last state of each path that was shown, and whether it was removed since.
+    shown: BTreeMap<String, ((i64, i64), bool)>,
+}
+
+type Checked = Result<(), TestCaseError>;
+
+impl Model {
+    fn new(setup: Setup) -> Self {
+        let filter = setup.is_filtered.then(|| {
+            let filter: Arc<dyn Fn(&str) -> bool + Send + Sync> = Arc::new(|path| !path.ends_with("/b"));
+            filter
+        });
+        let scope = Scope { max_depth: setup.max_depth, filter };
+        Self {
+            setup,
+            server: Server::new(setup.root),
+            state: TreeState::new(setup.root.to_owned(), scope),
+            is_connected: true,
+            requests: VecDeque::new(),
+            again: VecDeque::new(),
+            wire: VecDeque::new(),
+            arrived: VecDeque::from([Sent::Rearmed(0)]),
+            flights: VecDeque::new(),
+            last_flight: 0,
+            is_armed: false,
+            needs_sweep: true,
+            handled: 0,
+            is_partial: false,
+            shown: BTreeMap::new(),
+        }
+    }
+
+    fn commit(&mut self, writes: &[Write]) {
+        let events = self.server.commit(writes);
+        if !self.is_connected {
+            return;
+        }
+        let (count, zxid) = (events.len(), self.server.zxid);
+        for (at, event) in events.into_iter().enumerate() {
+            let event = if self.setup.tells_zxids { event } else { event.with_zxid(None) };
+            self.wire.push_back(Sent::Event { event, zxid, is_last: at + 1 == count });
+        }
+    }
+
+    fn write(&mut self, writes: &[Write], is_one: bool) {
+        if is_one {
+            return self.commit(writes);
+        }
+        for write in writes {
+            self.commit(&[*write]);
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Checked {
+        match step {
+            Step::Write(writes, is_one) => self.write(writes, *is_one),
+            Step::CreateAll(number, is_one) => {
+                let writes = self.server.create_all(*number);
+                self.write(&writes, *is_one);
+            }
+            Step::DeleteAll(number, is_one) => {
+                let writes = self.server.delete_all(*number);
+                self.write(&writes, *is_one);
+            }
+            Step::Replace(number) => self.commit(&[Write::Delete(*number), Write::Create(*number)]),
+            Step::Send => self.send(),
+            Step::Serve(fault) => self.serve(*fault),
+            Step::Receive(count) => self.receive(*count),
+            Step::Hear(count) => self.hear(*count)?,
+            Step::Answer => self.take_answer()?,
+            Step::Cut(retries) => self.cut(*retries),
+            Step::Reconnect => self.reconnect(),
+            Step::Lose => self.lose(),
+            Step::Sweep => self.sweep(),
+            Step::Audit => self.state.audit(),
+            Step::Rest => self.finish()?,
+        }
+        self.check()
+    }
+
+    fn send(&mut self) {
+        if !self.is_armed || self.flights.len() >= PARALLEL {
+            return;
+        }
+        let jobs = self.state.next_batch();
+        if jobs.is_empty() {
+            return;
+        }
+        self.last_flight += 1;
+        self.flights.push_back(Flight { number: self.last_flight, jobs, answers: None });
+        if self.is_connected { &mut self.requests } else { &mut self.again }.push_back(self.last_flight);
+    }
+
+    fn serve(&mut self, fault: Option<(usize, bool)>) {
+        let Some(number) = self.requests.pop_front() else { return };
+        let flight = self.flights.iter().find(|flight| flight.number == number).unwrap();
+        let answer = |(at, job)| match fault {
+            Some((which, is_lost)) if which % flight.jobs.len() == at => {
+                (!is_lost).then_some(Answer::Failed(ErrorKind::NoAuth))
+            }
+            _ => Some(self.server.answer(job, self.setup.size)),
+        };
+        let answers = flight.jobs.iter().enumerate().map(answer).collect();
+        self.wire.push_back(Sent::Answers(number, answers, self.server.zxid));
+    }
+
+    fn receive(&mut self, count: usize) {
+        for _ in 0..count {
+            match self.wire.pop_front() {
+                Some(Sent::Answers(number, answers, zxid)) => {
+                    let flight = self.flights.iter_mut().find(|flight| flight.number == number);
+                    flight.unwrap().answers = Some(Some((answers, zxid)));
+                }
+                Some(event) => self.arrived.push_back(event),
+                None => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, count: usize) -> Checked {
+        for _ in 0..count {
+            match self.arrived.pop_front() {
+                Some(Sent::Event { event, zxid, is_last }) => {
+                    let is_deletion = event.event_type == EventType::NodeDeleted;
+                    if self.setup.flaw != Flaw::LostDeletions || !is_deletion {
+                        self.change(|state, changes| state.event(&event, changes))?;
+                    }
+                    self.is_partial = !is_last;
+                    if is_last {
+                        self.handled = self.handled.max(zxid);
+                    }
+                }
+                Some(Sent::Disarmed) => self.is_armed = false,
+                Some(Sent::Rearmed(zxid)) => {
+                    self.is_armed = true;
+                    self.state.missed();
+                    self.needs_sweep = self.setup.flaw != Flaw::NoSweep || zxid == 0;
+                    (self.handled, self.is_partial) = (self.handled.max(zxid), false);
+                }
+                _ => return Ok(()),
+            }
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn take_answer(&mut self) -> Checked {
+        let Some(answers) = self.flights.front_mut().and_then(|flight| flight.answers.take()) else {
+            return Ok(());
+        };
+        if self.setup.flaw != Flaw::LateEvents {
+            self.hear(usize::MAX)?;
+        }
+        let Flight { jobs, .. } = self.flights.pop_front().unwrap();
+        let Some((answers, zxid)) = answers else {
+            self.state.unanswered(&jobs);
+            return Ok(());
+        };
+        let (answered, unanswered): (Vec<_>, Vec<_>) =
+            jobs.into_iter().zip(answers).partition(|(_, answer)| answer.is_some());
+        let unanswered: Vec<_> = unanswered.into_iter().map(|(job, _)| job).collect();
+        self.state.unanswered(&unanswered);
+        for (job, answer) in answered {
+            self.change(|state, changes| state.answered(&job, answer.unwrap(), changes))?;
+        }
+        self.handled = self.handled.max(zxid);
+        Ok(())
+    }
+
+    fn cut(&mut self, retries: bool) {
+        if !self.is_connected {
+            return;
+        }
+        self.is_connected = false;
+        self.arrived.push_back(Sent::Disarmed);
+        self.wire.clear();
+        self.requests.clear();
+        for flight in self.flights.iter_mut().filter(|flight| flight.answers.is_none()) {
+            if retries {
+                self.again.push_front(flight.number);
+            } else {
+                flight.answers = Some(None);
+            }
+        }
+    }
+
+    fn reconnect(&mut self) {
+        if self.is_connected {
+            return;
+        }
+        self.is_connected = true;
+        self.wire.push_back(Sent::Rearmed(self.server.zxid));
+        self.requests = std::mem::take(&mut self.again);
+    }
+
+    fn lose(&mut self) {
+        self.cut(false);
+        self.arrived.clear();
+        self.flights.clear();
+        self.again.clear();
+        self.is_armed = false;
+        self.is_partial = true;
+        self.state.forget_reads();
+    }
+
+    fn sweep(&mut self) {
+        if self.is_armed && self.needs_sweep {
+            self.needs_sweep = false;
+            self.state.sweep();
+        }
+    }
+
+    fn tree(&self) -> BTreeMap<String, (i64, i64)> {
+        let tree = self.state.tree();
+        let nodes = tree.walk(tree.root());
+        nodes.map(|node| (node.path.to_string(), (node.stat.czxid, node.stat.mzxid))).collect()
+    }
+
+    /// Changes the state. What changes is told, with the state before; and nothing goes back.
+    fn change(&mut self, change: impl FnOnce(&mut TreeState, &mut Vec<Change>)) -> Checked {
+        let before = self.tree();
+        let mut changes = Vec::new();
+        change(&mut self.state, &mut changes);
+        let after = self.tree();
+        prop_assert_eq!(after.len(), self.state.tree().len());
+        let mut told = BTreeSet::new();
+        for (path, old) in changes {
+            let old = old.map(|old| (old.stat.czxid, old.stat.mzxid));
+            if told.insert(path.to_string()) {
+                prop_assert_eq!(old, before.get(&*path).copied(), "{} was told", path);
+            }
+        }
+        for path in before.keys().chain(after.keys()) {
+            let (old, new) = (before.get(path).copied(), after.get(path).copied());
+            if old == new {
+                continue;
+            }
+            prop_assert!(told.contains(path), "{path}: {old:?} became {new:?} silently");
+            let Some(new) = new else {
+                let is_removed = !self.state.unreadable().contains_key(path.as_str());
+                self.shown.insert(path.clone(), (old.unwrap(), is_removed));
+                continue;
+            };
+            if let Some((last, is_removed)) = self.shown.insert(path.clone(), (new, false)) {
+                let goes_on = if is_removed { new.0 > last.0 } else { new >= last };
+                prop_assert!(goes_on, "{path} goes back from {last:?} to {new:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// What is shown was once true, and is true if nothing has to be read.
+    fn check(&self) -> Checked {
+        for (path, (czxid, mzxid)) in self.tree() {
+            prop_assert!(self.server.real.contains(&(path.clone(), czxid, mzxid)), "{path} is invented");
+        }
+        let is_settled = self.is_armed && !self.needs_sweep && self.state.is_settled();
+        if !is_settled || self.is_partial {
+            return Ok(());
+        }
+        let there = &self.server.history[usize::try_from(self.handled).unwrap()];
+        for number in 0..BELOW.len() {
+            let path = self.server.path(number);
+            let is_open =
+                self.state.unreadable().keys().any(|open| path.starts_with(&**open) || &**open == "/");
+            let there = there.get(&path).filter(|_| self.setup.covers(&path));
+            match (self.state.lookup(&path, true), there) {
+                (Lookup::Present(node), Some(there)) => {
+                    prop_assert_eq!((node.stat.czxid, node.stat.mzxid), (there.czxid, there.mzxid));
+                    prop_assert_eq!(&node.data, &there.mzxid.to_string());
+                }
+                (Lookup::Absent, None) => prop_assert!(self.setup.covers(&path), "{path} is not covered"),
+                (Lookup::Unknown, _) => {
+                    prop_assert!(is_open || !self.setup.covers(&path), "{path} is not known");
+                }
+                (told, there) => {
+                    prop_assert!(false, "{path} is {told:?}, and there {there:?}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everything come to rest.
+    fn finish(&mut self) -> Checked {
+        self.reconnect();
+        for round in 0.. {
+            prop_assert!(round < 1000, "never at rest: {:?}", self.state);
+            self.receive(usize::MAX);
+            self.hear(usize::MAX)?;
+            self.sweep();
+            self.send();
+            self.serve(None);
+            self.receive(usize::MAX);
+            self.take_answer()?;
+            self.check()?;
+            if self.flights.is_empty() && self.state.is_settled() && !self.needs_sweep {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run(setup: Setup, steps: &[Step]) -> Checked {
+    let mut model = Model::new(setup);
+    for step in steps {
+        model.step(step)?;
+    }
+    model.finish()?;
+    // Whatever could not be read is read after the next outage.
+    model.cut(false);
+    model.finish()?;
+    prop_assert!(model.state.unreadable().is_empty());
+    prop_assert_eq!(model.handled, model.server.zxid);
+    let there = model.server.nodes.iter().filter(|(path, _)| setup.covers(path));
+    let there: BTreeMap<_, _> = there.map(|(path, node)| (path.clone(), (node.czxid, node.mzxid))).collect();
+    prop_assert_eq!(model.tree(), there);
+    Ok(())
+}
+
+fn writes() -> impl Strategy<Value = Write> {
+    let path = 0..BELOW.len();
+    prop_oneof![
+        4 => path.clone().prop_map(Write::Create),
+        2 => path.clone().prop_map(Write::Set),
+        2 => path.prop_map(Write::Delete),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let path = 0..BELOW.len();
+    prop_oneof![
+        6 => (prop::collection::vec(writes(), 1..4), any::<bool>())
+            .prop_map(|(writes, is_one)| Step::Write(writes, is_one)),
+        4 => (path.clone(), any::<bool>()).prop_map(|(number, is_one)| Step::CreateAll(number, is_one)),
+        2 => (path.clone(), any::<bool>()).prop_map(|(number, is_one)| Step::DeleteAll(number, is_one)),
+        2 => path.prop_map(Step::Replace),
+        6 => Just(Step::Send),
+        6 => prop_oneof![
+            3 => Just(None),
+            1 => any::<(usize, bool)>().prop_map(Some),
+        ].prop_map(Step::Serve),
+        6 => (1_usize..6).prop_map(Step::Receive),
+        3 => (1_usize..4).prop_map(Step::Hear),
+        6 => Just(Step::Answer),
+        1 => any::<bool>().prop_map(Step::Cut),
+        3 => Just(Step::Reconnect),
+        1 => Just(Step::Lose),
+        2 => Just(Step::Sweep),
+        1 => Just(Step::Audit),
+        2 => Just(Step::Rest),
+    ]
+}
+
+fn setups(flaw: Flaw) -> impl Strategy<Value = Setup> {
+    let max_depth = prop_oneof![5 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(1)), 1 => Just(Some(2))];
+    let sizes = prop_oneof![Just(0), Just(200_000), Just(300_000)];
+    (any::<(bool, bool)>(), max_depth, prop::bool::weighted(0.2), sizes).prop_map(
+        move |((is_everything, tells_zxids), max_depth, is_filtered, size)| Setup {
+            root: if is_everything { "/" } else { "/r" },
+            max_depth,
+            is_filtered,
+            tells_zxids,
+            size,
+            flaw,
+        },
+    )
+}
+
+fn cases(flaw: Flaw) -> impl Strategy<Value = (Setup, Vec<Step>)> {
+    (setups(flaw), prop::collection::vec(steps(), 0..120))
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn any_order_of_events_and_answers_leads_to_the_state_of_the_server((setup, steps) in cases(Flaw::None)) {
+        run(setup, &steps)?;
+    }
+}
+
+/// An order of steps on a tree with everything in its scope, on servers that tell zxids and on others.
+fn in_this_order(steps: &[Step]) {
+    for tells_zxids in [true, false] {
+        let setup =
+            Setup { root: "/r", max_depth: None, is_filtered: false, tells_zxids, size: 0, flaw: Flaw::None };
+        run(setup, steps).unwrap();
+    }
+}
+
+fn write(write: Write) -> Step {
+    Step::Write(vec![write], false)
+}
+
+const ALL: usize = usize::MAX;
+/// The numbers of the paths in the cases below.
+const ROOT: usize = 0;
+const A: usize = 1;
+const C: usize = 3;
+const AA: usize = 4;
+const AB: usize = 5;
+
+#[test]
+fn a_parent_that_an_event_of_its_child_names_is_read() {
+    in_this_order(&[
+        Step::Lose,
+        write(Write::Create(ROOT)),
+        write(Write::Create(A)),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(AA)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_change_of_an_unknown_node_does_not_report_its_children() {
+    in_this_order(&[
+        Step::Lose,
+        Step::CreateAll(AA, false),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Set(A)),
+        Step::Receive(ALL),
+        Step::Answer,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(AB)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn an_answer_from_before_a_creation_removes_nothing_below_it() {
+    in_this_order(&[
+        write(Write::Create(ROOT)),
+        Step::Rest,
+        write(Write::Create(A)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        write(Write::Delete(A)),
+        Step::Serve(None),
+        Step::CreateAll(AA, false),
+        Step::Receive(ALL),
+        Step::Answer,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(AB)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_child_that_was_missed_is_not_hidden_by_a_later_one() {
+    in_this_order(&[
+        write(Write::Create(ROOT)),
+        Step::Rest,
+        Step::Cut(false),
+        write(Write::Create(A)),
+        Step::Reconnect,
+        write(Write::Create(C)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        Step::Serve(None),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_replaced_parent_keeps_the_children_that_were_reported() {
+    in_this_order(&[
+        Step::CreateAll(AA, false),
+        Step::Rest,
+        Step::Cut(false),
+        Step::DeleteAll(ROOT, false),
+        write(Write::Create(ROOT)),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(A)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+/// Both events of a transaction come before an answer that shows the new node.
+#[test]
+fn a_node_that_one_transaction_replaced_is_not_older_than_its_deletion() {
+    in_this_order(&[
+        Step::CreateAll(A, false),
+        Step::Rest,
+        write(Write::Set(A)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        Step::Replace(A),
+        Step::Serve(None),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_transaction_that_the_cut_splits_leaves_no_complete_list() {
+    in_this_order(&[
+        Step::CreateAll(AA, false),
+        Step::Rest,
+        Step::Replace(AA),
+        Step::Receive(1),
+        Step::Cut(false),
+    ]);
+}
+
+/// The root is read in one request with its list, which may fail alone.
+#[test]
+fn a_list_that_is_not_answered_forgets_no_change_of_the_node() {
+    in_this_order(&[
+        Step::Receive(ALL),
+        write(Write::Create(ROOT)),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        Step::Serve(Some((1, true))),
+        write(Write::Set(ROOT)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_deleted_node_that_cannot_be_read_is_tried_again() {
+    in_this_order(&[
+        Step::CreateAll(A, false),
+        Step::Rest,
+        write(Write::Set(A)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        write(Write::Delete(A)),
+        Step::Serve(Some((0, false))),
+        Step::Receive(ALL),
+        Step::Answer,
+        Step::Send,
+        Step::Serve(Some((0, false))),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+/// The list of a node fails, and the node is written.
+#[test]
+fn a_change_does_not_make_a_list_readable() {
+    in_this_order(&[
+        Step::Lose,
+        Step::CreateAll(AA, false),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        Step::Serve(Some((1, false))),
+        Step::Receive(ALL),
+        Step::Answer,
+        write(Write::Set(ROOT)),
+        Step::Rest,
+    ]);
+}
+
+#[test]
+fn an_audit_does_not_doubt_an_absence() {
+    in_this_order(&[Step::Rest, Step::Audit, Step::Send, Step::Audit]);
+}
+
+#[test]
+fn a_broken_rule_is_found() {
+    for flaw in [Flaw::LateEvents, Flaw::NoSweep, Flaw::LostDeletions] {
+        let config =
+            Config { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+        let result = TestRunner::new(config).run(&cases(flaw), |(setup, steps)| run(setup, &steps));
+        assert!(result.is_err(), "{flaw:?} is not found");
+    }
+}
