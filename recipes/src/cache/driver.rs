@@ -1,5 +1,6 @@
 //! The task of a cache: performs the reads, and brings events and answers to the state.
 
+use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +56,9 @@ struct Batch {
     events: u64,
 }
 
-/// The answer to a request that reads nothing, and on whose behalf it was sent.
+/// The answer to a request that reads nothing, and the number of the waiter on whose behalf it was sent.
 struct Barrier {
-    waiter: Option<Waiter>,
+    waiter: Option<u64>,
     answer: Result<(), Error>,
     /// The number of events before it was sent.
     events: u64,
@@ -77,6 +78,9 @@ struct Session<'a> {
     pause: Option<Instant>,
     audit: Option<Instant>,
     barriers: FuturesUnordered<BoxFuture<'static, Barrier>>,
+    /// Those whose barrier was sent.
+    asking: BTreeMap<u64, Waiter>,
+    last_barrier: u64,
     /// Those whose barrier was answered.
     settling: Vec<Waiter>,
     /// The number of events that have come; and of these, how many came before a request that was answered, so that the last
@@ -198,6 +202,8 @@ impl Driver {
             pause: None,
             audit,
             barriers: FuturesUnordered::new(),
+            asking: BTreeMap::new(),
+            last_barrier: 0,
             settling: Vec::new(),
             events: 0,
             proven: 0,
@@ -206,8 +212,8 @@ impl Driver {
         };
         let end = session.run().await;
         // Their barriers are sent again in the next session.
-        let Session { driver, settling, .. } = session;
-        driver.waiters.extend(settling);
+        let Session { driver, asking, settling, .. } = session;
+        driver.waiters.extend(asking.into_values().chain(settling));
         end
     }
 
@@ -285,7 +291,9 @@ impl Session<'_> {
         }
         for waiter in std::mem::take(&mut self.driver.waiters) {
             let request = self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future();
-            self.push_barrier(Some(waiter), request);
+            self.last_barrier += 1;
+            self.asking.insert(self.last_barrier, waiter);
+            self.push_barrier(Some(self.last_barrier), request);
             // Somebody waits: the other clients are not considered.
             self.resync = self.resync.map(|_| Instant::now());
         }
@@ -302,7 +310,7 @@ impl Session<'_> {
         }
     }
 
-    fn push_barrier(&self, waiter: Option<Waiter>, request: OpFuture<Option<Stat>>) {
+    fn push_barrier(&self, waiter: Option<u64>, request: OpFuture<Option<Stat>>) {
         let events = self.events;
         let barrier = async move { Barrier { waiter, answer: request.await.map(drop), events } };
         self.barriers.push(Box::pin(barrier));
@@ -470,6 +478,7 @@ impl Session<'_> {
 
     /// Everything that is committed has come to the server, or the barrier has failed.
     fn passed(&mut self, Barrier { waiter, answer, events }: Barrier) {
+        let waiter = waiter.and_then(|waiter| self.asking.remove(&waiter));
         match (answer, waiter) {
             (Ok(()), waiter) => {
                 self.proven = self.proven.max(events);
