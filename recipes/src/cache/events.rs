@@ -122,13 +122,15 @@ impl Inner {
         };
         if subscriber.outages != self.outages {
             subscriber.outages = self.outages;
-            subscriber.is_fresh = false;
             let since = match self.freshness {
                 Freshness::Stale { since, .. } => since,
                 // It has passed already.
                 _ => Instant::now(),
             };
-            events.push_back(CacheEvent::Stale { since });
+            // One that was told of an outage that has not ended for it is in the midst of this one, too.
+            if std::mem::take(&mut subscriber.is_fresh) {
+                events.push_back(CacheEvent::Stale { since });
+            }
         }
         let (differences, undecided) = self.differences(told);
         events.extend(differences);
