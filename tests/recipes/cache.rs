@@ -9,19 +9,19 @@ use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{connected, expire, in_memory, session_id, simulated, until};
 
-const ROOT: &str = "/tree";
+pub(crate) const ROOT: &str = "/tree";
 
-async fn loaded(zk: &CuratorFramework) -> CuratorCache {
+pub(crate) async fn loaded(zk: &CuratorFramework) -> CuratorCache {
     let cache = CuratorCache::tree(zk, ROOT).start();
     cache.loaded().await.unwrap();
     cache
 }
 
-async fn create(zk: &CuratorFramework, path: &str, data: &str) {
+pub(crate) async fn create(zk: &CuratorFramework, path: &str, data: &str) {
     zk.create(path).creating_parents().data(data.to_owned()).await.unwrap();
 }
 
-fn data(cache: &CuratorCache, path: &str) -> String {
+pub(crate) fn data(cache: &CuratorCache, path: &str) -> String {
     match cache.get(path) {
         Lookup::Present(node) => String::from_utf8_lossy(&node.data).into_owned(),
         other => format!("{other:?}"),
@@ -29,7 +29,7 @@ fn data(cache: &CuratorCache, path: &str) -> String {
 }
 
 /// An event in short.
-fn short(event: &CacheEvent) -> String {
+pub(crate) fn short(event: &CacheEvent) -> String {
     match event {
         CacheEvent::Loaded(snapshot) => format!("loaded {}", snapshot.nodes.len()),
         CacheEvent::Created(node) => format!("+{}", node.path),
@@ -43,7 +43,7 @@ fn short(event: &CacheEvent) -> String {
     }
 }
 
-async fn next(events: &mut CacheEvents, count: usize) -> Vec<String> {
+pub(crate) async fn next(events: &mut CacheEvents, count: usize) -> Vec<String> {
     let mut told = Vec::new();
     while told.len() < count {
         told.push(short(&events.next().await.expect("an event")));
@@ -52,7 +52,7 @@ async fn next(events: &mut CacheEvents, count: usize) -> Vec<String> {
 }
 
 /// The contents are those of the server.
-async fn assert_same(cache: &CuratorCache, server: &TestServer) {
+pub(crate) async fn assert_same(cache: &CuratorCache, server: &TestServer) {
     cache.synced().await.unwrap();
     let probe = server.probe();
     let mut there: Vec<_> = probe.paths().into_iter().filter(|path| path.starts_with(ROOT)).collect();

@@ -2,6 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod cache;
+mod cache_cancel;
+mod cache_cost;
+mod cache_faults;
+mod cache_scope;
 mod config;
 mod config_cancel;
 mod counter;

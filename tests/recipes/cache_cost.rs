@@ -1,0 +1,298 @@
+//! Caches: how many requests a load, an outage and a change cost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+use zk_curator::op::fan_out;
+use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::cache::{CuratorCache, Freshness, Lookup};
+use zk_curator_testing::{RuleGuard, TestServer, Verdict};
+use zk_curator_tests::{builder, connected, in_memory, session_id, simulated};
+
+use crate::cache::{ROOT, assert_same, create, loaded};
+
+const ONE_WAY: Duration = Duration::from_millis(1);
+
+/// Requests but for those that keep a session.
+fn requests(server: &TestServer) -> u64 {
+    let probe = server.probe();
+    let kept = [OpCode::Ping, OpCode::SetWatches, OpCode::SetWatches2];
+    probe.total_requests() - kept.iter().map(|kind| probe.requests(*kind)).sum::<u64>()
+}
+
+/// Creates children of nodes that exist.
+async fn fill(zk: &CuratorFramework, paths: impl IntoIterator<Item = String>, value: &str) {
+    let paths: Vec<_> = paths.into_iter().collect();
+    for paths in paths.chunks(500) {
+        let mut transaction = zk.transaction();
+        for path in paths {
+            transaction = transaction.create(path.clone(), value.to_owned());
+        }
+        transaction.commit().await.unwrap();
+    }
+}
+
+/// A tree of directories with this many nodes each.
+async fn fill_dirs(zk: &CuratorFramework, dirs: usize, nodes: usize) {
+    zk.create(ROOT).await.unwrap();
+    fill(zk, (0..dirs).map(|dir| format!("/tree/{dir}")), "").await;
+    let value = "x".repeat(100);
+    fill(zk, (0..dirs).flat_map(|dir| (0..nodes).map(move |n| format!("/tree/{dir}/{n}"))), &value).await;
+}
+
+/// Cuts a framework off until the guard is dropped.
+fn cut(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
+    let victim = session_id(zk).get();
+    let cut = server.rule(
+        move |request| {
+            if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
+        },
+    );
+    server.disconnect(victim);
+    cut
+}
+
+async fn until_fresh(cache: &CuratorCache, is_fresh: bool) {
+    let mut freshness = cache.freshness_changes();
+    while freshness.next().await.unwrap().is_fresh() != is_fresh {}
+}
+
+#[test]
+fn ten_changes_among_fifty_thousand() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        fill_dirs(&other, 100, 500).await;
+        let cache = loaded(&zk).await;
+        assert_eq!(cache.len(), 50_101);
+        let guard = cut(&server, &zk);
+        until_fresh(&cache, false).await;
+        for n in 0..5 {
+            other.set_data(format!("/tree/{n}/{n}"), "changed").await.unwrap();
+        }
+        for n in 5..8 {
+            other.delete(format!("/tree/{n}/{n}")).await.unwrap();
+        }
+        for n in 8..10 {
+            other.create(format!("/tree/{n}/new")).await.unwrap();
+        }
+        let before = requests(&server);
+        drop(guard);
+        until_fresh(&cache, true).await;
+        let cost = requests(&server) - before;
+        assert!((50..=110).contains(&cost), "{cost} requests");
+        assert_same(&cache, &server).await;
+    });
+}
+
+#[test]
+fn the_requests_of_a_load_grow_with_the_nodes_and_no_faster() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let mut costs = Vec::new();
+        zk.create(ROOT).await.unwrap();
+        for thousands in 1..=8 {
+            let paths = (0..1000).map(|n| format!("/tree/{}-{n}", thousands * 1000));
+            fill(&zk, paths, &"x".repeat(100)).await;
+            let before = requests(&server);
+            drop(loaded(&zk).await);
+            costs.push(requests(&server) - before);
+        }
+        let growth: Vec<_> = costs.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(costs[0] <= 6 && growth.iter().all(|more| *more <= 1), "{costs:?}");
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn two_hundred_thousand_children_are_loaded() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        zk.create(ROOT).await.unwrap();
+        fill(&zk, (0..200_000).map(|n| format!("/tree/n-{n}")), "x").await;
+        let before = requests(&server);
+        let cache = loaded(&zk).await;
+        let cost = requests(&server) - before;
+        assert_eq!((cache.len(), cache.unreadable().len()), (200_001, 0));
+        assert!(cost <= 200_000 / 400 + 4, "{cost} requests");
+        assert!(cache.get("/tree/n-199999").is_present() && cache.get("/tree/n-200000").is_absent());
+    });
+}
+
+#[test]
+fn a_list_over_the_limit_is_named_and_the_rest_loads() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let other = connected(&server).await;
+        for path in ["/tree/few/a", "/tree/many"] {
+            create(&other, path, "1").await;
+        }
+        fill(&other, (0..1000).map(|n| format!("/tree/many/a-long-name-{n}")), "").await;
+        let zk = builder(&server).max_frame(8000).max_answer(8000).build().unwrap();
+        zk.start().await.unwrap();
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        let told = cache.loaded().await.unwrap();
+        assert_eq!((told.nodes, told.unreadable), (4, 1));
+        let too_large = [("/tree/many".to_owned(), ErrorKind::AnswerTooLarge)];
+        let check = |version: i32| {
+            assert_eq!(cache.unreadable(), too_large);
+            assert_eq!(cache.get("/tree/many").present().unwrap().stat.version, version);
+            assert_eq!(cache.get("/tree/many/a-long-name-1"), Lookup::Unknown);
+            assert!(cache.get("/tree/few/a").is_present() && cache.get("/tree/few/b").is_absent());
+        };
+        check(0);
+        // A change of the node alone does not make the list known.
+        other.set_data("/tree/many", "2").await.unwrap();
+        cache.synced().await.unwrap();
+        check(1);
+        // A child that is reported is known.
+        other.set_data("/tree/many/a-long-name-0", "2").await.unwrap();
+        cache.synced().await.unwrap();
+        assert!(cache.get("/tree/many/a-long-name-0").is_present());
+        check(1);
+        // The list is tried again after a change, and has become short.
+        let deletions = (10..1000).map(|n| other.delete(format!("/tree/many/a-long-name-{n}")));
+        assert!(fan_out(64, deletions).await.iter().all(Result::is_ok));
+        other.set_data("/tree/many", "3").await.unwrap();
+        cache.synced().await.unwrap();
+        assert!(cache.unreadable().is_empty());
+        assert_same(&cache, &server).await;
+    });
+}
+
+/// A framework that is 1 ms away.
+pub(crate) async fn distant(server: &TestServer) -> CuratorFramework {
+    let connector = server.connector();
+    connector.set_latency(0, ONE_WAY..=ONE_WAY, 0);
+    let zk = builder(server).connector(Arc::new(connector)).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+#[test]
+fn a_burst_on_one_node_costs_few_reads() {
+    simulated(async {
+        let (server, other) = in_memory().await;
+        let zk = distant(&server).await;
+        create(&other, "/tree/a", "0").await;
+        let cache = loaded(&zk).await;
+        let (before, began) = (server.probe().requests(OpCode::MultiRead), Instant::now());
+        for n in 1..=1000 {
+            other.set_data("/tree/a", n.to_string()).await.unwrap();
+            sleep(Duration::from_micros(100)).await;
+        }
+        let stat = other.exists("/tree/a").await.unwrap().unwrap();
+        cache.reflects(stat.mzxid).await.unwrap();
+        let reads = u128::from(server.probe().requests(OpCode::MultiRead) - before);
+        let flights = began.elapsed().as_micros().div_ceil((2 * ONE_WAY).as_micros());
+        assert!((2..=1 + flights).contains(&reads), "{reads} reads in {flights} flights");
+        assert_same(&cache, &server).await;
+    });
+}
+
+#[test]
+fn own_writes_cost_one_read_each_and_reflects_costs_none() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        create(&zk, "/tree/a", "0").await;
+        let cache = loaded(&zk).await;
+        let before = requests(&server);
+        for n in 1..=50 {
+            let stat = zk.set_data("/tree/a", n.to_string()).await.unwrap();
+            cache.reflects(stat.mzxid).await.unwrap();
+            assert_eq!(cache.get("/tree/a").present().unwrap().stat.mzxid, stat.mzxid);
+        }
+        assert_eq!(requests(&server) - before, 100);
+        let before = requests(&server);
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(requests(&server), before, "an idle cache asks nothing");
+    });
+}
+
+/// The requests of each session, and the time of its first.
+type Asked = Arc<Mutex<BTreeMap<i64, (u64, Instant)>>>;
+
+#[test]
+fn two_hundred_clients_do_not_storm() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let other = connected(&server).await;
+        fill_dirs(&other, 5, 100).await;
+        let clients = join_all((0..200).map(async |_| {
+            let zk = connected(&server).await;
+            let cache = CuratorCache::tree(&zk, ROOT).resync_spread(Duration::from_secs(2)).start();
+            cache.loaded().await.unwrap();
+            (zk, cache)
+        }))
+        .await;
+        let writer = session_id(&other).get();
+        for (changes, most) in [(false, 2), (true, 13)] {
+            let asked = Asked::default();
+            let count = server.rule({
+                let asked = Arc::clone(&asked);
+                move |request| {
+                    let kept =
+                        matches!(request.opcode(), OpCode::Ping | OpCode::SetWatches | OpCode::SetWatches2);
+                    if !kept && request.session_id() != writer {
+                        let mut asked = asked.lock().unwrap();
+                        asked.entry(request.session_id()).or_insert((0, Instant::now())).0 += 1;
+                    }
+                    Verdict::Pass
+                }
+            });
+            if changes {
+                // The others are away meanwhile.
+                let away = server.rule(move |request| {
+                    if request.session_id() == writer { Verdict::Pass } else { Verdict::Disconnect }
+                });
+                server.disconnect_all();
+                other.wait_connected().await.unwrap();
+                other.set_data("/tree/1/1", "changed").await.unwrap();
+                drop(away);
+            } else {
+                server.disconnect_all();
+            }
+            join_all(clients.iter().map(async |(_, cache)| until_fresh(cache, false).await)).await;
+            join_all(clients.iter().map(async |(_, cache)| until_fresh(cache, true).await)).await;
+            drop(count);
+            let asked = asked.lock().unwrap();
+            let worst = asked.values().map(|(count, _)| *count).max().unwrap_or_default();
+            assert!(worst <= most, "{worst} requests of one client");
+            if changes {
+                assert_eq!(asked.len(), 200);
+                let times = || asked.values().map(|(_, first)| *first);
+                let spread = times().max().unwrap() - times().min().unwrap();
+                assert!(spread >= Duration::from_secs(1), "within {spread:?}");
+            }
+        }
+        for (_, cache) in &clients {
+            assert!(cache.get("/tree/1/1").present().unwrap().data == "changed");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_refuses_the_watch_is_not_pressed() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        create(&zk, "/tree/a", "1").await;
+        let refused = server.rule(|request| match request.opcode() {
+            OpCode::AddWatch => Verdict::Refuse(ErrorCode::NoAuth),
+            _ => Verdict::Pass,
+        });
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        assert_eq!(cache.loaded().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        sleep(Duration::from_secs(3600)).await;
+        let tried = refused.hits();
+        assert!((60..=130).contains(&tried), "{tried} requests in an hour");
+        assert_eq!(cache.freshness(), Freshness::Loading);
+        assert_eq!(cache.get("/tree/a"), Lookup::Unknown);
+        drop(refused);
+        until_fresh(&cache, true).await;
+        assert_same(&cache, &server).await;
+    });
+}
