@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 #[cfg(doc)]
@@ -10,7 +11,7 @@ use crate::connector::{Connector, TcpConnector};
 use crate::credentials::CredentialsProvider;
 use crate::sasl::SaslMechanism;
 use crate::spawn::Spawn;
-use crate::{ConnectString, ConnectStringError, SessionCredentials};
+use crate::{ConnectString, ConnectStringError, SessionCredentials, WatchedEvent};
 
 /// The treatment of a request without a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub struct ZooKeeperBuilder {
     pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
     pub(crate) credentials: Option<Arc<dyn CredentialsProvider>>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Who is told all events of nodes, besides the watches.
+    pub(crate) events: Option<mpsc::UnboundedSender<WatchedEvent>>,
 }
 
 impl ZooKeeperBuilder {
@@ -103,6 +106,7 @@ impl ZooKeeperBuilder {
             sasl: None,
             credentials: None,
             clock: Arc::new(SystemClock),
+            events: None,
         }
     }
 

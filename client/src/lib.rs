@@ -67,7 +67,9 @@ pub use types::{
     SessionId, SessionInfo,
 };
 pub use version::Version;
-pub use watch::{OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent};
+pub use watch::{
+    ChangesSince, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent,
+};
 pub use zookeeper::ZooKeeper;
 
 pub use zk_curator_proto::records::{

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +49,9 @@ struct Shared {
     states: Arc<StateHub>,
     /// The settings of the client.
     settings: ZooKeeperBuilder,
+    /// The servers, and the identities that were added, for sessions beside this one.
+    target: Mutex<ConnectString>,
+    identities: Mutex<Vec<AuthPacket>>,
 }
 
 impl Drop for Shared {
@@ -82,7 +85,7 @@ impl ZooKeeperBuilder {
         let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
         let driver = run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
         spawner.spawn(Box::pin(driver));
-        Ok(ZooKeeper::new(queue, states, self))
+        Ok(ZooKeeper::new(queue, states, self, target.clone()))
     }
 }
 
@@ -92,8 +95,14 @@ impl ZooKeeper {
         ZooKeeperBuilder::new(connect_string.into())
     }
 
-    pub(crate) fn new(queue: Arc<RequestQueue>, states: Arc<StateHub>, settings: ZooKeeperBuilder) -> Self {
-        Self { shared: Arc::new(Shared { queue, states, settings }), deadline: None }
+    fn new(
+        queue: Arc<RequestQueue>,
+        states: Arc<StateHub>,
+        settings: ZooKeeperBuilder,
+        target: ConnectString,
+    ) -> Self {
+        let (target, identities) = (Mutex::new(target), Mutex::default());
+        Self { shared: Arc::new(Shared { queue, states, settings, target, identities }), deadline: None }
     }
 
     /// The state now.
@@ -192,7 +201,8 @@ impl ZooKeeper {
             return Err(ConnectStringError::OtherChroot);
         }
         // A failure means that the client has ended: then there is nothing to move.
-        drop(self.queue().send(Command::ReplaceHosts { hosts: target.hosts }));
+        drop(self.queue().send(Command::ReplaceHosts { hosts: target.hosts.clone() }));
+        *lock(&self.shared.target) = target;
         Ok(())
     }
 
@@ -384,6 +394,11 @@ impl ZooKeeper {
         }
         let auth = Some(Bytes::copy_from_slice(auth));
         let packet = Box::new(AuthPacket { scheme: scheme.to_owned(), auth });
+        let mut identities = lock(&self.shared.identities);
+        if !identities.contains(&packet) {
+            identities.push((*packet).clone());
+        }
+        drop(identities);
         let ticket = self.queue().ask(|reply| Command::AddAuth { packet, reply });
         self.pending(ticket.ok_or(None), nothing)
     }
@@ -422,6 +437,25 @@ impl ZooKeeper {
         let settings = self.shared.settings.clone().resume(credentials).read_only(false);
         let other = settings.connect_to(&target).map_err(|_| Error::Closed { sent: false })?;
         other.close().await
+    }
+
+    /// Opens a session beside this one, with the same servers and identities, and with these settings.
+    pub(crate) fn connect_beside(&self, settings: ZooKeeperBuilder) -> Result<Self, Error> {
+        let target = lock(&self.shared.target).clone();
+        let beside = settings.connect_to(&target).map_err(|_| Error::Closed { sent: false })?;
+        for AuthPacket { scheme, auth } in &*lock(&self.shared.identities) {
+            // Replayed on every connection; one that is refused ends the session.
+            drop(beside.add_auth(scheme, auth.as_deref().unwrap_or_default()));
+        }
+        Ok(beside)
+    }
+
+    pub(crate) fn settings(&self) -> &ZooKeeperBuilder {
+        &self.shared.settings
+    }
+
+    pub(crate) const fn deadline(&self) -> Option<Duration> {
+        self.deadline
     }
 
     pub(crate) fn queue(&self) -> &Arc<RequestQueue> {
@@ -594,6 +628,11 @@ impl ZooKeeper {
             }),
         })
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while the lock is held; the data are whole in any case.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for ZooKeeper {

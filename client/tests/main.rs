@@ -2,6 +2,7 @@
 
 #[cfg(feature = "tls")]
 mod certificates;
+mod changes;
 mod client_real;
 mod closing;
 mod cluster;

@@ -19,9 +19,9 @@ use futures_core::Stream;
 use tokio::time::Instant;
 
 use crate::{
-    Acl, AclOf, AddWatchMode, Children, Created, Data, Error, OneshotWatch, Op, OpResult, PersistentWatch,
-    Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, SessionState, Stat, Version,
-    WatcherType,
+    Acl, AclOf, AddWatchMode, ChangesSince, Children, ClientInfo, Created, Data, Error, OneshotWatch, Op,
+    OpResult, PersistentWatch, Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo,
+    SessionState, Stat, Version, WatchedEvent, WatcherType,
 };
 
 pub use native::NativeFactory;
@@ -186,6 +186,11 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn multi_read(&self, _reads: &[Read]) -> RawFuture<Vec<Result<ReadAnswer, Error>>> {
         unsupported("many reads in one request")
     }
+    /// Asks a server which of many nodes have changed after a transaction; see
+    /// [`ZooKeeper::changes_since`](crate::ZooKeeper::changes_since). Nothing is sent before the answer is awaited.
+    fn changes_since(&self, _question: &Arc<ChangesSince>) -> RawFuture<Vec<WatchedEvent>> {
+        unsupported("changes since a transaction")
+    }
     /// Brings the server up to date with the leader.
     fn sync(&self, path: &str) -> RawFuture<()>;
     /// Applies all operations or none.
@@ -215,6 +220,18 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     /// Removes all watches of a kind on a node.
     fn remove_watches(&self, _path: &str, _watcher_type: WatcherType) -> RawFuture<()> {
         unsupported("removing watches")
+    }
+    /// Answers the paths of the ephemeral nodes of this session that begin with `prefix`.
+    fn get_ephemerals(&self, _prefix: &str) -> RawFuture<Vec<String>> {
+        unsupported("the ephemeral nodes of a session")
+    }
+    /// Answers how many nodes are below a node, at any depth.
+    fn get_all_children_number(&self, _path: &str) -> RawFuture<u32> {
+        unsupported("the number of nodes below a node")
+    }
+    /// Answers the identities of the present connection.
+    fn who_am_i(&self) -> RawFuture<Vec<ClientInfo>> {
+        unsupported("the identities of a connection")
     }
     /// Answers the configuration of the ensemble, `/zookeeper/config` whatever the chroot.
     fn get_config(&self) -> RawFuture<Data> {

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
 use crate::{
-    Acl, AclOf, AddWatchMode, Children, Clock, Connector, Created, CredentialsProvider, Data,
-    DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending, PersistentWatch, Read, ReadAnswer,
-    Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat, TcpConnector, Version, WatcherType,
-    ZooKeeper, ZooKeeperBuilder,
+    Acl, AclOf, AddWatchMode, ChangesSince, Children, ClientInfo, Clock, Connector, Created,
+    CredentialsProvider, Data, DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending,
+    PersistentWatch, Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat,
+    TcpConnector, Version, WatchedEvent, WatcherType, ZooKeeper, ZooKeeperBuilder,
 };
 
 /// Opens sessions of [`crate::ZooKeeper`]; the default.
@@ -246,6 +246,11 @@ impl RawClient for ZooKeeper {
         Box::pin(Self::multi_read(self, reads))
     }
 
+    fn changes_since(&self, question: &Arc<ChangesSince>) -> RawFuture<Vec<WatchedEvent>> {
+        let (zk, question) = (self.clone(), Arc::clone(question));
+        Box::pin(async move { Self::changes_since(&zk, &question).await })
+    }
+
     fn sync(&self, path: &str) -> RawFuture<()> {
         Box::pin(Self::sync(self, path))
     }
@@ -277,6 +282,18 @@ impl RawClient for ZooKeeper {
 
     fn remove_watches(&self, path: &str, watcher_type: WatcherType) -> RawFuture<()> {
         Box::pin(Self::remove_watches(self, path, watcher_type))
+    }
+
+    fn get_ephemerals(&self, prefix: &str) -> RawFuture<Vec<String>> {
+        Box::pin(Self::get_ephemerals(self, prefix))
+    }
+
+    fn get_all_children_number(&self, path: &str) -> RawFuture<u32> {
+        Box::pin(Self::get_all_children_number(self, path))
+    }
+
+    fn who_am_i(&self) -> RawFuture<Vec<ClientInfo>> {
+        Box::pin(Self::who_am_i(self))
     }
 
     fn get_config(&self) -> RawFuture<Data> {

@@ -24,6 +24,9 @@ pub(crate) enum WatchKind {
     Recursive = 16,
 }
 
+const ALL_KINDS: [WatchKind; 5] =
+    [WatchKind::Data, WatchKind::Exist, WatchKind::Child, WatchKind::Persistent, WatchKind::Recursive];
+
 /// A set of [`WatchKind`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Kinds(u8);
@@ -349,12 +352,11 @@ impl Registry {
     /// The requests that re-arm everything after a reconnect, each of bounded size: `setWatches`, which every
     /// server knows, and `setWatches2` for watches that only a server which knows it can have armed.
     pub(crate) fn rearm(&mut self, relative_zxid: i64, max_frame: usize) -> Vec<Request> {
-        let limit = CHUNK_BYTES.min(max_frame.saturating_sub(FRAME_OVERHEAD));
         for entry in self.entries.values_mut() {
             entry.armed = entry.wanted();
         }
         let mut requests = Vec::new();
-        for chunk in self.chunks(Kinds(!Kinds::LASTING.0), limit) {
+        for chunk in self.chunks(Kinds(!Kinds::LASTING.0), max_frame) {
             requests.push(Request::SetWatches(SetWatches {
                 relative_zxid,
                 data_watches: chunk.data,
@@ -362,7 +364,7 @@ impl Registry {
                 child_watches: chunk.child,
             }));
         }
-        for chunk in self.chunks(Kinds::LASTING, limit) {
+        for chunk in self.chunks(Kinds::LASTING, max_frame) {
             requests.push(Request::SetWatches2(SetWatches2 {
                 relative_zxid,
                 persistent_watches: chunk.persistent,
@@ -390,7 +392,7 @@ impl Registry {
     }
 
     /// The paths with watches of these kinds, in order, so that the same run sends the same bytes.
-    fn chunks(&self, kinds: Kinds, limit: usize) -> Vec<Chunk> {
+    fn chunks(&self, kinds: Kinds, max_frame: usize) -> Vec<Chunk> {
         let mut paths: Vec<(&Arc<str>, Kinds)> = self
             .entries
             .iter()
@@ -398,39 +400,42 @@ impl Registry {
             .filter(|(_, wanted)| !wanted.is_empty())
             .collect();
         paths.sort_unstable_by_key(|(path, _)| *path);
-        let mut chunks = Vec::new();
-        let mut chunk = Chunk::default();
-        for (path, wanted) in paths {
-            for kind in [
-                WatchKind::Data,
-                WatchKind::Exist,
-                WatchKind::Child,
-                WatchKind::Persistent,
-                WatchKind::Recursive,
-            ] {
-                if wanted.contains(kind) {
-                    if chunk.bytes > 0 && chunk.bytes + path.len() + 4 > limit {
-                        chunks.push(std::mem::take(&mut chunk));
-                    }
-                    chunk.bytes += path.len() + 4;
-                    chunk.list(kind).push(String::from(&**path));
-                }
-            }
-        }
-        if chunk.bytes > 0 {
-            chunks.push(chunk);
-        }
-        chunks
+        let watches = paths.into_iter().flat_map(|(path, wanted)| {
+            ALL_KINDS
+                .into_iter()
+                .filter(move |kind| wanted.contains(*kind))
+                .map(|kind| (String::from(&**path), kind))
+        });
+        chunks(watches, max_frame).collect()
     }
+}
+
+/// Splits watches into frames of bounded size. A path that is too long for one has a frame of its own, which is refused.
+pub(super) fn chunks(
+    watches: impl Iterator<Item = (String, WatchKind)>,
+    max_frame: usize,
+) -> impl Iterator<Item = Chunk> {
+    let limit = CHUNK_BYTES.min(max_frame.saturating_sub(FRAME_OVERHEAD));
+    let mut watches = watches.peekable();
+    std::iter::from_fn(move || {
+        let mut chunk = Chunk::default();
+        while let Some((path, kind)) =
+            watches.next_if(|(path, _)| chunk.bytes == 0 || chunk.bytes + path.len() + 4 <= limit)
+        {
+            chunk.bytes += path.len() + 4;
+            chunk.list(kind).push(path);
+        }
+        (chunk.bytes > 0).then_some(chunk)
+    })
 }
 
 /// The paths of one frame.
 #[derive(Debug, Default)]
-struct Chunk {
+pub(super) struct Chunk {
     bytes: usize,
-    data: Vec<String>,
-    exist: Vec<String>,
-    child: Vec<String>,
+    pub(super) data: Vec<String>,
+    pub(super) exist: Vec<String>,
+    pub(super) child: Vec<String>,
     persistent: Vec<String>,
     recursive: Vec<String>,
 }

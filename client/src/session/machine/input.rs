@@ -16,7 +16,7 @@ use super::{InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queu
 use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
 use crate::watch::{Fired, WatchKind};
-use crate::{Error, SessionCredentials, SessionId, SessionInfo};
+use crate::{Error, SessionCredentials, SessionId, SessionInfo, WatchedEvent};
 
 /// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
@@ -381,6 +381,10 @@ impl Machine {
         self.deliver();
         // Servers before 3.9 say -1.
         let zxid = Some(zxid).filter(|zxid| *zxid > 0);
+        if let Some(events) = self.events.as_ref().filter(|_| event_type != EventType::None) {
+            // A failure means that nobody reads any more.
+            drop(events.send(WatchedEvent::new(event_type, visible.to_owned()).with_zxid(zxid)));
+        }
         self.watches.fire(Fired { event_type, zxid }, &event.path, visible);
         Ok(())
     }

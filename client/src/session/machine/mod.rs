@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use zk_curator_proto::records::{AuthPacket, ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
@@ -24,7 +24,7 @@ use super::{Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub
 use crate::config::ZooKeeperBuilder;
 use crate::connector::ConnectionFailure;
 use crate::watch::Registry;
-use crate::{ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo};
+use crate::{ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo, WatchedEvent};
 
 /// A ping is never later than this, however long the session timeout.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -120,6 +120,8 @@ pub(crate) struct Machine {
     /// Whether the last credentials that a provider supplied were refused.
     refused_once: bool,
     watches: Registry,
+    /// Who is told all events of nodes, besides the watches.
+    events: Option<mpsc::UnboundedSender<WatchedEvent>>,
     closing: Option<Closing>,
     reach: Reach,
     /// The session was given up by our own clock, and a server is to be told.
@@ -280,6 +282,7 @@ impl Machine {
             asks: config.credentials.is_some(),
             refused_once: false,
             watches: Registry::default(),
+            events: config.events.clone(),
             closing: None,
             reach: Reach {
                 read_only_allowed: config.read_only,
