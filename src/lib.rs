@@ -92,9 +92,9 @@ pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 
 pub use zk_curator_client::{
-    Acl, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType, OpResult, Permissions,
-    PersistentEvent, SessionCredentials, SessionId, SessionInfo, Signal, Stat, Version, WatchEnded,
-    WatchedEvent, WatcherType,
+    Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType, OpResult,
+    Permissions, PersistentEvent, SessionCredentials, SessionId, SessionInfo, Signal, Stat, Version,
+    WatchEnded, WatchedEvent, WatcherType,
 };
 
 /// Compiles the examples of the README.

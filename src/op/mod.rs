@@ -49,6 +49,7 @@
 
 mod acl;
 mod attempt;
+mod changes_since;
 mod children;
 mod containers;
 mod create;
@@ -58,6 +59,7 @@ mod exists;
 mod fan_out;
 mod get_data;
 mod multi_read;
+mod overviews;
 mod parents;
 pub(crate) mod protected;
 mod set_data;
@@ -79,6 +81,7 @@ use tracing::Instrument;
 
 pub use acl::{GetAclBuilder, SetAclBuilder};
 pub(crate) use attempt::{Attempt, call_options, decompression_options, freshness_options};
+pub use changes_since::ChangesSinceBuilder;
 pub use children::ChildrenBuilder;
 pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
@@ -89,6 +92,7 @@ pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
 pub use multi_read::{ChildData, ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
 pub(crate) use multi_read::{found, read_many};
+pub use overviews::{AllChildrenNumberBuilder, EphemeralsBuilder, WhoAmIBuilder};
 pub use set_data::SetDataBuilder;
 pub use started::Started;
 pub use sync::SyncBuilder;

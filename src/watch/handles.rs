@@ -112,7 +112,7 @@ impl fmt::Debug for PersistentWatch {
 }
 
 /// The event as a handle of this namespace sees it.
-fn visible(event: WatchedEvent, namespace: &Namespace) -> WatchedEvent {
+pub(crate) fn visible(event: WatchedEvent, namespace: &Namespace) -> WatchedEvent {
     let zxid = event.zxid();
     WatchedEvent::new(event.event_type, namespace.strip(&event.path).to_owned()).with_zxid(zxid)
 }

@@ -55,6 +55,7 @@ mod wait;
 pub use children::ChildrenWatch;
 pub use data::DataWatch;
 pub use diff::{ChildEvent, ChildrenDiff};
+pub(crate) use handles::visible;
 pub use handles::{PersistentWatch, Watch, Watched};
 pub use stream::until_error;
 

@@ -4,6 +4,7 @@
 mod cancel;
 mod certain;
 mod certain_operations;
+mod changes_since;
 mod close;
 mod cluster_faults;
 mod curator_bugs;
@@ -19,6 +20,7 @@ mod namespaces;
 mod observe;
 mod operations;
 mod options;
+mod overviews;
 mod ownership;
 mod raw_native;
 mod readme;
