@@ -161,7 +161,7 @@ impl ZooKeeper {
     /// [next session](ZooKeeperBuilder::last_zxid_seen); 0 before there was one.
     ///
     /// The watches of this client have already received the events of all transactions up to this one, or
-    /// [`PersistentEvent::Rearmed`](crate::PersistentEvent::Rearmed) instead. Answers to requests count, and those to pings of
+    /// [`PersistentEvent::Disarmed`](crate::PersistentEvent::Disarmed) instead. Answers to requests count, and those to pings of
     /// writable servers.
     #[must_use]
     pub fn last_zxid_seen(&self) -> i64 {

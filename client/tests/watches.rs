@@ -260,6 +260,7 @@ fn a_server_that_refuses_set_watches_2_keeps_its_connection() {
         reconnect(&server, &zk).await;
         let connections = server.probe().connections();
         let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
+        assert_eq!(lasting.next().await, Some(PersistentEvent::Disarmed));
         assert_eq!(lasting.next().await, Some(ended));
         assert_eq!(lasting.next().await, None);
         let mut states = zk.states();

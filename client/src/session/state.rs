@@ -168,7 +168,7 @@ impl StateHub {
     /// The last transaction that the session has seen.
     ///
     /// A caller that gets `zxid` finds the events of all transactions up to `zxid` in its watches, or for lasting watches
-    /// `Rearmed`: they are told before [`StateHub::has_seen`], whose store this load acquires.
+    /// `Disarmed`: they are told before [`StateHub::has_seen`], whose store this load acquires.
     pub(crate) fn last_zxid(&self) -> i64 {
         self.last_zxid.load(Ordering::Acquire)
     }

@@ -329,9 +329,12 @@ impl Registry {
         }
     }
 
-    /// The connection is lost, and what its server had armed with it.
-    pub(crate) fn disconnected(&mut self) {
-        self.tell_lasting(|entry| entry.armed, &PersistentEvent::Disarmed);
+    /// The connection is lost, and what its server had armed with it. The lasting watches are told, unless they are about to
+    /// end.
+    pub(crate) fn disconnected(&mut self, is_over: bool) {
+        if !is_over {
+            self.tell_lasting(|entry| entry.armed, &PersistentEvent::Disarmed);
+        }
         self.entries.retain(|_, entry| {
             entry.armed = Kinds::default();
             entry.arming = 0;
@@ -559,7 +562,10 @@ mod tests {
             changed(&mut root),
             [created("/a"), created("/a/b/c"), (EventType::NodeDeleted, "/ab".to_owned())]
         );
-        registry.disconnected();
+        registry.disconnected(false);
+        for watch in [&mut persistent, &mut recursive] {
+            assert_eq!(watch.try_recv(), Ok(PersistentEvent::Disarmed));
+        }
         let requests = registry.rearm(9, usize::MAX);
         let [Request::SetWatches2(request)] = &requests[..] else { panic!("{requests:?}") };
         assert_eq!(request.persistent_watches, ["/a"]);
@@ -621,7 +627,7 @@ mod tests {
         let mut registry = Registry::default();
         let kept = once(&mut registry, WatchKind::Child, "/a");
         registry.expect(&Arc::from("/b"));
-        registry.disconnected();
+        registry.disconnected(false);
         assert_eq!(registry.rearm(0, usize::MAX).len(), 1);
         drop(kept);
         assert_eq!(registry.forget("/a"), Some(WatcherType::Children));

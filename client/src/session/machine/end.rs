@@ -190,7 +190,8 @@ impl Machine {
         self.peer = None;
         self.rearming.clear();
         self.pings.clear();
-        self.watches.disconnected();
+        let is_over = matches!(self.phase, Phase::Ended(_));
+        self.watches.disconnected(is_over);
         self.auth.reset();
         for request in std::mem::take(&mut self.in_flight) {
             if let Sent::Request(submission) = request.what {

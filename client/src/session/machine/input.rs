@@ -278,10 +278,12 @@ impl Machine {
                 }
                 if self.rearming.is_empty() {
                     self.rearm_refusals = 0;
-                    self.watches.rearmed(unchanged);
+                    // Before the watches are told: what they compare next must not be older. That they were disarmed they
+                    // have been told already.
                     if !self.reach.read_only {
                         self.has_seen(header.zxid);
                     }
+                    self.watches.rearmed(unchanged);
                 }
             }
             xid => {

@@ -237,6 +237,7 @@ fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
     assert_eq!((rig.states(), rig.effects().len()), (vec![], 0));
     for mut lasting in lasting {
         let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
+        assert_eq!(lasting.try_recv(), Ok(PersistentEvent::Disarmed));
         assert_eq!(lasting.try_recv(), Ok(ended));
         assert!(lasting.try_recv().is_err());
     }
@@ -320,6 +321,7 @@ fn the_last_chunk_says_whether_anything_was_missed() {
     rig.sent();
     rig.reply(XID_SET_WATCHES, 12, Ok(Response::Empty));
     assert_eq!(rig.machine.last_zxid, 11);
+    assert_eq!(watch.try_recv(), Ok(PersistentEvent::Disarmed));
     assert_eq!(rearmed(&mut rig, &mut watch, &[12, 12]), Some(false));
     assert_eq!(rearmed(&mut rig, &mut watch, &[12, 12]), Some(true));
 }
