@@ -1,18 +1,19 @@
-//! The state of a cache beside a model of a server, in every order of events and answers that the wire allows.
+//! A model of a server with one client, and of what is on the wire between them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
-use super::node::{CachedNode, Lookup};
-use super::tree_state::{Answer, Change, Job, Scope, TreeState, What};
+use super::super::node::{CachedNode, Lookup};
+use super::super::tree_state::{Answer, Change, Job, Scope, TreeState, What};
 
 /// The paths below the root that come and go.
-const BELOW: [&str; 10] = ["", "/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/c/a", "/a/a/a", "/a/a/b"];
+pub(super) const BELOW: [&str; 10] =
+    ["", "/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/c/a", "/a/a/a", "/a/a/b"];
 /// The most requests under way.
 const PARALLEL: usize = 4;
 
@@ -27,7 +28,7 @@ type Nodes = BTreeMap<String, Node>;
 
 /// A write, of the path with this number.
 #[derive(Debug, Clone, Copy)]
-enum Write {
+pub(super) enum Write {
     Create(usize),
     Set(usize),
     Delete(usize),
@@ -143,7 +144,7 @@ impl Server {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     /// Writes of others, in one transaction or each in its own.
     Write(Vec<Write>, bool),
     CreateAll(usize, bool),
@@ -196,7 +197,7 @@ struct Flight {
 
 /// A rule of the wire or of the cache that is broken, to see that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flaw {
+pub(super) enum Flaw {
     None,
     /// Answers come before the events that they show.
     LateEvents,
@@ -207,14 +208,14 @@ enum Flaw {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Setup {
-    root: &'static str,
-    max_depth: Option<usize>,
-    is_filtered: bool,
-    tells_zxids: bool,
+pub(super) struct Setup {
+    pub(super) root: &'static str,
+    pub(super) max_depth: Option<usize>,
+    pub(super) is_filtered: bool,
+    pub(super) tells_zxids: bool,
     /// The size of each node: how many reads a request has.
-    size: i32,
-    flaw: Flaw,
+    pub(super) size: i32,
+    pub(super) flaw: Flaw,
 }
 
 impl Setup {
@@ -249,7 +250,7 @@ struct Model {
     shown: BTreeMap<String, ((i64, i64), bool)>,
 }
 
-type Checked = Result<(), TestCaseError>;
+pub(super) type Checked = Result<(), TestCaseError>;
 
 impl Model {
     fn new(setup: Setup) -> Self {
@@ -549,7 +550,8 @@ impl Model {
     }
 }
 
-fn run(setup: Setup, steps: &[Step]) -> Checked {
+/// Runs the steps, lets everything come to rest, and compares the cache with the server.
+pub(super) fn run(setup: Setup, steps: &[Step]) -> Checked {
     let mut model = Model::new(setup);
     for step in steps {
         model.step(step)?;
@@ -564,285 +566,4 @@ fn run(setup: Setup, steps: &[Step]) -> Checked {
     let there: BTreeMap<_, _> = there.map(|(path, node)| (path.clone(), (node.czxid, node.mzxid))).collect();
     prop_assert_eq!(model.tree(), there);
     Ok(())
-}
-
-fn writes() -> impl Strategy<Value = Write> {
-    let path = 0..BELOW.len();
-    prop_oneof![
-        4 => path.clone().prop_map(Write::Create),
-        2 => path.clone().prop_map(Write::Set),
-        2 => path.prop_map(Write::Delete),
-    ]
-}
-
-fn steps() -> impl Strategy<Value = Step> {
-    let path = 0..BELOW.len();
-    prop_oneof![
-        6 => (prop::collection::vec(writes(), 1..4), any::<bool>())
-            .prop_map(|(writes, is_one)| Step::Write(writes, is_one)),
-        4 => (path.clone(), any::<bool>()).prop_map(|(number, is_one)| Step::CreateAll(number, is_one)),
-        2 => (path.clone(), any::<bool>()).prop_map(|(number, is_one)| Step::DeleteAll(number, is_one)),
-        2 => path.prop_map(Step::Replace),
-        6 => Just(Step::Send),
-        6 => prop_oneof![
-            3 => Just(None),
-            1 => any::<(usize, bool)>().prop_map(Some),
-        ].prop_map(Step::Serve),
-        6 => (1_usize..6).prop_map(Step::Receive),
-        3 => (1_usize..4).prop_map(Step::Hear),
-        6 => Just(Step::Answer),
-        1 => any::<bool>().prop_map(Step::Cut),
-        3 => Just(Step::Reconnect),
-        1 => Just(Step::Lose),
-        2 => Just(Step::Sweep),
-        1 => Just(Step::Audit),
-        2 => Just(Step::Rest),
-    ]
-}
-
-fn setups(flaw: Flaw) -> impl Strategy<Value = Setup> {
-    let max_depth = prop_oneof![5 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(1)), 1 => Just(Some(2))];
-    let sizes = prop_oneof![Just(0), Just(200_000), Just(300_000)];
-    (any::<(bool, bool)>(), max_depth, prop::bool::weighted(0.2), sizes).prop_map(
-        move |((is_everything, tells_zxids), max_depth, is_filtered, size)| Setup {
-            root: if is_everything { "/" } else { "/r" },
-            max_depth,
-            is_filtered,
-            tells_zxids,
-            size,
-            flaw,
-        },
-    )
-}
-
-fn cases(flaw: Flaw) -> impl Strategy<Value = (Setup, Vec<Step>)> {
-    (setups(flaw), prop::collection::vec(steps(), 0..120))
-}
-
-proptest! {
-    #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn any_order_of_events_and_answers_leads_to_the_state_of_the_server((setup, steps) in cases(Flaw::None)) {
-        run(setup, &steps)?;
-    }
-}
-
-/// An order of steps on a tree with everything in its scope, on servers that tell zxids and on others.
-fn in_this_order(steps: &[Step]) {
-    for tells_zxids in [true, false] {
-        let setup =
-            Setup { root: "/r", max_depth: None, is_filtered: false, tells_zxids, size: 0, flaw: Flaw::None };
-        run(setup, steps).unwrap();
-    }
-}
-
-fn write(write: Write) -> Step {
-    Step::Write(vec![write], false)
-}
-
-const ALL: usize = usize::MAX;
-/// The numbers of the paths in the cases below.
-const ROOT: usize = 0;
-const A: usize = 1;
-const C: usize = 3;
-const AA: usize = 4;
-const AB: usize = 5;
-
-#[test]
-fn a_parent_that_an_event_of_its_child_names_is_read() {
-    in_this_order(&[
-        Step::Lose,
-        write(Write::Create(ROOT)),
-        write(Write::Create(A)),
-        Step::Reconnect,
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Sweep,
-        Step::Send,
-        Step::Serve(None),
-        write(Write::Create(AA)),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn a_change_of_an_unknown_node_does_not_report_its_children() {
-    in_this_order(&[
-        Step::Lose,
-        Step::CreateAll(AA, false),
-        Step::Reconnect,
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Sweep,
-        Step::Send,
-        Step::Serve(None),
-        write(Write::Set(A)),
-        Step::Receive(ALL),
-        Step::Answer,
-        Step::Send,
-        Step::Serve(None),
-        write(Write::Create(AB)),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn an_answer_from_before_a_creation_removes_nothing_below_it() {
-    in_this_order(&[
-        write(Write::Create(ROOT)),
-        Step::Rest,
-        write(Write::Create(A)),
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Send,
-        write(Write::Delete(A)),
-        Step::Serve(None),
-        Step::CreateAll(AA, false),
-        Step::Receive(ALL),
-        Step::Answer,
-        Step::Send,
-        Step::Serve(None),
-        write(Write::Create(AB)),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn a_child_that_was_missed_is_not_hidden_by_a_later_one() {
-    in_this_order(&[
-        write(Write::Create(ROOT)),
-        Step::Rest,
-        Step::Cut(false),
-        write(Write::Create(A)),
-        Step::Reconnect,
-        write(Write::Create(C)),
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Send,
-        Step::Serve(None),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn a_replaced_parent_keeps_the_children_that_were_reported() {
-    in_this_order(&[
-        Step::CreateAll(AA, false),
-        Step::Rest,
-        Step::Cut(false),
-        Step::DeleteAll(ROOT, false),
-        write(Write::Create(ROOT)),
-        Step::Reconnect,
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Sweep,
-        Step::Send,
-        Step::Serve(None),
-        write(Write::Create(A)),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-/// Both events of a transaction come before an answer that shows the new node.
-#[test]
-fn a_node_that_one_transaction_replaced_is_not_older_than_its_deletion() {
-    in_this_order(&[
-        Step::CreateAll(A, false),
-        Step::Rest,
-        write(Write::Set(A)),
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Send,
-        Step::Replace(A),
-        Step::Serve(None),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn a_transaction_that_the_cut_splits_leaves_no_complete_list() {
-    in_this_order(&[
-        Step::CreateAll(AA, false),
-        Step::Rest,
-        Step::Replace(AA),
-        Step::Receive(1),
-        Step::Cut(false),
-    ]);
-}
-
-/// The root is read in one request with its list, which may fail alone.
-#[test]
-fn a_list_that_is_not_answered_forgets_no_change_of_the_node() {
-    in_this_order(&[
-        Step::Receive(ALL),
-        write(Write::Create(ROOT)),
-        Step::Hear(ALL),
-        Step::Sweep,
-        Step::Send,
-        Step::Serve(Some((1, true))),
-        write(Write::Set(ROOT)),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-#[test]
-fn a_deleted_node_that_cannot_be_read_is_tried_again() {
-    in_this_order(&[
-        Step::CreateAll(A, false),
-        Step::Rest,
-        write(Write::Set(A)),
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Send,
-        write(Write::Delete(A)),
-        Step::Serve(Some((0, false))),
-        Step::Receive(ALL),
-        Step::Answer,
-        Step::Send,
-        Step::Serve(Some((0, false))),
-        Step::Receive(ALL),
-        Step::Answer,
-    ]);
-}
-
-/// The list of a node fails, and the node is written.
-#[test]
-fn a_change_does_not_make_a_list_readable() {
-    in_this_order(&[
-        Step::Lose,
-        Step::CreateAll(AA, false),
-        Step::Reconnect,
-        Step::Receive(ALL),
-        Step::Hear(ALL),
-        Step::Sweep,
-        Step::Send,
-        Step::Serve(Some((1, false))),
-        Step::Receive(ALL),
-        Step::Answer,
-        write(Write::Set(ROOT)),
-        Step::Rest,
-    ]);
-}
-
-#[test]
-fn an_audit_does_not_doubt_an_absence() {
-    in_this_order(&[Step::Rest, Step::Audit, Step::Send, Step::Audit]);
-}
-
-#[test]
-fn a_broken_rule_is_found() {
-    for flaw in [Flaw::LateEvents, Flaw::NoSweep, Flaw::LostDeletions] {
-        let config =
-            Config { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
-        let result = TestRunner::new(config).run(&cases(flaw), |(setup, steps)| run(setup, &steps));
-        assert!(result.is_err(), "{flaw:?} is not found");
-    }
 }
