@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
+use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::config::ConfigStore;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
@@ -328,5 +329,43 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         assert!(matches!(worker.next().await, Err(Error::Corrupt { .. })));
         assert_eq!(worker.next().await.unwrap().id(), "b");
         until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await;
+    });
+}
+
+/// As the framework does, or as the cache says; what cannot be decompressed is named.
+#[test]
+fn caches_decompress_where_they_are_told() {
+    both_ways(async |server, one, other| {
+        let gzip = compressing(server).await;
+        gzip.create("/tree").data("parent").await.unwrap();
+        gzip.create("/tree/a").data("value").await.unwrap();
+        let stored = server.probe().data("/tree/a").unwrap();
+        assert!(is_compressed(server, "/tree/a"));
+        for zk in [one, other] {
+            let told = CuratorCache::tree(zk, "/tree").decompressed().start();
+            let raw = CuratorCache::tree(zk, "/tree").undecompressed().start();
+            let default = CuratorCache::tree(zk, "/tree").start();
+            for cache in [&told, &raw, &default] {
+                assert_eq!(cache.loaded().await.unwrap().nodes, 2);
+            }
+            let data = |cache: &CuratorCache| cache.get("/tree/a").present().unwrap().data.clone();
+            assert_eq!(data(&told), "value");
+            assert_eq!(data(&raw), stored);
+            assert_eq!(data(&default), zk.get_data("/tree/a").await.unwrap());
+            // Bytes that only look compressed.
+            zk.set_data("/tree/a", &[0x1f, 0x8b, 8, 0, 1][..]).uncompressed().await.unwrap();
+            for cache in [&told, &raw] {
+                cache.synced().await.unwrap();
+            }
+            assert_eq!(data(&raw).len(), 5);
+            assert!(!told.get("/tree/a").is_present() && !told.get("/tree/a").is_absent());
+            assert_eq!(told.unreadable().len(), 1);
+            assert_eq!(told.unreadable()[0].0, "/tree/a");
+            // Another value is read again.
+            gzip.set_data("/tree/a", "value").await.unwrap();
+            told.synced().await.unwrap();
+            assert_eq!(data(&told), "value");
+            assert!(told.unreadable().is_empty());
+        }
     });
 }
