@@ -3,6 +3,7 @@
 
 mod contest;
 mod curator_barrier;
+mod curator_caches;
 mod curator_framework;
 mod curator_leader;
 mod curator_locks;

@@ -1,0 +1,264 @@
+//! Java Curator's `CuratorCache` and ours on one tree, while nodes come and go and servers are killed; and that one request of
+//! many reads is answered from one state of a server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::{sleep, timeout};
+use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator_real::java::{self, Program};
+use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{Server, builder_for, on_each_server};
+
+const ROOT: &str = "/tree";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A Java process with a cache.
+struct Java {
+    process: Child,
+    commands: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Java {
+    fn start(program: &Program, connect_string: &str) -> Self {
+        let mut process = program.spawn([connect_string, ROOT]).unwrap();
+        let commands = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, commands, answers }
+    }
+
+    async fn tell(&mut self, command: &str) -> String {
+        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+        let answer = timeout(PATIENCE / 2, self.answers.next_line()).await;
+        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
+    }
+
+    async fn end(self) {
+        let Self { mut process, commands, .. } = self;
+        drop(commands);
+        assert!(process.wait().await.unwrap().success());
+    }
+}
+
+fn dump(cache: &CuratorCache) -> String {
+    let mut nodes = cache.read(|view| {
+        let text = |node: &std::sync::Arc<zk_curator_recipes::cache::CachedNode>| {
+            let (stat, data) = (&node.stat, String::from_utf8_lossy(&node.data));
+            format!("{}={}/{}/{data}", node.path, stat.czxid, stat.mzxid)
+        };
+        view.nodes().map(text).collect::<Vec<_>>()
+    });
+    nodes.sort();
+    nodes.join(" ")
+}
+
+async fn connected(connect_string: &str) -> CuratorFramework {
+    let zk = builder_for(connect_string).build().unwrap();
+    zk.start().await.unwrap();
+    zk
+}
+
+/// Nodes come, change and go. Some writes are refused, or not answered.
+async fn disturb(zk: &CuratorFramework, random: &mut fastrand::Rng, writes: usize) {
+    for _ in 0..writes {
+        let (dir, name) = (random.u8(..5), random.u8(..8));
+        let (parent, path) = (format!("/tree/{dir}"), format!("/tree/{dir}/{name}"));
+        let value = random.u16(..).to_string();
+        match random.u8(..8) {
+            0 | 1 => drop(zk.create(path).creating_parents().data(value).await),
+            2 => drop(zk.create(path).mode(CreateMode::Ephemeral).data(value).await),
+            3 | 4 => drop(zk.set_data(path, value).await),
+            5 => drop(zk.transaction().delete(path.clone()).create(path, value).commit().await),
+            6 if random.u8(..4) == 0 => drop(zk.delete(parent).deleting_children().await),
+            _ => drop(zk.delete(path).await),
+        }
+    }
+}
+
+/// Both caches end with what the server has.
+async fn assert_equal(java: &mut Java, cache: &CuratorCache, zk: &CuratorFramework) {
+    cache.synced().await.unwrap();
+    let ours = dump(cache);
+    assert!(ours.matches('=').count() > 3, "{ours}");
+    for node in cache.read(|view| view.nodes().cloned().collect::<Vec<_>>()) {
+        let (data, stat) = zk.get_data(&*node.path).with_stat().await.unwrap();
+        assert_eq!((data, stat.czxid, stat.mzxid), (node.data.clone(), node.stat.czxid, node.stat.mzxid));
+    }
+    let same = async {
+        loop {
+            let theirs = java.tell("dump").await;
+            if theirs == ours {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    if timeout(PATIENCE / 4, same).await.is_err() {
+        panic!("Curator: {}\nours: {ours}", java.tell("dump").await);
+    }
+}
+
+async fn program() -> Program {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorTree.java");
+    Program::compile(source).await.unwrap()
+}
+
+/// A tree that is loaded, and changed meanwhile and after.
+async fn on_one_server(connect_string: &str) {
+    let program = program().await;
+    let other = connected(connect_string).await;
+    let mut random = fastrand::Rng::with_seed(1);
+    other.create(ROOT).await.unwrap();
+    for n in 0..5 {
+        other.create(format!("/tree/{n}/0")).creating_parents().data("first").await.unwrap();
+    }
+    let mut java = Java::start(&program, connect_string);
+    let zk = connected(connect_string).await;
+    let cache = CuratorCache::tree(&zk, ROOT).start();
+    disturb(&other, &mut random, 200).await;
+    assert_eq!(java.tell("load").await, "ok");
+    cache.loaded().await.unwrap();
+    for _ in 0..5 {
+        disturb(&other, &mut random, 200).await;
+        other.create("/tree/0/kept").creating_parents().idempotent().await.unwrap();
+        assert_equal(&mut java, &cache, &other).await;
+    }
+    cache.close().await;
+    java.end().await;
+    for zk in [zk, other] {
+        zk.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
+async fn on_apache_zookeeper_caches_end_as_curators_do() {
+    let name = "on_apache_zookeeper_caches_end_as_curators_do";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(zookeeper) = real::or_skip(name).await else { return };
+    on_one_server(&zookeeper.connect_string()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
+async fn on_the_embedded_server_caches_end_as_curators_do() {
+    if !real::runs("on_the_embedded_server_caches_end_as_curators_do", java::available()) {
+        return;
+    }
+    let server = TestServer::start().await;
+    on_one_server(&server.connect_string()).await;
+}
+
+/// Followers are killed, and with them the connections of the caches, while others write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
+async fn on_apache_zookeeper_caches_outlive_their_servers() {
+    let name = "on_apache_zookeeper_caches_outlive_their_servers";
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
+    let program = program().await;
+    let servers: Vec<_> = ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
+    let mut random = fastrand::Rng::with_seed(2);
+    let leader = ensemble.leader().await.unwrap();
+    let other = connected(&servers[leader]).await;
+    other.create("/tree/0/kept").creating_parents().await.unwrap();
+    let all = ensemble.connect_string();
+    let mut java = Java::start(&program, &all);
+    let zk = connected(&all).await;
+    let cache = CuratorCache::tree(&zk, ROOT).start();
+    cache.loaded().await.unwrap();
+    assert_eq!(java.tell("load").await, "ok");
+    for follower in (0..3).filter(|server| *server != leader) {
+        disturb(&other, &mut random, 50).await;
+        ensemble.kill(follower).await.unwrap();
+        disturb(&other, &mut random, 50).await;
+        ensemble.restart(follower).await.unwrap();
+        disturb(&other, &mut random, 50).await;
+        other.create("/tree/0/kept").creating_parents().idempotent().await.unwrap();
+        other.set_data("/tree/0/kept", follower.to_string()).await.unwrap();
+        cache.synced().await.unwrap();
+        let ours = dump(&cache);
+        for node in cache.read(|view| view.nodes().cloned().collect::<Vec<_>>()) {
+            let (data, stat) = other.get_data(&*node.path).with_stat().await.unwrap();
+            assert_eq!((data, stat.mzxid), (node.data.clone(), node.stat.mzxid), "{ours}");
+        }
+    }
+    // Curator takes what has the same version for the same node: a change of every node shows it.
+    for node in cache.read(|view| view.nodes().cloned().collect::<Vec<_>>()) {
+        other.set_data(&*node.path, "last").await.unwrap();
+    }
+    assert_equal(&mut java, &cache, &other).await;
+    java.end().await;
+    for zk in [zk, other] {
+        zk.close().await.unwrap();
+    }
+}
+
+on_each_server! {
+    one_request_of_many_reads_shows_one_state
+}
+
+async fn one_request_of_many_reads_shows_one_state(server: Server) {
+    let (zk, other) = (server.connected().await, server.connected().await);
+    pairs(&zk, &other).await;
+}
+
+/// Pairs are written in transactions, and read meanwhile.
+async fn pairs(zk: &CuratorFramework, other: &CuratorFramework) {
+    const PAIRS: usize = 50;
+    let halves = || (0..PAIRS).map(|pair| [format!("/pairs/{pair}-a"), format!("/pairs/{pair}-b")]);
+    for path in halves().flatten() {
+        other.create(path).creating_parents().data("0").await.unwrap();
+    }
+    zk.sync("/").await.unwrap();
+    let writer = async {
+        for round in 1..=20 {
+            for [first, second] in halves() {
+                let value = round.to_string();
+                let transaction = other.transaction().set_data(first, value.clone());
+                transaction.set_data(second, value).commit().await.unwrap();
+            }
+        }
+    };
+    let reader = async {
+        let mut states = std::collections::BTreeSet::new();
+        loop {
+            let mut read = zk.multi_read();
+            // All first halves before all second ones: between them there would be time for a write.
+            for path in halves().map(|[first, _]| first).chain(halves().map(|[_, second]| second)) {
+                read = read.get_data(path);
+            }
+            let answers: Vec<_> =
+                read.await.unwrap().into_iter().map(|read| read.unwrap().into_data().unwrap().0).collect();
+            let (first, second) = answers.split_at(PAIRS);
+            assert_eq!(first, second);
+            let is_last = first.iter().all(|value| value == "20");
+            states.insert(answers.iter().map(|value| value.to_vec()).collect::<Vec<_>>());
+            if is_last {
+                return states.len();
+            }
+        }
+    };
+    let (states, ()) = tokio::join!(reader, writer);
+    assert!(states > 10, "only {states} states were seen");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: scripts/test-all"]
+async fn on_apache_zookeeper_a_follower_answers_many_reads_from_one_state() {
+    let name = "on_apache_zookeeper_a_follower_answers_many_reads_from_one_state";
+    let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };
+    let leader = ensemble.leader().await.unwrap();
+    let servers: Vec<_> = ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
+    let (zk, other) = (connected(&servers[(leader + 1) % 3]).await, connected(&servers[leader]).await);
+    pairs(&zk, &other).await;
+}
