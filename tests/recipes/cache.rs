@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup};
+use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{connected, expire, in_memory, session_id, simulated, until};
 
@@ -309,5 +309,52 @@ fn a_server_without_lasting_watches_is_followed_by_single_ones() {
         cache.close().await;
         drop(changes);
         until(&server, |probe| probe.watches().is_empty()).await;
+    });
+}
+
+#[test]
+fn the_server_says_what_has_changed_during_an_outage() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        for n in 0..300 {
+            create(&zk, &format!("/tree/n{}/{n}", n % 10), "1").await;
+        }
+        let cache = CuratorCache::tree(&zk, ROOT).server_diff(ServerDiff::Always).start();
+        cache.loaded().await.unwrap();
+        let mut changes = cache.changes();
+        for is_expired in [false, true] {
+            let cut = server.rule({
+                let victim = session_id(&zk).get();
+                move |request| {
+                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
+                }
+            });
+            server.disconnect(session_id(&zk).get());
+            if is_expired {
+                expire(&server, &zk).await;
+            }
+            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            other.set_data("/tree/n1/11", "2").await.unwrap();
+            other.delete("/tree/n2/12").await.unwrap();
+            other.delete("/tree/n3/13").await.unwrap();
+            create(&other, "/tree/n3/13", "1").await;
+            // Below a node that had no children.
+            create(&other, "/tree/n4/14/new", "1").await;
+            let before = server.probe().requests(OpCode::MultiRead);
+            drop(cut);
+            let mut told = next(&mut changes, 5).await;
+            assert_eq!(told.pop().unwrap(), "fresh");
+            told.sort_unstable();
+            assert_eq!(told, ["+/tree/n4/14/new", "-/tree/n2/12", "=/tree/n1/11", "~/tree/n3/13"]);
+            let reads = server.probe().requests(OpCode::MultiRead) - before;
+            assert!(reads <= 4, "{reads}");
+            assert_same(&cache, &server).await;
+            other.delete("/tree/n4/14/new").await.unwrap();
+            create(&other, "/tree/n2/12", "1").await;
+            assert_eq!(next(&mut changes, 2).await.len(), 2);
+        }
+        // Its session is gone, and its watches.
+        until(&server, |probe| probe.watches().len() == 1).await;
     });
 }

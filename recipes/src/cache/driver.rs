@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zk_curator::op::{OpFuture, ReadResult};
 use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded};
+use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded, WatchedEvent};
 
-use super::builder::Options;
+use super::builder::{Options, ServerDiff};
 use super::freshness::{Freshness, StaleCause};
 use super::node::CachedNode;
 use super::shared::{Command, Shared};
@@ -73,6 +73,8 @@ struct Session<'a> {
     is_armed: bool,
     /// Whether changes may have been missed for which nothing was read yet, and when that is to be done.
     resync: Option<Instant>,
+    /// The comparison by the server that is under way.
+    diff: Option<BoxFuture<'static, Result<Vec<WatchedEvent>, Error>>>,
     reads: FuturesOrdered<BoxFuture<'static, Batch>>,
     /// No reads are sent before this time.
     pause: Option<Instant>,
@@ -198,6 +200,7 @@ impl Driver {
             watch,
             is_armed: true,
             resync: Some(resync),
+            diff: None,
             reads: FuturesOrdered::new(),
             pause: None,
             audit,
@@ -273,7 +276,17 @@ impl Session<'_> {
                 },
                 () = until(resync), if resync.is_some() => {
                     self.resync = None;
-                    self.driver.shared.arrange(|inner| inner.state.sweep());
+                    self.diff = self.diff();
+                    if self.diff.is_none() {
+                        self.driver.shared.arrange(|inner| inner.state.sweep());
+                    }
+                }
+                changed = finished(&mut self.diff), if self.diff.is_some() => {
+                    self.diff = None;
+                    if let Some(end) = self.drain() {
+                        return end;
+                    }
+                    self.compared(changed);
                 }
                 () = until(pause), if pause.is_some() => self.pause = None,
                 () = until(audit), if audit.is_some() => {
@@ -282,6 +295,38 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Has the server compute what has changed since the cache was fresh, if that is better than to read everything.
+    fn diff(&self) -> Option<BoxFuture<'static, Result<Vec<WatchedEvent>, Error>>> {
+        let when = self.driver.options.server_diff;
+        let (since, data, children) = self.driver.shared.look(|inner| {
+            let since = inner.freshness.zxid()?;
+            let is_wanted = match when {
+                ServerDiff::Never => false,
+                ServerDiff::Auto => inner.state.is_large(),
+                ServerDiff::Always => true,
+            };
+            let (data, children) = is_wanted.then(|| inner.state.compared_paths())?;
+            Some((since, data, children))
+        })?;
+        if !matches!(self.watch, Source::Lasting(_)) {
+            return None;
+        }
+        debug!(path = self.driver.shared.root, nodes = data.len(), since, "the server compares");
+        let diff = self.zk.changes_since(since).data(data).children(children).into_future();
+        Some(Box::pin(diff))
+    }
+
+    /// The server has said which nodes have changed.
+    fn compared(&self, changed: Result<Vec<WatchedEvent>, Error>) {
+        self.driver.shared.arrange(|inner| match changed {
+            Ok(changed) => inner.state.doubt(changed.iter().map(|event| event.path.as_str())),
+            Err(error) => {
+                debug!(path = self.driver.shared.root, %error, "the server does not compare: everything is read");
+                inner.state.sweep();
+            }
+        });
     }
 
     /// Sends what can be sent.
@@ -357,6 +402,10 @@ impl Session<'_> {
                 Some(PersistentEvent::Changed(change)) => changed.push(change),
                 Some(PersistentEvent::Disarmed) => {
                     self.is_armed = false;
+                    if self.diff.take().is_some() {
+                        // Changes after the comparison would be missed.
+                        self.resync = Some(Instant::now());
+                    }
                     self.driver.health.report(Health::Waiting);
                     self.driver.shared.change(|inner| inner.becomes_stale(StaleCause::Suspended));
                 }
@@ -500,7 +549,8 @@ impl Session<'_> {
     fn settle(&mut self) -> Option<Result<StaleCause, Error>> {
         loop {
             let shared = &self.driver.shared;
-            if !self.is_armed || self.resync.is_some() || !shared.look(|inner| inner.state.is_settled()) {
+            let is_behind = self.resync.is_some() || self.diff.is_some();
+            if !self.is_armed || is_behind || !shared.look(|inner| inner.state.is_settled()) {
                 return None;
             }
             // In this order: the events of every transaction up to this one have come already.
@@ -534,6 +584,13 @@ impl Session<'_> {
             // A failure means that nobody waits any more.
             drop(waiter.send(Ok(zxid)));
         }
+    }
+}
+
+async fn finished<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -29,6 +29,10 @@ const MOST_SINGLE: usize = 64;
 const ANSWER: usize = 256 * 1024;
 /// The size of the stat of a node and the rest of its part of an answer, in bytes.
 const OVERHEAD: usize = 80;
+/// The size of all data, in bytes, beyond which a server compares; or with so many nodes, the size of each.
+const LARGE: usize = 64 * 1024 * 1024;
+const MANY: usize = 5_000;
+const LARGE_MEAN: usize = 1_024;
 /// The assumed size of a part of an answer before one was seen, in bytes.
 const FIRST_GUESS: usize = 2_048;
 
@@ -217,11 +221,35 @@ impl TreeState {
         }
     }
 
-    /// Asks for reads of a node that may have changed without an event.
-    pub(super) fn doubt(&mut self, path: &str) {
-        if self.covers(path) && self.tree.entry(path).is_some() {
-            self.want_data(path, true, false);
+    /// Asks for reads of nodes that have changed without an event, and of those that could not be read.
+    pub(super) fn doubt<'a>(&mut self, changed: impl IntoIterator<Item = &'a str>) {
+        self.has_missed = false;
+        for path in changed {
+            if self.covers(path) && self.tree.entry(path).is_some() {
+                self.want_data(path, true, false);
+            }
         }
+        let unreadable: Vec<_> = self.unreadable.keys().cloned().collect();
+        for path in unreadable {
+            self.want_data(&path, true, false);
+        }
+    }
+
+    /// The paths whose data a server compares for a [`doubt`](Self::doubt), and those whose children it compares: a node without
+    /// children may have got some.
+    pub(super) fn compared_paths(&self) -> (Vec<String>, Vec<String>) {
+        let places = self.tree.places();
+        let may_have_children = |path: &&String| {
+            self.lists(path) && self.tree.node(path).is_none_or(|node| node.stat.ephemeral_owner == 0)
+        };
+        let children = places.iter().filter(may_have_children).cloned().collect();
+        (places, children)
+    }
+
+    /// Whether it is better to compare than to read everything.
+    pub(super) fn is_large(&self) -> bool {
+        let (nodes, mean) = (self.tree.len(), self.mean_size());
+        mean.saturating_mul(nodes) > LARGE || (nodes > MANY && mean > LARGE_MEAN)
     }
 
     /// A watch has fired.

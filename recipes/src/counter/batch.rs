@@ -17,12 +17,9 @@ pub(super) enum Operation {
 
 /// The value before an operation, and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Change {
-    /// The value before.
-    pub pre: i64,
-    /// The value after.
-    pub post: i64,
+pub(super) struct Change {
+    pub(super) pre: i64,
+    pub(super) post: i64,
 }
 
 /// The outcome of one operation, if the batch is applied.

@@ -20,6 +20,7 @@ pub trait Number: Copy + Into<i64> + TryFrom<i64> + Send + Sync + 'static + seal
 }
 
 mod sealed {
+    #[expect(unnameable_types, reason = "nobody else is to implement numbers")]
     pub trait Sealed {}
 
     impl Sealed for i64 {}
@@ -268,7 +269,7 @@ impl<N: Number> Counter<N> {
         sender
     }
 
-    fn change(&self, RawChange { pre, post, .. }: RawChange) -> Result<Change<N>, Error> {
+    fn change(&self, RawChange { pre, post }: RawChange) -> Result<Change<N>, Error> {
         Ok(Change { pre: self.narrow(pre)?, post: self.narrow(post)? })
     }
 

@@ -44,6 +44,7 @@
 
 mod barrier;
 mod config;
+mod counter;
 mod double_barrier;
 mod election;
 mod exclusive;
@@ -70,6 +71,7 @@ mod removed_waiter;
 mod revocable;
 mod semaphore;
 mod semaphore_mutex;
+mod shared_value;
 mod two_phase;
 mod two_phase_leaving;
 mod two_phase_reused;
@@ -87,6 +89,7 @@ pub const ALL: &[Scenario] = &[
     barrier::SCENARIO,
     queue::BOUNDED,
     config::SCENARIO,
+    counter::SCENARIO,
     queue::DEAD_LETTERS,
     queue::DELAY,
     double_barrier::SCENARIO,
@@ -120,6 +123,7 @@ pub const ALL: &[Scenario] = &[
     removed_waiter::SCENARIO,
     semaphore::SCENARIO,
     semaphore_mutex::SCENARIO,
+    shared_value::SCENARIO,
     queue::SIMPLE,
     two_phase::SCENARIO,
     two_phase_leaving::SCENARIO,
