@@ -36,11 +36,15 @@
 //! assert!(history.to_string().lines().eq(timeline));
 //! ```
 
+mod cache;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use cache::{CacheStep, Look, News, NodeState, Nodes};
 
 /// What clients and servers did and saw, in the order in which it was written down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -551,6 +555,35 @@ pub enum Event {
         answer: Answer,
     },
 
+    /// Something about a cache.
+    Cache {
+        /// Unique in the history.
+        cache: u64,
+        /// The event.
+        step: CacheStep,
+    },
+    /// An answer has shown that a transaction is committed.
+    Committed {
+        /// The transaction.
+        zxid: i64,
+    },
+    /// A write was answered.
+    Wrote {
+        /// The node.
+        path: Name,
+        /// Its state since this write.
+        node: NodeState,
+    },
+    /// A transaction of the servers has changed a node. Written at the end of the run, in the order of the transactions.
+    Applied {
+        /// The transaction.
+        zxid: i64,
+        /// The node.
+        path: Name,
+        /// The transaction that created the node; `None` if it was deleted.
+        czxid: Option<i64>,
+    },
+
     /// A fault was injected, or taken back.
     Fault {
         /// Which one.
@@ -646,6 +679,16 @@ impl fmt::Display for Event {
             }
             Self::Call { id, object, operation } => write!(f, "calls {object}: {operation}, @{id}"),
             Self::Return { id, answer } => write!(f, "is answered: {answer}, @{id}"),
+            Self::Cache { cache, step } => write!(f, "cache {cache} {step}"),
+            Self::Committed { zxid } => write!(f, "knows that {zxid:#x} is committed"),
+            Self::Wrote { path, node } => write!(f, "has written {path}: {node}"),
+            Self::Applied { zxid, path, czxid: None } => write!(f, "{zxid:#x} deleted {path}"),
+            Self::Applied { zxid, path, czxid: Some(czxid) } if czxid == zxid => {
+                write!(f, "{zxid:#x} created {path}")
+            }
+            Self::Applied { zxid, path, czxid: Some(czxid) } => {
+                write!(f, "{zxid:#x} set the data of {path}, {czxid:#x}")
+            }
             Self::Fault { text } => write!(f, "FAULT: {text}"),
             Self::FaultsOver => f.write_str("NO MORE FAULTS"),
             Self::Note { text } => f.write_str(text),

@@ -116,6 +116,10 @@ pub struct Sim {
     settled: Vec<(String, String)>,
     /// What anybody may delete of what another has created.
     common: Vec<String>,
+    /// Nodes whose changes are written down.
+    journal: Vec<String>,
+    /// Whether the servers are of a release that the seed chooses.
+    has_releases: bool,
     checkers: Vec<Arc<dyn Checker>>,
     nodes: Vec<String>,
     leaves: Vec<String>,
@@ -143,6 +147,8 @@ impl Sim {
             operated: Vec::new(),
             settled: Vec::new(),
             common: Vec::new(),
+            journal: Vec::new(),
+            has_releases: false,
             checkers: Vec::new(),
             nodes: Vec::new(),
             leaves: Vec::new(),
@@ -248,6 +254,20 @@ impl Sim {
     /// client that has created them; else it is a violation. Default: none.
     pub fn common<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         self.common.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Writes down at the end of the run how the servers changed the nodes that a pattern describes, for checkers:
+    /// [`Event::Applied`]. Default: none.
+    pub fn journal<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
+        self.journal.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// With every other seed the servers are of the latest release, whose watch events carry the transaction, and else
+    /// of 3.8. Default: 3.8.
+    pub const fn releases(mut self) -> Self {
+        self.has_releases = true;
         self
     }
 

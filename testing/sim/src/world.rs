@@ -13,7 +13,7 @@ use zk_curator_client::{CreateMode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{
     Direction, LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict,
-    WriteKind,
+    WriteKind, ZooKeeperVersion,
 };
 
 use super::checkers::Violation;
@@ -136,7 +136,9 @@ impl<'a> World<'a> {
     ) -> io::Result<Self> {
         let wraps = seed::rng(sim.seed, "overflow", 0).bool();
         let read_only = settings.iter().any(|(_, setting)| *setting == Setting::ReadOnlyServers);
+        let is_latest = sim.has_releases && seed::rng(sim.seed, "release", 0).bool();
         let servers = TestServer::builder()
+            .version(if is_latest { ZooKeeperVersion::V3_9 } else { ZooKeeperVersion::V3_8 })
             .read_only(read_only)
             .keep_writes(true)
             .sequence_overflow(if wraps { SequenceOverflow::WrapsAround } else { SequenceOverflow::Sticks })
@@ -208,6 +210,7 @@ impl<'a> World<'a> {
                 process.kill();
             }
         }
+        self.record_journal();
         let probe = self.cluster.probe();
         End {
             requests: probe.members().iter().map(|member| member.probe.total_requests()).sum(),
@@ -215,6 +218,21 @@ impl<'a> World<'a> {
             polls: self.watch.polls.load(Ordering::Relaxed),
             run: self.run,
             begun: self.begun,
+        }
+    }
+
+    /// Writes down what the servers did to the nodes that the checkers want to know of.
+    fn record_journal(&self) {
+        if self.sim.journal.is_empty() {
+            return;
+        }
+        for write in self.cluster.writes() {
+            let Some(path) = write.path.strip_prefix(options::below(self.settings)) else { continue };
+            if self.sim.journal.iter().any(|pattern| path_matches(pattern, path)) {
+                let czxid = (write.kind != WriteKind::Deleted).then_some(write.czxid);
+                let (zxid, path) = (write.zxid, Name::from(path));
+                self.run.record(ProcessId::World, Event::Applied { zxid, path, czxid });
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Judges of a [`History`]: what a recipe promises, as a function of what its users saw.
 
 mod barrier;
+mod cache;
 mod commit;
 mod delivery;
 mod exclusion;
@@ -17,6 +18,7 @@ mod script;
 use std::fmt;
 
 pub use barrier::BarrierEpochs;
+pub use cache::CacheViews;
 pub use commit::AtomicCommit;
 pub use delivery::Delivery;
 pub use exclusion::Exclusion;

@@ -43,6 +43,7 @@
 //! with [`Scenario::patience`].
 
 mod barrier;
+mod cache;
 mod config;
 mod counter;
 mod double_barrier;
@@ -88,6 +89,7 @@ use super::{Sim, Workload};
 pub const ALL: &[Scenario] = &[
     barrier::SCENARIO,
     queue::BOUNDED,
+    cache::SCENARIO,
     config::SCENARIO,
     counter::SCENARIO,
     queue::DEAD_LETTERS,
@@ -149,6 +151,8 @@ pub struct Scenario {
     operated: &'static [&'static str],
     settled: &'static [(&'static str, &'static str)],
     common: &'static [&'static str],
+    journal: &'static [&'static str],
+    releases: bool,
     crowd: bool,
     patience: Option<Duration>,
     demonstrates: bool,
@@ -169,6 +173,8 @@ impl Scenario {
             operated: &[],
             settled: &[],
             common: &[],
+            journal: &[],
+            releases: false,
             crowd: false,
             patience: None,
             demonstrates: false,
@@ -221,6 +227,20 @@ impl Scenario {
     #[must_use]
     pub const fn common(mut self, patterns: &'static [&'static str]) -> Self {
         self.common = patterns;
+        self
+    }
+
+    /// [`Sim::journal`].
+    #[must_use]
+    pub const fn journal(mut self, patterns: &'static [&'static str]) -> Self {
+        self.journal = patterns;
+        self
+    }
+
+    /// [`Sim::releases`].
+    #[must_use]
+    pub const fn releases(mut self) -> Self {
+        self.releases = true;
         self
     }
 
@@ -285,12 +305,14 @@ impl Scenario {
         sim.workload = self.workload();
         sim.patience = self.patience.or(sim.patience);
         let sim = if self.crowd { sim.crowd() } else { sim };
+        let sim = if self.releases { sim.releases() } else { sim };
         sim.nodes(self.nodes.iter().copied())
             .leaves(self.leaves.iter().copied())
             .sequences(self.sequences.iter().copied())
             .operator(self.operated.iter().copied())
             .settled(self.settled.iter().copied())
             .common(self.common.iter().copied())
+            .journal(self.journal.iter().copied())
     }
 }
 
