@@ -239,7 +239,7 @@ fn two_hundred_clients_do_not_storm() {
                         matches!(request.opcode(), OpCode::Ping | OpCode::SetWatches | OpCode::SetWatches2);
                     if !kept && request.session_id() != writer {
                         let mut asked = asked.lock().unwrap();
-                        asked.entry(request.session_id()).or_insert((0, Instant::now())).0 += 1;
+                        asked.entry(request.session_id()).or_insert_with(|| (0, Instant::now())).0 += 1;
                     }
                     Verdict::Pass
                 }

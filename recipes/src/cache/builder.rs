@@ -8,45 +8,27 @@ use zk_curator::CuratorFramework;
 
 use super::driver::Driver;
 use super::handle::CuratorCache;
+use super::options::{Options, ServerDiff};
 use super::shared::{Alive, Shared};
 use super::tree_state::{Scope, TreeState};
 use crate::health::HealthReporter;
 
-/// The longest default of [`CacheBuilder::resync_spread`].
-const LONGEST_SPREAD: Duration = Duration::from_secs(2);
-/// The default of [`CacheBuilder::resync_spread`] for each node.
-const SPREAD: Duration = Duration::from_micros(20);
-
-/// The settings of a cache.
-#[derive(Debug, Clone)]
-pub(super) struct Options {
-    pub(super) keeps_data: bool,
-    pub(super) decompressed: Option<bool>,
-    pub(super) spread: Option<Duration>,
-    pub(super) server_diff: ServerDiff,
-    pub(super) audit_every: Option<Duration>,
-    pub(super) parallel: usize,
-}
-
-impl Options {
-    /// The longest pause before a resync of so many nodes.
-    pub(super) fn spread(&self, nodes: usize) -> Duration {
-        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-        self.spread.unwrap_or_else(|| SPREAD.saturating_mul(nodes).min(LONGEST_SPREAD))
+impl CuratorCache {
+    /// A cache of a node and everything below it. The node need not exist.
+    pub fn tree(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
+        CacheBuilder::new(zk, path.into(), None)
     }
-}
 
-/// Whether a cache has the server compute the difference after an outage: see [`CacheBuilder::server_diff`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum ServerDiff {
-    /// The cache reads everything again.
-    Never,
-    /// For more than 64 MiB of data, and for more than 5,000 nodes of more than 1 KiB on average.
-    #[default]
-    Auto,
-    /// Always, where the server and the raw client can.
-    Always,
+    /// A cache of a node and its children.
+    pub fn children(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
+        CacheBuilder::new(zk, path.into(), Some(1))
+    }
+
+    /// A cache of one node.
+    #[doc(alias = "SINGLE_NODE_CACHE")]
+    pub fn node(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
+        CacheBuilder::new(zk, path.into(), Some(0))
+    }
 }
 
 /// Builds a [`CuratorCache`].

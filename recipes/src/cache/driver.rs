@@ -17,9 +17,9 @@ use zk_curator::op::{OpFuture, ReadResult};
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded, WatchedEvent};
 
-use super::builder::{Options, ServerDiff};
 use super::freshness::{Freshness, StaleCause};
 use super::node::CachedNode;
+use super::options::{Options, ServerDiff};
 use super::shared::{Command, Shared};
 use super::source::{SingleWatches, Source, is_unsupported, read_watched};
 use super::tree_state::{Answer, Job, What};
@@ -142,7 +142,7 @@ impl Driver {
                 drop(self.shared.zk.ride_out(error).await);
                 continue;
             }
-            self.stale(StaleCause::Failed(error.kind().clone()));
+            self.stale(StaleCause::Failed(error.kind()));
             warn!(path = self.shared.root, %error, "the cache cannot follow its root");
             self.health.report(Health::Failed(error.clone()));
             self.shared.zk.report_background_error(error.clone());
@@ -521,7 +521,7 @@ impl Session<'_> {
             Ok(_) => Answer::Failed(ErrorKind::Malformed),
             Err(error) if error.kind() == ErrorKind::NoNode => Answer::Missing,
             Err(error) if error.is_transient() => return None,
-            Err(error) => Answer::Failed(error.kind().clone()),
+            Err(error) => Answer::Failed(error.kind()),
         })
     }
 

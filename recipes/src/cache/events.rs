@@ -4,101 +4,12 @@ use std::sync::Arc;
 
 use futures_util::stream::{Stream, unfold};
 use tokio::time::Instant;
-use zk_curator::ErrorKind;
 
 use super::freshness::Freshness;
-use super::node::{CachedNode, Lookup};
+use super::node::Lookup;
 use super::shared::{Alive, Inner, Shared};
-use super::tree_state::Change;
-use super::view::Snapshot;
-
-/// A difference between the state that a subscriber was told last and the present one.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum CacheEvent {
-    /// The first load is complete: the first event of [`events`](super::CuratorCache::events).
-    #[doc(alias = "INITIALIZED")]
-    Loaded(Snapshot),
-    /// A node exists that did not.
-    #[doc(alias = "NODE_CREATED")]
-    #[doc(alias = "CHILD_ADDED")]
-    Created(Arc<CachedNode>),
-    /// The data of a node were set.
-    #[doc(alias = "NODE_CHANGED")]
-    #[doc(alias = "CHILD_UPDATED")]
-    Changed {
-        /// The state that was told last.
-        old: Arc<CachedNode>,
-        /// The present state.
-        new: Arc<CachedNode>,
-    },
-    /// A node was deleted, and another one was created at its path. Its data may be equal.
-    Replaced {
-        /// The state that was told last.
-        old: Arc<CachedNode>,
-        /// The present state.
-        new: Arc<CachedNode>,
-    },
-    /// A node does not exist any more: its last state that was told.
-    #[doc(alias = "NODE_DELETED")]
-    #[doc(alias = "CHILD_REMOVED")]
-    Deleted(Arc<CachedNode>),
-    /// A node could be read before and cannot be read now. It may exist.
-    Unreadable {
-        /// The state that was told last.
-        old: Arc<CachedNode>,
-        /// Why it cannot be read.
-        error: ErrorKind,
-    },
-    /// Changes may have been missed since then. [`Fresh`](Self::Fresh) follows when the cache has caught up.
-    #[doc(alias = "CONNECTION_SUSPENDED")]
-    Stale {
-        /// When the cache became stale.
-        since: Instant,
-    },
-    /// The cache has caught up.
-    #[doc(alias = "CONNECTION_RECONNECTED")]
-    Fresh {
-        /// The contents are not older than this transaction.
-        zxid: i64,
-    },
-}
-
-/// The differences that one subscriber has still to be told.
-#[derive(Debug)]
-pub(super) struct Subscriber {
-    /// Whether the first event is the loaded state.
-    begins_with_all: bool,
-    /// The nodes that have changed, with the state that was told last; `None` before the begin.
-    told: Option<BTreeMap<Box<str>, Option<Arc<CachedNode>>>>,
-    outages: u64,
-    is_fresh: bool,
-}
-
-impl Subscriber {
-    fn new(begins_with_all: bool, inner: &Inner) -> Self {
-        let told = (inner.is_loaded && !begins_with_all).then(BTreeMap::new);
-        let is_fresh = inner.freshness.is_fresh() || !inner.is_loaded;
-        Self { begins_with_all, told, outages: inner.outages, is_fresh }
-    }
-
-    /// The first load is complete.
-    pub(super) fn loaded(&mut self) {
-        if !self.begins_with_all {
-            self.told.get_or_insert_default();
-        }
-    }
-
-    pub(super) fn record(&mut self, changes: &[Change]) {
-        if let Some(told) = &mut self.told {
-            for (path, old) in changes {
-                if !told.contains_key(path) {
-                    told.insert(path.clone(), old.clone());
-                }
-            }
-        }
-    }
-}
+use super::snapshot::Snapshot;
+use super::subscriber::{CacheEvent, Subscriber, Told};
 
 impl Inner {
     /// Takes the events that a subscriber has still to be told.
@@ -145,10 +56,7 @@ impl Inner {
 
     /// The differences between what was told and the present state, in the order in which they are told; and the nodes whose
     /// present state is being read.
-    fn differences(
-        &self,
-        told: BTreeMap<Box<str>, Option<Arc<CachedNode>>>,
-    ) -> (Vec<CacheEvent>, BTreeMap<Box<str>, Option<Arc<CachedNode>>>) {
+    fn differences(&self, told: Told) -> (Vec<CacheEvent>, Told) {
         let mut undecided = BTreeMap::new();
         let (mut deleted, mut created, mut changed, mut unreadable) = (vec![], vec![], vec![], vec![]);
         // In the order of the paths: parents before their children.
@@ -167,7 +75,7 @@ impl Inner {
                 (None, Lookup::Absent) => {}
                 (old, Lookup::Unknown) => match (self.state.unreadable().get(&path), old) {
                     (Some(error), Some(old)) => {
-                        unreadable.push(CacheEvent::Unreadable { old, error: error.clone() })
+                        unreadable.push(CacheEvent::Unreadable { old, error: *error });
                     }
                     (Some(_), None) => {}
                     (None, old) => drop(undecided.insert(path, old)),
@@ -203,7 +111,8 @@ impl CacheEvents {
     pub(super) fn new(shared: Arc<Shared>, alive: Alive, begins_with_all: bool) -> Self {
         let id = shared.arrange(|inner| {
             inner.last_subscriber += 1;
-            let subscriber = Subscriber::new(begins_with_all, inner);
+            let subscriber =
+                Subscriber::new(begins_with_all, inner.is_loaded, inner.freshness.is_fresh(), inner.outages);
             inner.subscribers.insert(inner.last_subscriber, subscriber);
             inner.last_subscriber
         });

@@ -3,16 +3,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
-use zk_curator::value::FromData;
-use zk_curator::{CuratorFramework, Error, ErrorKind};
+use zk_curator::{Error, ErrorKind};
 
-use super::builder::CacheBuilder;
 use super::events::CacheEvents;
-use super::freshness::{Freshness, FreshnessWatch};
+use super::freshness::Freshness;
 use super::node::{CachedNode, Lookup};
 use super::shared::{Alive, Command, Inner, Shared};
-use super::typed::TypedCache;
-use super::view::{Snapshot, TreeView};
+use super::snapshot::Snapshot;
+use super::view::TreeView;
+use super::watch::FreshnessWatch;
 use crate::health::HealthWatch;
 
 /// The pause before another look for a transaction that the servers have not committed yet.
@@ -40,22 +39,6 @@ pub struct Loaded {
 }
 
 impl CuratorCache {
-    /// A cache of a node and everything below it. The node need not exist.
-    pub fn tree(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
-        CacheBuilder::new(zk, path.into(), None)
-    }
-
-    /// A cache of a node and its children.
-    pub fn children(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
-        CacheBuilder::new(zk, path.into(), Some(1))
-    }
-
-    /// A cache of one node.
-    #[doc(alias = "SINGLE_NODE_CACHE")]
-    pub fn node(zk: &CuratorFramework, path: impl Into<String>) -> CacheBuilder {
-        CacheBuilder::new(zk, path.into(), Some(0))
-    }
-
     /// The path of the root.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -180,7 +163,7 @@ impl CuratorCache {
     /// change that is reported, and in every [audit](CacheBuilder::audit_every).
     #[must_use]
     pub fn unreadable(&self) -> Vec<(String, ErrorKind)> {
-        self.read(|view| view.unreadable().map(|(path, kind)| (path.to_owned(), kind.clone())).collect())
+        self.read(|view| view.unreadable().map(|(path, kind)| (path.to_owned(), *kind)).collect())
     }
 
     /// Waits until the cache shows everything that had been committed when this was called, by any client; returns the
@@ -297,11 +280,6 @@ impl CuratorCache {
     #[must_use = "the events are told to whoever asks for them"]
     pub fn changes(&self) -> CacheEvents {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), false)
-    }
-
-    /// The nodes as values of a type.
-    pub fn typed<T: FromData>(&self) -> TypedCache<T> {
-        TypedCache::new(self.clone())
     }
 
     /// Stops the cache for all handles, and waits until its watch is removed. The contents stay, and are stale.

@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zk_curator::{CuratorFramework, Error, Signal};
 
-use super::events::Subscriber;
 use super::freshness::Freshness;
+use super::subscriber::Subscriber;
 use super::tree_state::{Change, TreeState};
 use crate::health::HealthWatch;
 

@@ -39,12 +39,15 @@ const FIRST_GUESS: usize = 2_048;
 /// A transaction that the server does not tell: newer than every other.
 const UNKNOWN: i64 = i64::MAX;
 
+/// Whether a path is covered.
+type Filter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// The paths that a cache covers.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     /// The number of levels below the root; `None` for all.
     pub(super) max_depth: Option<usize>,
-    pub(super) filter: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
+    pub(super) filter: Option<Filter>,
 }
 
 impl fmt::Debug for Scope {
@@ -461,7 +464,8 @@ impl TreeState {
             changes.push((path.clone(), old));
         }
         self.note_child(&path, Some(stat.czxid));
-        if !(sweeps || !is_same_node) || !self.lists(&path) {
+        let may_have_others = sweeps || !is_same_node;
+        if !may_have_others || !self.lists(&path) {
             return;
         }
         // A list that is under way is as new: later changes are reported.

@@ -7,6 +7,13 @@ use zk_curator::value::{Failure, FromData};
 use super::handle::CuratorCache;
 use super::node::{CachedNode, Lookup};
 
+impl CuratorCache {
+    /// The nodes as values of a type.
+    pub fn typed<T: FromData>(&self) -> TypedCache<T> {
+        TypedCache::new(self.clone())
+    }
+}
+
 /// A [`CuratorCache`] whose nodes are values of a type. It is a projection: a node whose data cannot be decoded stays in the
 /// cache, and is told as that. Values are decoded when they are asked for.
 pub struct TypedCache<T> {

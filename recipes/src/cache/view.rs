@@ -6,6 +6,7 @@ use zk_curator::ErrorKind;
 use super::freshness::Freshness;
 use super::node::{CachedNode, Lookup};
 use super::shared::Inner;
+use super::snapshot::Snapshot;
 
 /// The contents of a cache at one moment, without a copy: see [`CuratorCache::read`](super::CuratorCache::read).
 pub struct TreeView<'a>(&'a Inner);
@@ -68,26 +69,13 @@ impl fmt::Debug for TreeView<'_> {
     }
 }
 
-/// The nodes of a cache at one moment. The nodes are shared with the cache, not copied.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The contents are not older than this transaction. Of [`exact`](super::CuratorCache::exact): this transaction was the
-    /// server's last one.
-    pub zxid: i64,
-    /// The nodes, parents before their children, and these in the order of their names.
-    pub nodes: Vec<Arc<CachedNode>>,
-    /// The paths that could not be read, and why.
-    pub unreadable: Vec<(String, ErrorKind)>,
-}
-
 impl Snapshot {
     pub(super) fn of(inner: &Inner) -> Self {
         let view = TreeView::new(inner);
         Self {
             zxid: inner.freshness.zxid().unwrap_or_default(),
             nodes: view.nodes().cloned().collect(),
-            unreadable: view.unreadable().map(|(path, kind)| (path.to_owned(), kind.clone())).collect(),
+            unreadable: view.unreadable().map(|(path, kind)| (path.to_owned(), *kind)).collect(),
         }
     }
 }

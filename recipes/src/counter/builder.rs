@@ -1,46 +1,16 @@
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 use zk_curator::certain::Receipt;
 
 use super::batch::Rules;
-use super::driver::Settings;
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
+use super::settings::{Missing, PromotedToLock, Settings};
 
 /// The tries before a counter gives up, or takes the lock.
 const TRIES: u32 = 30;
-
-/// The meaning of a counter without a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Missing {
-    /// It has its initial value, and the first write creates the node.
-    #[default]
-    Initial,
-    /// Operations fail with [`Error::Missing`](super::Error::Missing), but for
-    /// [`initialize`](super::Counter::initialize): for counters that must not begin again when somebody deletes the node.
-    Fail,
-}
-
-/// A lock that a counter takes when others are faster, time after time (`PromotedToLock`).
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct PromotedToLock {
-    /// The path of the lock, an [`InterProcessMutex`](crate::lock::InterProcessMutex).
-    pub path: String,
-    /// The longest wait for the lock.
-    pub timeout: Duration,
-}
-
-impl PromotedToLock {
-    /// A lock at a path, and the longest wait for it.
-    pub fn new(path: impl Into<String>, timeout: Duration) -> Self {
-        Self { path: path.into(), timeout }
-    }
-}
 
 /// Builds a counter: [`DistributedAtomicLong`](super::DistributedAtomicLong) or
 /// [`DistributedAtomicInteger`](super::DistributedAtomicInteger).
@@ -54,6 +24,19 @@ pub struct AtomicBuilder<N> {
     lock: Option<PromotedToLock>,
     receipts: Option<String>,
     number: PhantomData<fn() -> N>,
+}
+
+impl<N: Number> Counter<N> {
+    /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by the first operation.
+    #[must_use = "nothing is sent until it is used"]
+    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+        Self::builder(zk, path).build()
+    }
+
+    /// Builds a counter.
+    pub fn builder(zk: &CuratorFramework, path: impl Into<String>) -> AtomicBuilder<N> {
+        AtomicBuilder::new(zk, path.into())
+    }
 }
 
 impl<N: Number> AtomicBuilder<N> {

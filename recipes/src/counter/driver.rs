@@ -5,13 +5,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
-use zk_curator::certain::Receipt;
 use zk_curator::op::{CreateOp, SetDataOp};
-use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
+use zk_curator::{Error as ZkError, ErrorCode, ErrorKind, Version};
 
-use super::batch::{Change, Operation, Outcome, Rules};
-use super::builder::{Missing, PromotedToLock};
+use super::batch::{Change, Operation, Outcome};
 use super::error::Error;
+use super::settings::{Missing, Settings};
 use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
 use crate::random::fraction;
 
@@ -36,18 +35,6 @@ pub(super) enum Answer {
 pub(super) struct Request {
     pub(super) operation: Operation,
     pub(super) reply: oneshot::Sender<Result<Answer, Error>>,
-}
-
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) zk: CuratorFramework,
-    pub(super) path: String,
-    pub(super) rules: Rules,
-    pub(super) missing: Missing,
-    pub(super) optimistic_tries: u32,
-    pub(super) lock: Option<PromotedToLock>,
-    /// Proves writes whose answer is lost.
-    pub(super) receipt: Option<Receipt>,
 }
 
 /// The node, as it was read or written last.

@@ -8,10 +8,10 @@ use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
 use super::batch::{Change as RawChange, Operation, Rules};
-use super::builder::AtomicBuilder;
-use super::driver::{Answer, Driver, Request, Settings};
+use super::driver::{Answer, Driver, Request};
 use super::encoding::Encoding;
 use super::error::Error;
+use super::settings::Settings;
 
 /// The types of numbers.
 pub trait Number: Copy + Into<i64> + TryFrom<i64> + Send + Sync + 'static + sealed::Sealed {
@@ -72,17 +72,6 @@ pub struct Change<N> {
 }
 
 impl<N: Number> Counter<N> {
-    /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by the first operation.
-    #[must_use = "nothing is sent until it is used"]
-    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self::builder(zk, path).build()
-    }
-
-    /// Builds a counter.
-    pub fn builder(zk: &CuratorFramework, path: impl Into<String>) -> AtomicBuilder<N> {
-        AtomicBuilder::new(zk, path.into())
-    }
-
     pub(super) fn new(settings: Settings) -> Self {
         let (zk, path, rules) = (settings.zk.clone(), settings.path.clone(), settings.rules);
         let task = Mutex::new(Task::Latent(Box::new(settings)));

@@ -73,9 +73,11 @@ mod driver;
 mod encoding;
 mod error;
 mod handle;
+mod settings;
 
 pub use blocks::IdBlocks;
-pub use builder::{AtomicBuilder, Missing, PromotedToLock};
+pub use builder::AtomicBuilder;
 pub use encoding::Encoding;
 pub use error::Error;
 pub use handle::{Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number};
+pub use settings::{Missing, PromotedToLock};

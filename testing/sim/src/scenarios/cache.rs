@@ -153,7 +153,7 @@ async fn observe(reader: Reader) {
         None::<()>
     });
     drop(looked.await);
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Writes the tree.

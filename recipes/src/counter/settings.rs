@@ -1,0 +1,48 @@
+use std::time::Duration;
+
+use zk_curator::CuratorFramework;
+use zk_curator::certain::Receipt;
+
+use super::batch::Rules;
+
+/// The meaning of a counter without a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Missing {
+    /// It has its initial value, and the first write creates the node.
+    #[default]
+    Initial,
+    /// Operations fail with [`Error::Missing`](super::Error::Missing), but for
+    /// [`initialize`](super::Counter::initialize): for counters that must not begin again when somebody deletes the node.
+    Fail,
+}
+
+/// A lock that a counter takes when others are faster, time after time (`PromotedToLock`).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PromotedToLock {
+    /// The path of the lock, an [`InterProcessMutex`](crate::lock::InterProcessMutex).
+    pub path: String,
+    /// The longest wait for the lock.
+    pub timeout: Duration,
+}
+
+impl PromotedToLock {
+    /// A lock at a path, and the longest wait for it.
+    pub fn new(path: impl Into<String>, timeout: Duration) -> Self {
+        Self { path: path.into(), timeout }
+    }
+}
+
+/// The settings of a counter.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    pub(super) rules: Rules,
+    pub(super) missing: Missing,
+    pub(super) optimistic_tries: u32,
+    pub(super) lock: Option<PromotedToLock>,
+    /// Proves writes whose answer is lost.
+    pub(super) receipt: Option<Receipt>,
+}
