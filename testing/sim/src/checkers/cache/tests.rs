@@ -183,11 +183,15 @@ fn after_the_faults_the_newest_is_shown() {
     let begin = || vec![calm.clone(), known.clone()];
     let with = |line| story(begin().into_iter().chain([line]));
     let old = Some(node(1, 3));
-    // It may take its time.
+    // It may take its time, also again.
+    let fresh = looked(105, Look::Fresh(1), []);
+    let stale = |at| story(begin().into_iter().chain([fresh.clone(), looked(at, Look::Stale(1), [])]));
+    passes(&CHECKER, stale(204));
+    fails(&CHECKER, stale(205), "is not fresh", &[4]);
     passes(&CHECKER, with(looked(109, Look::Stale(1), [("/c/a", old.clone())])));
     passes(&CHECKER, with(looked(119, Look::Fresh(1), [("/c/a", old.clone())])));
-    fails(&CHECKER, with(looked(110, Look::Stale(1), [])), "still not fresh", &[3]);
-    fails(&CHECKER, with(looked(110, Look::Loading, [])), "still not fresh", &[3]);
+    fails(&CHECKER, with(looked(110, Look::Stale(1), [])), "is not fresh", &[3]);
+    fails(&CHECKER, with(looked(110, Look::Loading, [])), "is not fresh", &[3]);
     fails(&CHECKER, with(looked(120, Look::Fresh(1), [("/c/a", old)])), "over before 0x7", &[2, 3, 7]);
     passes(&CHECKER, with(looked(120, Look::Fresh(1), [("/c/a", Some(node(7, 7)))])));
 }
