@@ -375,3 +375,43 @@ fn no_path_goes_back_in_a_session_on_a_lagging_server() {
         }
     });
 }
+
+/// An event is no answer: a reconnect does not demand a server that has what the event has told.
+#[test]
+fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
+    simulated(async {
+        let cluster = TestCluster::in_memory(3).await;
+        let leader = cluster.leader().unwrap();
+        let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
+        let other = on_member(&cluster, leader).await;
+        create(&other, "/tree/a", "0").await;
+        other.sync("/").await.unwrap();
+        let servers = [first, second].map(|member| cluster.member(member).connect_string());
+        let zk = CuratorFramework::builder()
+            .connect_string(servers.join(","))
+            .session_timeout(SESSION_TIMEOUT)
+            .connector(Arc::new(cluster.connector()))
+            .build()
+            .unwrap();
+        zk.start().await.unwrap();
+        let cache = loaded(&zk).await;
+        let mut changes = cache.changes();
+        let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
+        let behind = first + second - attached;
+        let lag = cluster.lag(behind);
+        other.delete("/tree/a").await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
+        cluster.kill(attached).await;
+        assert_eq!(next(&mut changes, 1).await, ["stale"]);
+        let caught_up = async {
+            cluster.until(|_| cluster.attached_to(session_id(&zk).get()) == Some(behind)).await;
+            // Long enough for reads, if there were any.
+            sleep(Duration::from_secs(1)).await;
+            assert!(!cache.get("/tree/a").is_present());
+            drop(lag);
+        };
+        let (told, ()) = tokio::join!(next(&mut changes, 1), caught_up);
+        assert_eq!(told, ["fresh"]);
+        assert!(cache.get("/tree/a").is_absent());
+    });
+}

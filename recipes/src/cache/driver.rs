@@ -73,6 +73,10 @@ struct Session<'a> {
     is_armed: bool,
     /// Whether changes may have been missed for which nothing was read yet, and when that is to be done.
     resync: Option<Instant>,
+    /// Whether the contents may be newer than the server of this connection: events had come after the last answer of the
+    /// connection before, and a reconnect demands no more than that answer. Nothing is read until a quorum has answered.
+    is_ahead: bool,
+    gate: Option<BoxFuture<'static, Barrier>>,
     /// The comparison by the server that is under way.
     diff: Option<BoxFuture<'static, Result<Vec<WatchedEvent>, Error>>>,
     reads: FuturesOrdered<BoxFuture<'static, Batch>>,
@@ -200,6 +204,8 @@ impl Driver {
             watch,
             is_armed: true,
             resync: Some(resync),
+            is_ahead: false,
+            gate: None,
             diff: None,
             reads: FuturesOrdered::new(),
             pause: None,
@@ -253,7 +259,8 @@ impl Session<'_> {
                 return end;
             }
             self.send();
-            let (resync, pause, audit) = (self.resync.filter(|_| self.is_armed), self.pause, self.audit);
+            let (is_ready, pause, audit) = (self.is_armed && !self.is_ahead, self.pause, self.audit);
+            let resync = self.resync.filter(|_| is_ready);
             tokio::select! {
                 biased;
                 Some(batch) = self.reads.next(), if !self.reads.is_empty() => {
@@ -280,6 +287,10 @@ impl Session<'_> {
                     if self.diff.is_none() {
                         self.driver.shared.arrange(|inner| inner.state.sweep());
                     }
+                }
+                barrier = finished(&mut self.gate), if self.gate.is_some() => {
+                    self.gate = None;
+                    self.caught_up(barrier);
                 }
                 changed = finished(&mut self.diff), if self.diff.is_some() => {
                     self.diff = None;
@@ -331,7 +342,14 @@ impl Session<'_> {
 
     /// Sends what can be sent.
     fn send(&mut self) {
-        if !self.is_armed {
+        if !self.is_armed || self.pause.is_some() {
+            return;
+        }
+        if self.is_ahead {
+            if self.gate.is_none() {
+                let request = self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future();
+                self.gate = Some(self.barrier(None, request));
+            }
             return;
         }
         for waiter in std::mem::take(&mut self.driver.waiters) {
@@ -346,7 +364,7 @@ impl Session<'_> {
             let request = self.zk.exists(self.driver.shared.root.as_str()).into_future();
             self.push_barrier(None, request);
         }
-        while self.pause.is_none() && self.reads.len() < self.driver.options.parallel {
+        while self.reads.len() < self.driver.options.parallel {
             let jobs = self.driver.shared.arrange(|inner| inner.state.next_batch());
             if jobs.is_empty() {
                 break;
@@ -356,9 +374,26 @@ impl Session<'_> {
     }
 
     fn push_barrier(&self, waiter: Option<u64>, request: OpFuture<Option<Stat>>) {
+        self.barriers.push(self.barrier(waiter, request));
+    }
+
+    fn barrier(&self, waiter: Option<u64>, request: OpFuture<Option<Stat>>) -> BoxFuture<'static, Barrier> {
         let events = self.events;
-        let barrier = async move { Barrier { waiter, answer: request.await.map(drop), events } };
-        self.barriers.push(Box::pin(barrier));
+        Box::pin(async move { Barrier { waiter, answer: request.await.map(drop), events } })
+    }
+
+    /// A quorum has answered after a reconnect: the server has everything that was told before, and may be read.
+    fn caught_up(&mut self, Barrier { answer, events, .. }: Barrier) {
+        match answer {
+            Err(error) if error.is_transient() && error.kind() != ErrorKind::ReadOnly => {
+                self.pause = Some(Instant::now() + PAUSE);
+            }
+            // A read-only server knows no quorum, and a root that must not be looked at was answered for as well.
+            Ok(()) | Err(_) => {
+                self.is_ahead = false;
+                self.proven = self.proven.max(events);
+            }
+        }
     }
 
     fn read(&self, jobs: Vec<Job>) -> BoxFuture<'static, Batch> {
@@ -402,6 +437,7 @@ impl Session<'_> {
                 Some(PersistentEvent::Changed(change)) => changed.push(change),
                 Some(PersistentEvent::Disarmed) => {
                     self.is_armed = false;
+                    self.disconnected();
                     if self.diff.take().is_some() {
                         // Changes after the comparison would be missed.
                         self.resync = Some(Instant::now());
@@ -443,6 +479,17 @@ impl Session<'_> {
             });
         }
         None
+    }
+
+    /// The next server may lag behind the events that this one has sent after its last answer.
+    fn disconnected(&mut self) {
+        self.gate = None;
+        self.is_ahead |= self.proven != self.events;
+        if self.is_ahead {
+            // Tried again by the framework, they would be answered before the server has caught up.
+            self.reads = FuturesOrdered::new();
+            self.driver.shared.arrange(|inner| inner.state.forget_reads());
+        }
     }
 
     fn rearmed(&mut self, unchanged: bool) {
@@ -549,7 +596,7 @@ impl Session<'_> {
     fn settle(&mut self) -> Option<Result<StaleCause, Error>> {
         loop {
             let shared = &self.driver.shared;
-            let is_behind = self.resync.is_some() || self.diff.is_some();
+            let is_behind = self.resync.is_some() || self.diff.is_some() || self.is_ahead;
             if !self.is_armed || is_behind || !shared.look(|inner| inner.state.is_settled()) {
                 return None;
             }
