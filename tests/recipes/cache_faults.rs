@@ -398,6 +398,9 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
         let mut changes = cache.changes();
         let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
         let behind = first + second - attached;
+        // It has more than the last answer, so that something may have been missed; and less than the event.
+        create(&other, "/elsewhere", "0").await;
+        on_member(&cluster, behind).await.sync("/").await.unwrap();
         let lag = cluster.lag(behind);
         other.delete("/tree/a").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
