@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -79,7 +80,7 @@ final class CuratorRecipes {
         mutex.acquire();
         Transcript.say("again", mutex.acquire(1, TimeUnit.SECONDS), mutex.isOwnedByCurrentThread());
         Transcript.say("rival", rival.acquire(50, TimeUnit.MILLISECONDS), rival.isAcquiredInThisProcess());
-        List<Integer> turns = Collections.synchronizedList(new ArrayList<>());
+        List<Integer> turns = new CopyOnWriteArrayList<>();
         Thread[] waiters = new Thread[4];
         for (int number = 0; number < waiters.length; number++) {
             int turn = number;
@@ -133,7 +134,7 @@ final class CuratorRecipes {
         Transcript.tree(client, "/rw");
         mine.writeLock().release();
         Transcript.say("read", theirs.readLock().acquire(1, TimeUnit.SECONDS));
-        List<String> order = Collections.synchronizedList(new ArrayList<>());
+        List<String> order = new CopyOnWriteArrayList<>();
         Thread writer = Transcript.spawn(() -> {
             theirs.writeLock().acquire();
             order.add("writer");
@@ -310,7 +311,7 @@ final class CuratorRecipes {
         Transcript.join(waiter);
 
         keep("/double");
-        List<String> order = Collections.synchronizedList(new ArrayList<>());
+        List<String> order = new CopyOnWriteArrayList<>();
         Thread[] members = new Thread[3];
         for (int number = 0; number < members.length; number++) {
             DistributedDoubleBarrier each =
