@@ -347,13 +347,12 @@ impl Session<'_> {
         }
         if self.is_ahead {
             if self.gate.is_none() {
-                let request = self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future();
-                self.gate = Some(self.barrier(None, request));
+                self.gate = Some(self.barrier(None, self.quorum()));
             }
             return;
         }
         for waiter in std::mem::take(&mut self.driver.waiters) {
-            let request = self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future();
+            let request = self.quorum();
             self.last_barrier += 1;
             self.asking.insert(self.last_barrier, waiter);
             self.push_barrier(Some(self.last_barrier), request);
@@ -371,6 +370,11 @@ impl Session<'_> {
             }
             self.reads.push_back(self.read(jobs));
         }
+    }
+
+    /// A request that is answered after everything that is committed.
+    fn quorum(&self) -> OpFuture<Option<Stat>> {
+        self.zk.exists(self.driver.shared.root.as_str()).linearizable().into_future()
     }
 
     fn push_barrier(&self, waiter: Option<u64>, request: OpFuture<Option<Stat>>) {
