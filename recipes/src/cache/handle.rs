@@ -160,7 +160,7 @@ impl CuratorCache {
     }
 
     /// The paths that exist, or may exist, and could not be read; and why. They are tried again after every outage, after every
-    /// change that is reported, and in every [audit](CacheBuilder::audit_every).
+    /// change that is reported, and in every [audit](super::CacheBuilder::audit_every).
     #[must_use]
     pub fn unreadable(&self) -> Vec<(String, ErrorKind)> {
         self.read(|view| view.unreadable().map(|(path, kind)| (path.to_owned(), *kind)).collect())
