@@ -75,7 +75,7 @@ pub enum PersistentEvent {
     /// The connection is lost: nothing is reported until [`Rearmed`](Self::Rearmed).
     Disarmed,
     /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
-    /// read anew what matters, unless nothing has changed.
+    /// read again, unless nothing has changed.
     Rearmed {
         /// Whether the ensemble applied no transaction between the last answer on the previous connection, to a request
         /// or to a ping, and the re-arming: the watch has missed nothing.

@@ -73,8 +73,9 @@ struct Session<'a> {
     is_armed: bool,
     /// Whether changes may have been missed for which nothing was read yet, and when that is to be done.
     resync: Option<Instant>,
-    /// Whether the contents may be newer than the server of this connection: events had come after the last answer of the
-    /// connection before, and a reconnect demands no more than that answer. Nothing is read until a quorum has answered.
+    /// Whether the contents may be newer than the server of this connection: that of another session, or of a reconnect after
+    /// events that came behind the last answer, for a reconnect demands no more than that answer. Nothing is read until a quorum
+    /// has answered.
     is_ahead: bool,
     gate: Option<BoxFuture<'static, Barrier>>,
     /// The comparison by the server that is under way.
@@ -188,23 +189,15 @@ impl Driver {
         let zk = self.shared.zk.bound_to_session()?;
         let watch = self.watch(&zk).await?;
         let (is_loaded, nodes) = self.shared.look(|inner| (inner.is_loaded, inner.state.tree().len()));
-        let mut resync = Instant::now();
-        if is_loaded {
-            resync += self.pause(&zk, nodes);
-            // The server of another session may lag behind that of the last one.
-            match zk.exists(self.shared.root.as_str()).linearizable().await {
-                // A read-only server knows no quorum, and shows what it has; a root that must not be read is read all the same.
-                Err(error) if matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::NoAuth) => {}
-                barrier => drop(barrier?),
-            }
-        }
+        let pause = if is_loaded { self.pause(&zk, nodes) } else { Duration::ZERO };
         let audit = self.options.audit_every.map(|period| Instant::now() + period);
         let mut session = Session {
             zk,
             watch,
             is_armed: true,
-            resync: Some(resync),
-            is_ahead: false,
+            resync: Some(Instant::now() + pause),
+            // The server of another session may lag behind that of the last one.
+            is_ahead: is_loaded,
             gate: None,
             diff: None,
             reads: FuturesOrdered::new(),
@@ -246,7 +239,7 @@ impl Driver {
         Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root))))
     }
 
-    /// A random pause before a resync of so many nodes.
+    /// Returns a random pause before a resync, by the number of nodes.
     fn pause(&self, zk: &CuratorFramework, nodes: usize) -> Duration {
         self.options.spread(nodes).mul_f64(fraction(zk))
     }
@@ -388,15 +381,13 @@ impl Session<'_> {
 
     /// A quorum has answered after a reconnect: the server has everything that was told before, and may be read.
     fn caught_up(&mut self, Barrier { answer, events, .. }: Barrier) {
-        match answer {
-            Err(error) if error.is_transient() && error.kind() != ErrorKind::ReadOnly => {
-                self.pause = Some(Instant::now() + PAUSE);
-            }
-            // A read-only server knows no quorum, and a root that must not be looked at was answered for as well.
-            Ok(()) | Err(_) => {
-                self.is_ahead = false;
-                self.proven = self.proven.max(events);
-            }
+        // A read-only server knows no quorum, and shows what it has; a root that must not be read was answered for as well.
+        let is_no_use = |error: &Error| matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::NoAuth);
+        if answer.as_ref().err().is_none_or(is_no_use) {
+            self.is_ahead = false;
+            self.proven = self.proven.max(events);
+        } else {
+            self.pause = Some(Instant::now() + PAUSE);
         }
     }
 
@@ -442,10 +433,6 @@ impl Session<'_> {
                 Some(PersistentEvent::Disarmed) => {
                     self.is_armed = false;
                     self.disconnected();
-                    if self.diff.take().is_some() {
-                        // Changes after the comparison would be missed.
-                        self.resync = Some(Instant::now());
-                    }
                     self.driver.health.report(Health::Waiting);
                     self.driver.shared.change(|inner| inner.becomes_stale(StaleCause::Suspended));
                 }
@@ -488,6 +475,10 @@ impl Session<'_> {
     /// The next server may lag behind the events that this one has sent after its last answer.
     fn disconnected(&mut self) {
         self.gate = None;
+        if self.diff.take().is_some() {
+            // Changes after the comparison would be missed.
+            self.resync = Some(Instant::now());
+        }
         self.is_ahead |= self.proven != self.events;
         if self.is_ahead {
             // Tried again by the framework, they would be answered before the server has caught up.

@@ -20,7 +20,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The longest pause before a resync of so many nodes.
+    /// Returns the longest pause before a resync, by the number of nodes.
     pub(super) fn spread(&self, nodes: usize) -> Duration {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         self.spread.unwrap_or_else(|| SPREAD.saturating_mul(nodes).min(LONGEST_SPREAD))

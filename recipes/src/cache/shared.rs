@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zk_curator::{CuratorFramework, Error, Signal};
 
-use super::freshness::Freshness;
+use super::freshness::{Freshness, StaleCause};
 use super::subscriber::Subscriber;
 use super::tree_state::{Change, TreeState};
 use crate::health::HealthWatch;
@@ -104,20 +105,19 @@ impl Shared {
 
     /// Waits until there is what `look` looks for. Cancel safe.
     pub(super) async fn find<R>(&self, mut look: impl FnMut(&Inner) -> Option<R>) -> R {
-        loop {
-            let seen = self.changes.look(|changes| *changes);
-            if let Some(found) = look(&self.read()) {
-                return found;
-            }
-            self.changes.until(|changes| *changes != seen).await;
-        }
+        self.after_changes(|| look(&self.read())).await
     }
 
     /// Waits until there is what `look` takes out of the state. Cancel safe.
     pub(super) async fn find_mut<R>(&self, mut look: impl FnMut(&mut Inner) -> Option<R>) -> R {
+        self.after_changes(|| look(&mut self.write())).await
+    }
+
+    /// Looks now and after every change, until there is something.
+    async fn after_changes<R>(&self, mut look: impl FnMut() -> Option<R>) -> R {
         loop {
             let seen = self.changes.look(|changes| *changes);
-            if let Some(found) = look(&mut self.write()) {
+            if let Some(found) = look() {
                 return found;
             }
             self.changes.until(|changes| *changes != seen).await;
@@ -169,10 +169,10 @@ impl Inner {
     }
 
     /// The cache could not be loaded or may have missed changes.
-    pub(super) fn becomes_stale(&mut self, cause: super::freshness::StaleCause) {
+    pub(super) fn becomes_stale(&mut self, cause: StaleCause) {
         let (since, zxid) = match self.freshness {
             Freshness::Loading => return,
-            Freshness::Fresh { zxid } => (tokio::time::Instant::now(), zxid),
+            Freshness::Fresh { zxid } => (Instant::now(), zxid),
             Freshness::Stale { since, zxid, .. } => (since, zxid),
         };
         self.set_freshness(Freshness::Stale { since, zxid, cause });

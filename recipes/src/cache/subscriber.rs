@@ -75,7 +75,7 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
-    /// A subscriber to a cache that has had so many outages. `is_fresh` is whether there is none now.
+    /// Creates a subscriber; the last three are the present state of the cache.
     pub(super) fn new(begins_with_all: bool, is_loaded: bool, is_fresh: bool, outages: u64) -> Self {
         let told = (is_loaded && !begins_with_all).then(BTreeMap::new);
         Self { begins_with_all, told, outages, is_fresh: is_fresh || !is_loaded }

@@ -190,7 +190,7 @@ impl TreeState {
         self.works.len() == self.audits
     }
 
-    /// The size of all data, and the number of places, read or not.
+    /// The mean size of the nodes that were read, in bytes.
     pub(super) const fn mean_size(&self) -> usize {
         match self.seen {
             (0, _) => FIRST_GUESS,

@@ -12,6 +12,7 @@ use super::batch::{Change, Operation, Outcome};
 use super::error::Error;
 use super::settings::{Missing, Settings};
 use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
+use crate::path::create_parents;
 use crate::random::fraction;
 
 /// The pauses after a write that another process was faster with.
@@ -156,10 +157,7 @@ impl Driver {
                     self.answer(batch, folded.outcomes);
                     break;
                 }
-                Err(Failure::Unknown(why)) => {
-                    let error = Error::Unknown { path: self.settings.path.clone(), why };
-                    return unknown(batch, &folded.outcomes, &error);
-                }
+                Err(Failure::Unknown(why)) => return self.unknown(batch, folded.outcomes, &why),
                 Err(Failure::Other(error)) => return fail(batch, &error),
                 Err(Failure::LockLost) => guard = None,
                 Err(Failure::Conflict) => {}
@@ -176,10 +174,6 @@ impl Driver {
             sleep(halved).await;
             let (least, most) = (FIRST_PAUSE, (pause * 3).min(LONGEST_PAUSE));
             pause = least + most.saturating_sub(least).mul_f64(fraction(&self.settings.zk));
-        }
-        if let Some(guard) = guard {
-            // In the background: the callers are answered.
-            drop(guard);
         }
     }
 
@@ -250,7 +244,7 @@ impl Driver {
         match error.kind() {
             ErrorKind::OwnershipLost => Err(Failure::LockLost),
             ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node == Node::Absent => {
-                self.create_parent().await.map_err(Failure::Other)?;
+                create_parents(zk, path).await.map_err(|error| Failure::Other(error.into()))?;
                 Err(Failure::Conflict)
             }
             ErrorKind::TransactionFailed {
@@ -283,14 +277,6 @@ impl Driver {
         }
     }
 
-    async fn create_parent(&self) -> Result<(), Error> {
-        let Settings { zk, path, .. } = &self.settings;
-        match path.rsplit_once('/') {
-            Some((parent, _)) if !parent.is_empty() => Ok(zk.create_containers(parent).await?),
-            _ => Ok(()),
-        }
-    }
-
     /// Acquires the lock, if there is one, after so many tries.
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let Settings { zk, path, lock, .. } = &self.settings;
@@ -302,6 +288,17 @@ impl Driver {
             Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
             Ok(Err(_)) => Err(Error::Contended { path: path(), tries }),
             Err(_) => Err(Error::LockTimeout { path: path() }),
+        }
+    }
+
+    /// Nobody knows whether the write was applied: those who have changed the value are told so, the others can try again.
+    fn unknown(&self, batch: Vec<Request>, outcomes: Vec<Outcome>, why: &ZkError) {
+        for (request, outcome) in batch.into_iter().zip(outcomes) {
+            let error = match outcome {
+                Outcome::Done(_) => Error::Unknown { path: self.settings.path.clone(), why: why.clone() },
+                _ => Error::Framework(why.clone()),
+            };
+            drop(request.reply.send(Err(error)));
         }
     }
 
@@ -329,17 +326,5 @@ fn is_below(path: &str, parent: &str) -> bool {
 fn fail(batch: Vec<Request>, error: &Error) {
     for request in batch {
         drop(request.reply.send(Err(error.clone())));
-    }
-}
-
-/// Nobody knows whether the write was applied: those who have changed the value are told so, the others can try again.
-fn unknown(batch: Vec<Request>, outcomes: &[Outcome], error: &Error) {
-    for (request, outcome) in batch.into_iter().zip(outcomes) {
-        let error = match (outcome, error) {
-            (Outcome::Done(_), _) => error.clone(),
-            (_, Error::Unknown { why, .. }) => Error::Framework(why.clone()),
-            (_, error) => error.clone(),
-        };
-        drop(request.reply.send(Err(error)));
     }
 }

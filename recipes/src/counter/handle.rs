@@ -133,10 +133,7 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// An operation that was not sent is not applied. One that was sent may be.
     pub async fn add(&self, delta: N) -> Result<Change<N>, Error> {
-        match self.perform(Operation::Add(delta.into())).await? {
-            Answer::Done(change) => self.change(change),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
-        }
+        self.change(self.applied(Operation::Add(delta.into())).await?)
     }
 
     /// Subtracts a number: as [`add`](Self::add).
@@ -151,10 +148,7 @@ impl<N: Number> Counter<N> {
         let Some(negative) = delta.checked_neg() else {
             return Err(Error::Overflow { path: self.path().to_owned(), value: 0, delta });
         };
-        match self.perform(Operation::Add(negative)).await? {
-            Answer::Done(change) => self.change(change),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
-        }
+        self.change(self.applied(Operation::Add(negative)).await?)
     }
 
     /// Adds one; returns the value after.
@@ -165,10 +159,7 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn increment(&self) -> Result<N, Error> {
-        match self.perform(Operation::Add(1)).await? {
-            Answer::Done(change) => self.narrow(change.post),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
-        }
+        self.narrow(self.applied(Operation::Add(1)).await?.post)
     }
 
     /// Subtracts one; returns the value after.
@@ -179,10 +170,7 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn decrement(&self) -> Result<N, Error> {
-        match self.perform(Operation::Add(-1)).await? {
-            Answer::Done(change) => self.narrow(change.post),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
-        }
+        self.narrow(self.applied(Operation::Add(-1)).await?.post)
     }
 
     /// Replaces the value, whatever it is; returns the value before and after.
@@ -195,10 +183,7 @@ impl<N: Number> Counter<N> {
     #[doc(alias = "forceSet")]
     #[doc(alias = "trySet")]
     pub async fn set(&self, new: N) -> Result<Change<N>, Error> {
-        match self.perform(Operation::Set(new.into())).await? {
-            Answer::Done(change) => self.change(change),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
-        }
+        self.change(self.applied(Operation::Set(new.into())).await?)
     }
 
     /// Replaces the value if it is the expected one. A counter without a node has its initial value, and is created.
@@ -234,6 +219,14 @@ impl<N: Number> Counter<N> {
     pub fn follow(&self) -> CounterWatch<N> {
         let watch = self.shared.zk.watch_data(self.path());
         CounterWatch { watch, counter: self.clone(), told: None }
+    }
+
+    /// Performs an operation that is never refused.
+    async fn applied(&self, operation: Operation) -> Result<RawChange, Error> {
+        match self.perform(operation).await? {
+            Answer::Done(change) => Ok(change),
+            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
+        }
     }
 
     async fn perform(&self, operation: Operation) -> Result<Answer, Error> {

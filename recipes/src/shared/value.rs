@@ -9,6 +9,7 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Versi
 
 use super::Error;
 use crate::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup};
+use crate::path::create_parents;
 
 /// A value that everybody sees, in memory: see the [module](super). Cheap to clone; the last handle stops it.
 #[doc(alias = "SharedValueReader")]
@@ -123,7 +124,9 @@ impl<T: ToData + FromData> SharedValue<T> {
             match self.zk.transaction().uncompressed().with(create).certain(&self.receipt).await {
                 Ok(applied) => return Ok(self.cache.reflects(applied.zxid()).await?),
                 Err(error) if is_refused(&error, ErrorCode::NodeExists) => {}
-                Err(error) if is_refused(&error, ErrorCode::NoNode) => self.create_parent().await?,
+                Err(error) if is_refused(&error, ErrorCode::NoNode) => {
+                    create_parents(&self.zk, self.path()).await?
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -170,13 +173,6 @@ impl<T: ToData + FromData> SharedValue<T> {
 
     fn encode(&self, value: &T) -> Result<bytes::Bytes, Error> {
         value.to_data().map_err(|why| Error::Unencodable { path: self.path().to_owned(), why })
-    }
-
-    async fn create_parent(&self) -> Result<(), Error> {
-        match self.path().rsplit_once('/') {
-            Some((parent, _)) if !parent.is_empty() => Ok(self.zk.create_containers(parent).await?),
-            _ => Ok(()),
-        }
     }
 }
 

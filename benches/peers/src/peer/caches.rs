@@ -17,7 +17,7 @@ const IN_FLIGHT: usize = 16;
 /// The nodes of the cache that is changed.
 const NODES: usize = 100;
 
-/// Creates a node with so many children.
+/// Creates a node with `count` children.
 async fn plant(zk: &CuratorFramework, path: &str, count: usize, payload: &[u8]) -> Result<()> {
     zk.create(path).creating_parents().await?;
     let payload = Bytes::copy_from_slice(payload);
