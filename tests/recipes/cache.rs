@@ -7,7 +7,7 @@ use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permis
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{connected, expire, in_memory, session_id, simulated, until};
+use zk_curator_tests::{connected, cut_off, expire, in_memory, session_id, simulated, until};
 
 pub(crate) const ROOT: &str = "/tree";
 
@@ -173,13 +173,7 @@ fn an_outage_is_bracketed_by_stale_and_fresh() {
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
         for is_expired in [false, true] {
-            let cut = server.rule({
-                let victim = session_id(&zk).get();
-                move |request| {
-                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-                }
-            });
-            server.disconnect(session_id(&zk).get());
+            let cut = cut_off(&server, &zk);
             if is_expired {
                 expire(&server, &zk).await;
             }
@@ -282,13 +276,7 @@ fn a_server_without_lasting_watches_is_followed_by_single_ones() {
         other.set_data("/tree/a/b", "2").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["=/tree/a/b"]);
         for is_expired in [false, true] {
-            let cut = server.rule({
-                let victim = session_id(&zk).get();
-                move |request| {
-                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-                }
-            });
-            server.disconnect(session_id(&zk).get());
+            let cut = cut_off(&server, &zk);
             if is_expired {
                 expire(&server, &zk).await;
             }
@@ -324,13 +312,7 @@ fn the_server_says_what_has_changed_during_an_outage() {
         cache.loaded().await.unwrap();
         let mut changes = cache.changes();
         for is_expired in [false, true] {
-            let cut = server.rule({
-                let victim = session_id(&zk).get();
-                move |request| {
-                    if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-                }
-            });
-            server.disconnect(session_id(&zk).get());
+            let cut = cut_off(&server, &zk);
             if is_expired {
                 expire(&server, &zk).await;
             }

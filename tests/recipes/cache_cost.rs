@@ -10,8 +10,8 @@ use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::cache::{CuratorCache, Freshness, Lookup};
-use zk_curator_testing::{RuleGuard, TestServer, Verdict};
-use zk_curator_tests::{builder, connected, in_memory, session_id, simulated};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{builder, connected, cut_off, in_memory, session_id, simulated};
 
 use crate::cache::{ROOT, assert_same, create, loaded};
 
@@ -44,18 +44,6 @@ async fn fill_dirs(zk: &CuratorFramework, dirs: usize, nodes: usize) {
     fill(zk, (0..dirs).flat_map(|dir| (0..nodes).map(move |n| format!("/tree/{dir}/{n}"))), &value).await;
 }
 
-/// Cuts a framework off until the guard is dropped.
-fn cut(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
-    let victim = session_id(zk).get();
-    let cut = server.rule(
-        move |request| {
-            if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-        },
-    );
-    server.disconnect(victim);
-    cut
-}
-
 async fn until_fresh(cache: &CuratorCache, is_fresh: bool) {
     let mut freshness = cache.freshness_changes();
     while freshness.next().await.unwrap().is_fresh() != is_fresh {}
@@ -69,7 +57,7 @@ fn ten_changes_among_fifty_thousand() {
         fill_dirs(&other, 100, 500).await;
         let cache = loaded(&zk).await;
         assert_eq!(cache.len(), 50_101);
-        let guard = cut(&server, &zk);
+        let guard = cut_off(&server, &zk);
         until_fresh(&cache, false).await;
         for n in 0..5 {
             other.set_data(format!("/tree/{n}/{n}"), "changed").await.unwrap();

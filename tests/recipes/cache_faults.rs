@@ -8,24 +8,12 @@ use tokio::time::sleep;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
-use zk_curator_testing::{RuleGuard, TestCluster, TestServer, Verdict};
+use zk_curator_testing::{TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, in_memory, session_id, simulated,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, cut_off, in_memory, session_id, simulated,
 };
 
 use crate::cache::{ROOT, assert_same, create, data, loaded, next};
-
-/// Cuts a framework off until the guard is dropped.
-fn cut(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
-    let victim = session_id(zk).get();
-    let cut = server.rule(
-        move |request| {
-            if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-        },
-    );
-    server.disconnect(victim);
-    cut
-}
 
 #[test]
 fn a_recreated_node_of_the_same_version_is_replaced() {
@@ -38,7 +26,7 @@ fn a_recreated_node_of_the_same_version_is_replaced() {
         }
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
-        let away = cut(&server, &zk);
+        let away = cut_off(&server, &zk);
         assert_eq!(next(&mut changes, 1).await, ["stale"]);
         for (path, value) in [("/tree/data", "2"), ("/tree/bytes", "1")] {
             other.delete(path).await.unwrap();
@@ -69,7 +57,7 @@ fn a_child_of_an_outage_is_found_beside_a_later_one() {
             cache.loaded().await.unwrap();
             let mut freshness = cache.freshness_changes();
             assert!(freshness.next().await.unwrap().is_fresh());
-            let away = cut(&server, &zk);
+            let away = cut_off(&server, &zk);
             assert!(!freshness.next().await.unwrap().is_fresh());
             create(&other, "/tree/hidden", "1").await;
             drop(away);
@@ -213,7 +201,7 @@ fn a_slow_subscriber_gets_the_last_state_of_each_path() {
                     // It may be over already, as the session that has ended.
                     1 => drop(server.expire(session_id(&zk).get()).await),
                     2 => {
-                        let away = cut(&server, &zk);
+                        let away = cut_off(&server, &zk);
                         for _ in 0..10 {
                             disturb(&other, &mut random).await;
                         }

@@ -7,7 +7,7 @@ use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheBuilder, CacheEvent, CuratorCache, Lookup, TypedCache};
 use zk_curator_testing::{TestServer, Verdict, ZooKeeperVersion};
-use zk_curator_tests::{builder_for, connected, in_memory, session_id, simulated, until};
+use zk_curator_tests::{builder_for, connected, cut_off, in_memory, session_id, simulated, until};
 
 use crate::cache::{ROOT, create, loaded, next, short};
 
@@ -169,13 +169,7 @@ async fn told(version: ZooKeeperVersion) -> Vec<String> {
     replace.commit().await.unwrap();
     cache.synced().await.unwrap();
     told.extend(next(&mut changes, 2).await);
-    let victim = session_id(&zk).get();
-    let away = server.rule(
-        move |request| {
-            if request.session_id() == victim { Verdict::Disconnect } else { Verdict::Pass }
-        },
-    );
-    server.disconnect(victim);
+    let away = cut_off(&server, &zk);
     told.extend(next(&mut changes, 1).await);
     other.delete("/tree/c").deleting_children().await.unwrap();
     create(&other, "/tree/c/e", "1").await;

@@ -139,6 +139,16 @@ pub fn is_write_multi(request: &RuleRequest<'_>) -> bool {
     matches!(request.request(), Request::Multi(ops) if ops.iter().any(|op| !matches!(op, MultiOp::Check(_))))
 }
 
+/// Cuts a framework off until the guard is dropped.
+pub fn cut_off(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
+    let victim = session_id(zk).get();
+    let is_victim = move |request: &RuleRequest<'_>| request.session_id() == victim;
+    let cut =
+        server.rule(move |request| if is_victim(request) { Verdict::Disconnect } else { Verdict::Pass });
+    server.disconnect(victim);
+    cut
+}
+
 /// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
 /// guard is dropped. Others act meanwhile.
 pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
