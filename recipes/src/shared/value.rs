@@ -125,7 +125,7 @@ impl<T: ToData + FromData> SharedValue<T> {
                 Ok(applied) => return Ok(self.cache.reflects(applied.zxid()).await?),
                 Err(error) if is_refused(&error, ErrorCode::NodeExists) => {}
                 Err(error) if is_refused(&error, ErrorCode::NoNode) => {
-                    create_parents(&self.zk, self.path()).await?
+                    create_parents(&self.zk, self.path()).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
