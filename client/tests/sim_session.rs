@@ -1,5 +1,5 @@
 //! Whole sessions in simulated time: a client, its watches and its requests on a network that flaps for hours, from a
-//! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --profile quick --workspace --test client sim_session` runs a long one.
+//! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --workspace --test client sim_session` runs a long one.
 
 use std::time::Instant;
 

@@ -9,8 +9,6 @@ use tokio::sync::Mutex;
 #[path = "../../testing/tests/common/mod.rs"]
 mod common;
 mod fuzz;
-#[cfg(not(debug_assertions))]
-mod million;
 mod recipes;
 mod server;
 mod server_memory;

@@ -1,8 +1,13 @@
 //! A million items in each queue with a layout of our own: put and taken, with answers of 1 MiB at most and in bounded memory.
-//! They take minutes without optimization, so they are only in builds with it.
+//! They take minutes without optimization: `cargo test --profile quick -p zk-curator-recipes --test million -- --nocapture`.
 #![expect(clippy::print_stdout, reason = "the figures are for people")]
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+use std::alloc::System;
 use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use cap::Cap;
 
 use futures_util::future::join_all;
 use futures_util::stream::{StreamExt, iter};
@@ -10,9 +15,12 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{FifoQueue, LockingQueue};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, until};
 
-use crate::{ALLOCATOR, ALONE};
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Held by each test: what the others allocate would be counted, too.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const ITEMS: usize = 1_000_000;
 /// What is put, or taken and not acknowledged, at a time.
@@ -27,14 +35,15 @@ const TABLE: usize = 36 << 20;
 
 /// A client that is told of an answer over 1 MiB by an error.
 async fn client(server: &TestServer) -> CuratorFramework {
-    let zk = builder(server).max_answer(1 << 20).build().unwrap();
+    let builder = CuratorFramework::builder().connect_string(server.connect_string());
+    let zk = builder.connector(Arc::new(server.connector())).max_answer(1 << 20).build().unwrap();
     zk.start().await.unwrap();
     zk
 }
 
 /// One test at a time, in real time: the clock does not stand still here for a server that works.
 fn alone<F: Future>(test: impl FnOnce() -> F) {
-    let _alone = ALONE.blocking_lock();
+    let _alone = ALONE.lock().unwrap();
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test());
 }
 
@@ -94,7 +103,7 @@ fn a_locking_queue_of_a_million_items() {
         })
         .await;
         assert!(consumer.try_next().await.unwrap().is_none());
-        until(&server, |probe| probe.children("/queue/items").len() == 1).await;
+        server.until(|probe| probe.children("/queue/items").len() == 1).await;
     });
 }
 
