@@ -12,3 +12,20 @@ pub(crate) async fn create_parents(zk: &CuratorFramework, path: &str) -> Result<
 pub(crate) fn child(parent: impl AsRef<str>, name: &str) -> String {
     format!("{}/{name}", parent.as_ref().trim_end_matches('/'))
 }
+
+/// The bucket of a name, of so many: the same in all versions of this crate. FNV-1a, with the upper half in the lower one.
+pub(crate) fn bucket_of(name: &str, buckets: u32) -> u32 {
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash ^ (hash >> 16)) % buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_of_a_name_never_changes() {
+        assert_eq!([bucket_of("order-1", 256), bucket_of("", 256)], [18, 217]);
+    }
+}

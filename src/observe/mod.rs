@@ -42,6 +42,11 @@
 //! | `zk_curator_state_changes_total` | counter | `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
 //! | `zk_curator_sessions_lost_total` | counter | – | sessions that ended before the framework was closed |
 //! | `zk_curator_janitor_backlog` | gauge | – | deletions that are owed and not yet done, of all frameworks of the process |
+//! | `zk_curator_counter_writes_total` | counter | – | writes of counters and atomic values, of the crate `zk_curator_recipes` with its feature `metrics`, as the four below |
+//! | `zk_curator_counter_merged_total` | counter | – | operations that have shared the write of another one |
+//! | `zk_curator_counter_conflicts_total` | counter | – | writes that were refused because another process was faster |
+//! | `zk_curator_counter_promotions_total` | counter | – | operations that have asked for the lock |
+//! | `zk_curator_counter_unknown_total` | counter | – | operations with an unknown outcome |
 //!
 //! `operation` is the name that errors have, such as `create` or `get_data`: a small set, so that it is safe as a label.
 //! Paths are no labels. Operations on [typed](crate::CuratorFramework) values count as what they are made of.

@@ -1,6 +1,7 @@
 //! Nodes, groups, names, configuration and two-phase commit, by subject, and what holds for all recipes.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod atomic_value;
 mod cache;
 mod cache_cancel;
 mod cache_cost;
@@ -9,6 +10,7 @@ mod cache_scope;
 mod config;
 mod config_cancel;
 mod counter;
+mod counter_once;
 mod flights;
 mod group;
 mod group_cancel;

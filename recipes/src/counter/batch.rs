@@ -13,6 +13,8 @@ pub(super) enum Operation {
     },
     /// Writes the value if there is no node.
     Initialize(i64),
+    /// Subtracts one, unless the value is zero or less.
+    CountDown,
 }
 
 /// The value before an operation, and after it.
@@ -77,6 +79,8 @@ impl Rules {
                 Operation::CompareAndSet { .. } => return Outcome::Differs(pre),
                 Operation::Initialize(_) if exists => return Outcome::Exists,
                 Operation::Initialize(new) => new,
+                Operation::CountDown if pre <= 0 => return Outcome::Done(Change { pre, post: pre }),
+                Operation::CountDown => pre - 1,
             };
             (value, writes, exists) = (post, true, true);
             Outcome::Done(Change { pre, post })
@@ -94,7 +98,7 @@ impl Rules {
                 let sum = i64::from((value as i32).wrapping_add(delta as i32));
                 Some(sum)
             }
-            None if self.wraps => Some(value.wrapping_add(delta)),
+            None if self.wraps && self.encoding != Encoding::TextFloat => Some(value.wrapping_add(delta)),
             sum => sum,
         }
     }
@@ -121,6 +125,14 @@ mod tests {
         assert_eq!(folded.write, Some(0));
         let outcomes = [done(0, 5), Outcome::Exists, done(5, 7), done(7, 1), done(1, 9), done(9, 0)];
         assert_eq!(folded.outcomes, outcomes);
+    }
+
+    #[test]
+    fn a_count_ends_at_zero_and_writes_nothing_then() {
+        let rules = Rules { initial: 2, ..RULES };
+        let folded = rules.fold(None, [Operation::CountDown; 3]);
+        assert_eq!(folded, Folded { write: Some(0), outcomes: vec![done(2, 1), done(1, 0), done(0, 0)] });
+        assert_eq!(rules.fold(Some(Some(0)), [Operation::CountDown]).write, None);
     }
 
     #[test]

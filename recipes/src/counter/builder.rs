@@ -1,5 +1,6 @@
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 use zk_curator::certain::Receipt;
@@ -8,9 +9,12 @@ use super::batch::Rules;
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
 use super::settings::{Missing, PromotedToLock, Settings};
+use super::site::Site;
 
 /// The tries before a counter gives up, or takes the lock.
-const TRIES: u32 = 30;
+pub(super) const TRIES: u32 = 30;
+/// How long records are kept.
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Builds a counter: [`DistributedAtomicLong`](super::DistributedAtomicLong) or
 /// [`DistributedAtomicInteger`](super::DistributedAtomicInteger).
@@ -23,6 +27,7 @@ pub struct AtomicBuilder<N> {
     optimistic_tries: u32,
     lock: Option<PromotedToLock>,
     receipts: Option<String>,
+    keep: Duration,
     number: PhantomData<fn() -> N>,
 }
 
@@ -49,6 +54,7 @@ impl<N: Number> AtomicBuilder<N> {
             lock: None,
             receipts: Some(path.clone()),
             path,
+            keep: KEEP,
             number: PhantomData,
         }
     }
@@ -107,11 +113,19 @@ impl<N: Number> AtomicBuilder<N> {
         self
     }
 
+    /// How long the record of an operation is kept that is [done once](Counter::add_once), by the clock of the servers: for so long
+    /// a call with the same id changes nothing. In the long run at most a quarter of the records are older. Default: 24 hours.
+    pub const fn keep_records(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
     /// Builds the counter. Nothing is sent; a path that is not valid is refused by the first operation.
     pub fn build(self) -> Counter<N> {
-        let Self { zk, path, rules, missing, optimistic_tries, lock, receipts, number: _ } = self;
+        let Self { zk, path, rules, missing, optimistic_tries, lock, receipts, keep, number: _ } = self;
         let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        Counter::new(Settings { zk, path, rules, missing, optimistic_tries, lock, receipt })
+        let site = Site::new(zk, path, optimistic_tries, lock, receipt);
+        Counter::new(Settings { site, rules, missing, keep })
     }
 }
 

@@ -1,32 +1,30 @@
 //! The task of a counter: brings the operations of this process into as few writes as possible.
 
-use std::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
-use tracing::debug;
-use zk_curator::op::{CreateOp, SetDataOp};
-use zk_curator::{Error as ZkError, ErrorCode, ErrorKind, Version};
+use zk_curator::op::CreateOp;
+use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::batch::{Change, Operation, Outcome};
+use super::batch::{Change, Operation, Outcome, Rules};
 use super::error::Error;
+use super::metrics;
+use super::once::{self, RECORDS_PER_SWEEP, Record};
 use super::settings::{Missing, Settings};
-use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
-use crate::path::create_parents;
-use crate::random::fraction;
+use super::site::{Conflicts, Failure, Node};
 
-/// The pauses after a write that another process was faster with.
-const FIRST_PAUSE: Duration = Duration::from_micros(500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// After so many conflicts in a row the pauses are halved.
-const UNLUCKY: u32 = 3;
 /// The most operations in one write.
 const MOST: usize = 10_000;
+/// The most records in one write.
+const MOST_RECORDS: usize = 100;
 
 /// The answer to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Done(Change),
+    /// It was done before.
+    Before(Change),
     Differs(i64),
     Exists,
 }
@@ -35,296 +33,293 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) operation: Operation,
-    pub(super) reply: oneshot::Sender<Result<Answer, Error>>,
+    /// Of an operation that is done once.
+    pub(super) record: Option<Record>,
+    /// Why it may have been applied by a write of an earlier session.
+    lost: Option<ZkError>,
+    reply: oneshot::Sender<Result<Answer, Error>>,
 }
 
-/// The node, as it was read or written last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Node {
-    Absent,
-    Present { czxid: Option<i64>, version: i32, value: Option<i64> },
-}
-
-impl Node {
-    const fn value(self) -> Option<Option<i64>> {
-        match self {
-            Self::Absent => None,
-            Self::Present { value, .. } => Some(value),
-        }
+impl Request {
+    pub(super) fn new(
+        operation: Operation,
+        record: Option<Record>,
+    ) -> (Self, oneshot::Receiver<Result<Answer, Error>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { operation, record, lost: None, reply }, answer)
     }
 
-    /// Returns the node, created by this transaction if that is not known yet.
-    const fn or_created_by(self, zxid: Option<i64>) -> Self {
-        match self {
-            Self::Present { czxid: None, version, value } => Self::Present { czxid: zxid, version, value },
-            node => node,
-        }
-    }
-
-    /// Whether nothing was written in between, as far as both tell.
-    fn is_still(self, later: Self) -> bool {
-        match (self, later) {
-            (Self::Absent, Self::Absent) => true,
-            (
-                Self::Present { czxid: Some(before), version, .. },
-                Self::Present { czxid: Some(now), version: version_now, .. },
-            ) => before == now && version == version_now,
-            _ => false,
-        }
+    /// Answers with an error; nothing was written since the last time that it may have been applied.
+    fn fail(self, path: &str, error: &Error) {
+        let error = match self.lost {
+            Some(why) => Error::Unknown { path: path.to_owned(), why },
+            None => error.clone(),
+        };
+        // A failure means that nobody waits any more.
+        drop(self.reply.send(Err(error)));
     }
 }
 
-/// Why a write was not applied, or may not have been.
-enum Failure {
-    /// Another process has written, created or deleted the node.
-    Conflict,
-    /// The lock is lost that the write depended on.
-    LockLost,
-    Unknown(ZkError),
-    Other(Error),
+/// Operations that wait for one write.
+#[derive(Debug, Default)]
+struct Batch {
+    requests: Vec<Request>,
+    /// The paths of their records.
+    records: BTreeSet<String>,
+}
+
+impl Batch {
+    const fn has_room(&self) -> bool {
+        self.requests.len() < MOST
+    }
+
+    /// Adds an operation; it is returned if it has to wait for the next write.
+    fn add(&mut self, request: Request) -> Option<Request> {
+        if let Some(record) = &request.record
+            && (self.records.len() >= MOST_RECORDS || !self.records.insert(record.path.clone()))
+        {
+            return Some(request);
+        }
+        self.requests.push(request);
+        None
+    }
+
+    /// Removes those whose callers do not wait any more; they were not sent.
+    fn retain_waiting(&mut self) {
+        let records = &mut self.records;
+        self.requests.retain(|request| {
+            let waits = !request.reply.is_closed();
+            if let (false, Some(record)) = (waits, &request.record) {
+                records.remove(&record.path);
+            }
+            waits
+        });
+    }
+
+    fn remove(&mut self, at: usize) -> Request {
+        let request = self.requests.remove(at);
+        if let Some(record) = &request.record {
+            self.records.remove(&record.path);
+        }
+        request
+    }
+
+    /// The nodes that a write creates for its records, and the positions of the requests that they are of.
+    fn recorded(&self, outcomes: &[Outcome]) -> (Vec<CreateOp>, Vec<usize>) {
+        let of = |(at, (request, outcome)): (usize, (&Request, &Outcome))| match (&request.record, outcome) {
+            (Some(record), Outcome::Done(change)) => Some((record.create(*change), at)),
+            _ => None,
+        };
+        self.requests.iter().zip(outcomes).enumerate().filter_map(of).unzip()
+    }
+
+    /// The parents of all records, in an order in which they can be created.
+    fn parents(&self) -> Vec<String> {
+        let records = self.requests.iter().filter_map(|request| request.record.as_ref());
+        let paths: BTreeSet<_> = records.flat_map(Record::parents).collect();
+        paths.into_iter().map(str::to_owned).collect()
+    }
 }
 
 pub(super) struct Driver {
     settings: Settings,
     requests: mpsc::UnboundedReceiver<Request>,
+    /// Those that have to wait for a later write.
+    later: VecDeque<Request>,
     /// The node after our last write. Somebody else may have written it since.
     known: Option<Node>,
-    /// Whether the receipt was made before the first write.
-    is_prepared: bool,
+    /// The records that were written since a bucket was cleaned.
+    unswept: u32,
 }
 
 impl Driver {
     pub(super) const fn new(settings: Settings, requests: mpsc::UnboundedReceiver<Request>) -> Self {
-        Self { settings, requests, known: None, is_prepared: false }
+        Self { settings, requests, later: VecDeque::new(), known: None, unswept: 0 }
     }
 
     /// Runs until the last handle is gone and everything is answered.
     pub(super) async fn run(mut self) {
-        while let Some(first) = self.requests.recv().await {
-            self.perform(vec![first]).await;
+        loop {
+            let first = match self.later.pop_front() {
+                Some(first) => first,
+                None => match self.requests.recv().await {
+                    Some(first) => first,
+                    None => return,
+                },
+            };
+            let mut batch = Batch::default();
+            self.later.extend(batch.add(first));
+            if let Err(error) = self.perform(&mut batch).await {
+                self.fail(batch.requests, &error);
+            }
         }
     }
 
-    /// Performs operations, and those that come before they are sent.
-    async fn perform(&mut self, mut batch: Vec<Request>) {
-        let (mut conflicts, mut pause) = (0, FIRST_PAUSE);
-        let mut guard: Option<LockGuard> = None;
+    /// Performs operations, and those that come before they are sent. On an error nothing was written for those that are left.
+    async fn perform(&mut self, batch: &mut Batch) -> Result<(), Error> {
+        let mut conflicts = Conflicts::new();
         loop {
-            while let Some(more) = (batch.len() < MOST).then(|| self.requests.try_recv().ok()).flatten() {
-                batch.push(more);
+            while let Some(more) = batch.has_room().then(|| self.requests.try_recv().ok()).flatten() {
+                self.later.extend(batch.add(more));
             }
-            // Of callers who do not wait any more, what was not sent is not done.
-            batch.retain(|request| !request.reply.is_closed());
-            if batch.is_empty() {
-                break;
+            batch.retain_waiting();
+            if batch.requests.is_empty() {
+                return Ok(());
             }
             let node = match self.known.take() {
                 Some(node) => node,
-                None => match self.read(false).await {
-                    Ok(node) => node,
-                    Err(error) => return fail(batch, &error),
-                },
+                None => self.settings.site.read(false).await?,
             };
             if node == Node::Absent && self.settings.missing == Missing::Fail {
-                let is_made = |request: &Request| matches!(request.operation, Operation::Initialize(_));
-                let path = || self.settings.path.clone();
-                let (first, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_made);
-                fail(rest, &Error::Missing { path: path() });
-                if first.is_empty() {
-                    break;
+                self.fail_but_initialize(batch);
+                if batch.requests.is_empty() {
+                    return Ok(());
                 }
-                batch = first;
             }
-            let folded =
-                self.settings.rules.fold(node.value(), batch.iter().map(|request| request.operation));
-            let Some(write) = folded.write else {
+            let rules = self.settings.rules;
+            let present = self.decode(&node)?;
+            let folded = rules.fold(present, batch.requests.iter().map(|request| request.operation));
+            let Some(data) = folded.write.map(|value| self.encode(rules, value)).transpose()? else {
                 // Nothing proves the value but a read.
-                match self.read(true).await {
-                    Ok(now) if node.is_still(now) => {
-                        self.known = Some(now);
-                        self.answer(batch, folded.outcomes);
-                        break;
+                let now = self.settings.site.read(true).await?;
+                let is_confirmed = node.is_still(&now);
+                self.known = Some(now);
+                if is_confirmed {
+                    self.answer(std::mem::take(batch), folded.outcomes);
+                    return Ok(());
+                }
+                continue;
+            };
+            let (records, recorded) = batch.recorded(&folded.outcomes);
+            let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
+            let first_record = parents.len();
+            let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
+            let is_lock_lost =
+                match self.settings.site.write(node.clone(), data, companions, conflicts.guard()).await {
+                    Ok(node) => {
+                        self.known = node;
+                        self.sweep(batch, &recorded);
+                        self.answer(std::mem::take(batch), folded.outcomes);
+                        return Ok(());
                     }
-                    Ok(now) => self.known = Some(now),
-                    Err(error) => return fail(batch, &error),
-                }
-                continue;
-            };
-            match self.write(node, write, guard.as_ref()).await {
-                Ok(node) => {
-                    // A node that cannot be told from another one is read again.
-                    self.known = Some(node).filter(|node| !matches!(node, Node::Present { czxid: None, .. }));
-                    self.answer(batch, folded.outcomes);
-                    break;
-                }
-                Err(Failure::Unknown(why)) => return self.unknown(batch, folded.outcomes, &why),
-                Err(Failure::Other(error)) => return fail(batch, &error),
-                Err(Failure::LockLost) => guard = None,
-                Err(Failure::Conflict) => {}
-            }
-            conflicts += 1;
-            if conflicts >= self.settings.optimistic_tries && guard.is_none() {
-                match self.lock(conflicts).await {
-                    Ok(lock) => guard = Some(lock),
-                    Err(error) => return fail(batch, &error),
-                }
-                continue;
-            }
-            let halved = if conflicts >= UNLUCKY { pause / 2 } else { pause };
-            sleep(halved).await;
-            let (least, most) = (FIRST_PAUSE, (pause * 3).min(LONGEST_PAUSE));
-            pause = least + most.saturating_sub(least).mul_f64(fraction(&self.settings.zk));
+                    Err(Failure::Unknown(why)) => {
+                        self.unknown(std::mem::take(batch), folded.outcomes, &why);
+                        return Ok(());
+                    }
+                    Err(Failure::Companion(index, code)) => {
+                        if let Some(at) =
+                            index.checked_sub(first_record).and_then(|index| recorded.get(index))
+                        {
+                            self.known = Some(node);
+                            self.refused(batch, *at, code).await?;
+                        }
+                        continue;
+                    }
+                    Err(Failure::Other(error)) => return Err(error),
+                    Err(Failure::LockLost) => true,
+                    Err(Failure::Conflict) => false,
+                };
+            conflicts.met(&self.settings.site, is_lock_lost).await?;
         }
     }
 
-    /// Reads the node; `confirmed` is behind a quorum.
-    async fn read(&mut self, confirmed: bool) -> Result<Node, Error> {
-        let Settings { zk, path, rules, receipt, .. } = &self.settings;
-        let read = zk.get_data(path.as_str());
-        let read = if confirmed { read.linearizable() } else { read.synced() }.with_stat().into_future();
-        let read = match receipt.as_ref().filter(|_| !self.is_prepared) {
-            // In the same flight: a receipt that is there before the first write cannot be deleted unnoticed.
-            Some(receipt) => {
-                let (read, prepared) =
-                    futures_util::future::join(read, zk.transaction().certain(receipt).into_future()).await;
-                // Without the node there is no place for it, and the first write makes both.
-                self.is_prepared = prepared.is_ok();
-                read
-            }
-            None => read.await,
-        };
-        match read {
-            Ok((data, stat)) => Ok(Node::Present {
-                czxid: Some(stat.czxid),
-                version: stat.version,
-                value: rules.encoding.decode(path, &data)?,
-            }),
-            Err(error) if error.kind() == ErrorKind::NoNode => Ok(Node::Absent),
-            Err(error) => Err(error.into()),
-        }
+    fn decode(&self, node: &Node) -> Result<Option<Option<i64>>, Error> {
+        let decode = |data: &Bytes| self.settings.rules.encoding.decode(&self.settings.site.path, data);
+        node.data().map(decode).transpose()
     }
 
-    /// Writes a value if the node is as it is known: the node after that.
-    async fn write(&self, node: Node, value: i64, guard: Option<&LockGuard>) -> Result<Node, Failure> {
-        let Settings { zk, path, rules, receipt, .. } = &self.settings;
-        let Some(data) = rules.encoding.encode(value) else {
-            let why = "the number does not fit the encoding of the counter";
-            return Err(Failure::Other(ZkError::invalid_argument("write", path.as_str(), why).into()));
-        };
-        let (after, transaction) = {
-            let transaction = guard.map_or_else(|| zk.transaction(), LockGuard::fenced).uncompressed();
-            match node {
-                Node::Absent => {
-                    let after = Node::Present { czxid: None, version: 0, value: Some(value) };
-                    (after, transaction.with(CreateOp::new(path.as_str()).data(data)))
-                }
-                Node::Present { czxid, version, .. } => {
-                    let write = SetDataOp::new(path.as_str(), data).version(Version::Exactly(version));
-                    let after = Node::Present { czxid, version: version.wrapping_add(1), value: Some(value) };
-                    (after, transaction.with(write))
+    fn encode(&self, rules: Rules, value: i64) -> Result<Bytes, Error> {
+        let why = "the number does not fit the encoding of the counter";
+        let refused = || ZkError::invalid_argument("write", self.settings.site.path.as_str(), why).into();
+        rules.encoding.encode(value).ok_or_else(refused)
+    }
+
+    /// There is no node, and only some operations may create it.
+    fn fail_but_initialize(&self, batch: &mut Batch) {
+        let is_made = |request: &Request| matches!(request.operation, Operation::Initialize(_));
+        let (first, rest) = std::mem::take(batch).requests.into_iter().partition(is_made);
+        batch.requests = first;
+        self.fail(rest, &Error::Missing { path: self.settings.site.path.clone() });
+    }
+
+    /// The record of an operation could not be created: it is there, or its parent is not.
+    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode) -> Result<(), Error> {
+        let zk = &self.settings.site.zk;
+        if code == ErrorCode::NoNode {
+            for path in batch.parents() {
+                match zk.create(path).idempotent().await {
+                    // The counter is gone, which the next write says.
+                    Err(error) if error.kind() == ErrorKind::NoNode => break,
+                    Err(error) if error.kind() != ErrorKind::NodeExists => return Err(error.into()),
+                    _ => {}
                 }
             }
+            return Ok(());
+        }
+        let Some(path) = batch.requests[at].record.as_ref().map(|record| record.path.clone()) else {
+            return Ok(());
         };
-        let written = match receipt {
-            Some(receipt) => transaction.certain(receipt).await.map(|applied| Some(applied.zxid())),
-            // Servers before 3.9 do not tell the stat of a node that is created in a transaction.
-            None => transaction.commit().await.map(|results| results.first()?.stat().map(|stat| stat.czxid)),
+        let answer = match zk.get_data(path.as_str()).synced().await {
+            Ok(data) => {
+                once::decode(&data).map(Answer::Before).ok_or_else(|| Error::undecodable(&path, &data))
+            }
+            // It has just been cleaned.
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
+            Err(error) => return Err(error.into()),
         };
-        let error = match written {
-            Ok(created) => return Ok(after.or_created_by(created)),
-            Err(error) => error,
-        };
-        debug!(path, %error, "not written");
-        if error.may_have_applied() {
-            return match receipt {
-                Some(_) => Err(Failure::Unknown(error)),
-                None => self.look(node, error).await,
-            };
+        drop(batch.remove(at).reply.send(answer));
+        Ok(())
+    }
+
+    /// Cleans a bucket from time to time.
+    fn sweep(&mut self, batch: &Batch, recorded: &[usize]) {
+        self.unswept = self.unswept.saturating_add(u32::try_from(recorded.len()).unwrap_or(u32::MAX));
+        let last = recorded.last().and_then(|at| batch.requests.get(*at)?.record.clone());
+        if let (RECORDS_PER_SWEEP.., Some(record)) = (self.unswept, last) {
+            self.unswept = 0;
+            let zk = &self.settings.site.zk;
+            zk.spawn(once::sweep(zk.clone(), record, self.settings.keep));
         }
-        match error.kind() {
-            ErrorKind::OwnershipLost => Err(Failure::LockLost),
-            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node == Node::Absent => {
-                create_parents(zk, path).await.map_err(|error| Failure::Other(error.into()))?;
-                Err(Failure::Conflict)
+    }
+
+    /// Nobody knows whether the write was applied. Those with a record are tried again, for they are not applied twice; others who
+    /// have changed the value are told so.
+    fn unknown(&mut self, batch: Batch, outcomes: Vec<Outcome>, why: &ZkError) {
+        let path = self.settings.site.path.as_str();
+        for (mut request, outcome) in batch.requests.into_iter().zip(outcomes) {
+            match (outcome, &request.record) {
+                (Outcome::Done(_), Some(_)) => {
+                    request.lost = Some(why.clone());
+                    self.later.push_back(request);
+                }
+                (Outcome::Done(_), None) => {
+                    metrics::unknown();
+                    request.fail(path, &Error::Unknown { path: path.to_owned(), why: why.clone() });
+                }
+                _ => request.fail(path, &Error::Framework(why.clone())),
             }
-            ErrorKind::TransactionFailed {
-                index: 0,
-                code: ErrorCode::BadVersion | ErrorCode::NoNode | ErrorCode::NodeExists,
-            } => Err(Failure::Conflict),
-            // The node is gone, and its receipt with it, or has never had one.
-            ErrorKind::NoNode => Err(Failure::Conflict),
-            ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
-                if receipt.as_ref().is_some_and(|receipt| is_below(error.path(), receipt.parent())) =>
-            {
-                let parent = receipt.as_ref().map_or_else(String::new, |receipt| receipt.parent().to_owned());
-                Err(Failure::Other(Error::ReceiptDenied { parent, why: error }))
-            }
-            _ => Err(Failure::Other(error.into())),
         }
     }
 
-    /// Without a receipt: whether a write whose answer was lost was not applied. That it was, nothing proves.
-    async fn look(&self, node: Node, lost: ZkError) -> Result<Node, Failure> {
-        let Settings { zk, path, .. } = &self.settings;
-        match (node, zk.exists(path.as_str()).linearizable().await) {
-            (Node::Absent, Ok(None)) => Err(Failure::Conflict),
-            (Node::Present { czxid, version, .. }, Ok(Some(stat)))
-                if stat.version == version && czxid == Some(stat.czxid) =>
-            {
-                Err(Failure::Conflict)
-            }
-            _ => Err(Failure::Unknown(lost)),
-        }
-    }
-
-    /// Acquires the lock, if there is one, after so many tries.
-    async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
-        let Settings { zk, path, lock, .. } = &self.settings;
-        let path = || path.clone();
-        let Some(lock) = lock else { return Err(Error::Contended { path: path(), tries }) };
-        let acquire = InterProcessMutex::new(zk, lock.path.as_str());
-        match timeout(lock.timeout, acquire.acquire()).await {
-            Ok(Ok(guard)) => Ok(guard),
-            Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
-            Ok(Err(_)) => Err(Error::Contended { path: path(), tries }),
-            Err(_) => Err(Error::LockTimeout { path: path() }),
-        }
-    }
-
-    /// Nobody knows whether the write was applied: those who have changed the value are told so, the others can try again.
-    fn unknown(&self, batch: Vec<Request>, outcomes: Vec<Outcome>, why: &ZkError) {
-        for (request, outcome) in batch.into_iter().zip(outcomes) {
-            let error = match outcome {
-                Outcome::Done(_) => Error::Unknown { path: self.settings.path.clone(), why: why.clone() },
-                _ => Error::Framework(why.clone()),
-            };
-            drop(request.reply.send(Err(error)));
-        }
-    }
-
-    fn answer(&self, batch: Vec<Request>, outcomes: Vec<Outcome>) {
-        for (request, outcome) in batch.into_iter().zip(outcomes) {
+    fn answer(&self, batch: Batch, outcomes: Vec<Outcome>) {
+        metrics::merged(outcomes.len().saturating_sub(1));
+        for (request, outcome) in batch.requests.into_iter().zip(outcomes) {
             let answer = match outcome {
                 Outcome::Done(change) => Ok(Answer::Done(change)),
                 Outcome::Differs(value) => Ok(Answer::Differs(value)),
                 Outcome::Exists => Ok(Answer::Exists),
                 Outcome::Overflow { value, delta } => {
-                    Err(Error::Overflow { path: self.settings.path.clone(), value, delta })
+                    Err(Error::Overflow { path: self.settings.site.path.clone(), value, delta })
                 }
             };
-            // A failure means that nobody waits any more.
             drop(request.reply.send(answer));
         }
     }
-}
 
-fn is_below(path: &str, parent: &str) -> bool {
-    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// Answers all with an error; nothing was written.
-fn fail(batch: Vec<Request>, error: &Error) {
-    for request in batch {
-        drop(request.reply.send(Err(error.clone())));
+    /// Answers all with an error.
+    fn fail(&self, requests: Vec<Request>, error: &Error) {
+        for request in requests {
+            request.fail(&self.settings.site.path, error);
+        }
     }
 }

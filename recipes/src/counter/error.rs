@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use zk_curator::value::Failure;
 
 /// Why an operation of a counter has failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -32,8 +33,8 @@ pub enum Error {
         #[source]
         why: zk_curator::Error,
     },
-    /// The data of the node are not a number in the encoding of the counter. Nothing was written.
-    #[error("the {length} bytes of {path} are not a number of this counter")]
+    /// The data of the node are not a number in the encoding of the counter, or not a value of the type. Nothing was written.
+    #[error("the {length} bytes of {path} are not a number of this counter, or not a value of this type")]
     Undecodable {
         /// The path of the counter.
         path: String,
@@ -41,6 +42,14 @@ pub enum Error {
         length: usize,
         /// The first 16 bytes.
         first: Bytes,
+    },
+    /// The value has no data. Nothing was written.
+    #[error("the value for {path} cannot be encoded")]
+    Unencodable {
+        /// The path of the node.
+        path: String,
+        /// Why.
+        why: Failure,
     },
     /// There is no node, and the counter is to [fail](super::Missing::Fail) then.
     #[error("there is no counter {path}")]
@@ -70,6 +79,11 @@ pub enum Error {
 }
 
 impl Error {
+    pub(super) fn undecodable(path: &str, data: &[u8]) -> Self {
+        let first = Bytes::copy_from_slice(data.get(..16).unwrap_or(data));
+        Self::Undecodable { path: path.to_owned(), length: data.len(), first }
+    }
+
     /// Whether the operation may have been applied.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {

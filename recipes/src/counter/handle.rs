@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{Stream, unfold};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
@@ -11,6 +11,7 @@ use super::batch::{Change as RawChange, Operation, Rules};
 use super::driver::{Answer, Driver, Request};
 use super::encoding::Encoding;
 use super::error::Error;
+use super::once::Record;
 use super::settings::Settings;
 
 /// The types of numbers.
@@ -71,9 +72,28 @@ pub struct Change<N> {
     pub post: N,
 }
 
+/// The outcome of an operation that is done once for an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third outcome")]
+pub enum Once<C> {
+    /// It was applied now.
+    Applied(C),
+    /// It was applied before, with this outcome, and nothing was changed.
+    Before(C),
+}
+
+impl<C> Once<C> {
+    /// The outcome, whenever it was applied.
+    pub fn into_inner(self) -> C {
+        match self {
+            Self::Applied(outcome) | Self::Before(outcome) => outcome,
+        }
+    }
+}
+
 impl<N: Number> Counter<N> {
     pub(super) fn new(settings: Settings) -> Self {
-        let (zk, path, rules) = (settings.zk.clone(), settings.path.clone(), settings.rules);
+        let (zk, path, rules) = (settings.site.zk.clone(), settings.site.path.clone(), settings.rules);
         let task = Mutex::new(Task::Latent(Box::new(settings)));
         Self { shared: Arc::new(Shared { zk, path, rules, task }), number: PhantomData }
     }
@@ -134,6 +154,26 @@ impl<N: Number> Counter<N> {
     /// An operation that was not sent is not applied. One that was sent may be.
     pub async fn add(&self, delta: N) -> Result<Change<N>, Error> {
         self.change(self.applied(Operation::Add(delta.into())).await?)
+    }
+
+    /// Adds a number, once for an id: a call with an id that was used before changes nothing, in whatever process or session it
+    /// is. For callers who repeat a call without knowing how the first one has ended.
+    ///
+    /// The same transaction creates a node with the name of the id: see the [layout](super). It is kept for
+    /// [a time](super::AtomicBuilder::keep_records).
+    ///
+    /// # Errors
+    /// * As [`add`](Self::add). [`Error::Unknown`] only if no later session could repeat it: with the retry policy of the framework,
+    ///   it does so by itself, and may then answer [`Once::Before`] of its own first try.
+    /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node.
+    ///
+    /// # Cancel safety
+    /// It may be applied; calling it again with the same id applies it at most once.
+    pub async fn add_once(&self, id: &str, delta: N) -> Result<Once<Change<N>>, Error> {
+        match self.once(id, Operation::Add(delta.into())).await? {
+            Once::Applied(change) => self.change(change).map(Once::Applied),
+            Once::Before(change) => self.change(change).map(Once::Before),
+        }
     }
 
     /// Subtracts a number: as [`add`](Self::add).
@@ -197,10 +237,10 @@ impl<N: Number> Counter<N> {
     /// As [`add`](Self::add).
     pub async fn compare_and_set(&self, expected: N, new: N) -> Result<Result<Change<N>, N>, Error> {
         let operation = Operation::CompareAndSet { expected: expected.into(), new: new.into() };
-        match self.perform(operation).await? {
+        match self.perform(operation, None).await? {
             Answer::Done(change) => self.change(change).map(Ok),
             Answer::Differs(value) => self.narrow(value).map(Err),
-            Answer::Exists => Err(self.unexpected()),
+            _ => Err(self.unexpected()),
         }
     }
 
@@ -212,7 +252,7 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn initialize(&self, value: N) -> Result<bool, Error> {
-        Ok(matches!(self.perform(Operation::Initialize(value.into())).await?, Answer::Done(_)))
+        Ok(matches!(self.perform(Operation::Initialize(value.into()), None).await?, Answer::Done(_)))
     }
 
     /// Follows the value: the present one first, then every last one that differs.
@@ -222,17 +262,36 @@ impl<N: Number> Counter<N> {
     }
 
     /// Performs an operation that is never refused.
-    async fn applied(&self, operation: Operation) -> Result<RawChange, Error> {
-        match self.perform(operation).await? {
+    pub(super) async fn applied(&self, operation: Operation) -> Result<RawChange, Error> {
+        match self.perform(operation, None).await? {
             Answer::Done(change) => Ok(change),
-            Answer::Differs(_) | Answer::Exists => Err(self.unexpected()),
+            _ => Err(self.unexpected()),
         }
     }
 
-    async fn perform(&self, operation: Operation) -> Result<Answer, Error> {
-        let (reply, answer) = oneshot::channel();
+    /// Performs an operation that is never refused, once for an id.
+    pub(super) async fn once(&self, id: &str, operation: Operation) -> Result<Once<RawChange>, Error> {
+        let record = Record::new(&self.shared.zk, self.path(), id)?;
+        match self.perform(operation, Some(record)).await? {
+            Answer::Done(change) => Ok(Once::Applied(change)),
+            Answer::Before(change) => Ok(Once::Before(change)),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    async fn perform(&self, operation: Operation, record: Option<Record>) -> Result<Answer, Error> {
+        if let Operation::Set(new) | Operation::CompareAndSet { new, .. } | Operation::Initialize(new) =
+            operation
+        {
+            let (least, greatest) = self.shared.rules.encoding.range();
+            if !(least..=greatest).contains(&new) {
+                let why = "the number does not fit the encoding of the counter";
+                return Err(ZkError::invalid_argument("counter", self.path(), why).into());
+            }
+        }
+        let (request, answer) = Request::new(operation, record);
         // A failure means that the task has ended, with its runtime; as that of the answer does.
-        drop(self.requests().send(Request { operation, reply }));
+        drop(self.requests().send(request));
         match answer.await {
             Ok(answer) => answer,
             Err(_) => Err(ZkError::closed("counter", self.path()).into()),

@@ -4,14 +4,19 @@
 //! |---|---|
 //! | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`DistributedAtomicLong`], [`DistributedAtomicInteger`] |
 //! | `PromotedToLock` | [`AtomicBuilder::promoted_to_lock`] |
+//! | `DistributedAtomicValue` | [`DistributedAtomicValue`] |
 //! | `CachedAtomicLong` | [`IdBlocks`] |
-//! | kazoo's `Counter` | [`AtomicBuilder::encoding`]: [`Encoding::Text`]; with `support_curator`: [`Encoding::I32Be`] |
+//! | kazoo's `Counter` | [`AtomicBuilder::encoding`]: [`Encoding::Text`], [`Encoding::TextFloat`]; with `support_curator`: [`Encoding::I32Be`] |
+//! | `java.util.concurrent.CountDownLatch` | [`CountDownLatch`] |
 //! | `SharedCount`, `SharedValue` | [`shared`](crate::shared) |
 //!
 //! # Layout
 //! ```text
 //! /counters/orders                          persistent: the number, as the encoding says; parents are containers
-//!   └─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that writes, see `zk_curator::certain`
+//!   ├─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that writes, see `zk_curator::certain`
+//!   └─ _o                                   of `add_once`
+//!       └─ 3f                               one of 256 buckets
+//!           └─ order-4711                   the record of an id: the values before and after, in decimal digits
 //! ```
 //! Java, Python and Rust can use one counter: Curator and kazoo never list its children. Who deletes the node has to delete its
 //! children, too.
@@ -27,6 +32,7 @@
 //! # Guarantees
 //! * An operation is applied once or not at all. Ten increments make ten, whatever replies are lost. In Curator and kazoo a lost
 //!   reply makes eleven: the write is repeated, is refused because of itself, and is made again.
+//! * [`add_once`](Counter::add_once) is applied once for an id, in whatever process and session it is repeated.
 //! * Operations take effect one after the other, each between its call and its answer.
 //! * The outcome is [unknown](Error::Unknown) only if the session ended before it could be learned, or somebody has deleted the
 //!   receipt.
@@ -73,11 +79,20 @@ mod driver;
 mod encoding;
 mod error;
 mod handle;
+mod latch;
+mod metrics;
+mod once;
 mod settings;
+mod site;
+mod value;
 
 pub use blocks::IdBlocks;
 pub use builder::AtomicBuilder;
 pub use encoding::Encoding;
 pub use error::Error;
-pub use handle::{Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number};
+pub use handle::{
+    Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number, Once,
+};
+pub use latch::CountDownLatch;
 pub use settings::{Missing, PromotedToLock};
+pub use value::{AtomicValueBuilder, AtomicValueWatch, DistributedAtomicValue};

@@ -1,9 +1,7 @@
 use std::time::Duration;
 
-use zk_curator::CuratorFramework;
-use zk_curator::certain::Receipt;
-
 use super::batch::Rules;
+use super::site::Site;
 
 /// The meaning of a counter without a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,12 +35,9 @@ impl PromotedToLock {
 /// The settings of a counter.
 #[derive(Debug)]
 pub(super) struct Settings {
-    pub(super) zk: CuratorFramework,
-    pub(super) path: String,
+    pub(super) site: Site,
     pub(super) rules: Rules,
     pub(super) missing: Missing,
-    pub(super) optimistic_tries: u32,
-    pub(super) lock: Option<PromotedToLock>,
-    /// Proves writes whose answer is lost.
-    pub(super) receipt: Option<Receipt>,
+    /// How long the records of operations are kept that are done once.
+    pub(super) keep: Duration,
 }

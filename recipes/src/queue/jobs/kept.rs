@@ -11,6 +11,7 @@ use zk_curator::{Error, ErrorCode, ErrorKind};
 
 use super::places::{End, Places};
 use super::record::Failed;
+use crate::path::bucket_of;
 use crate::queue::buckets;
 use crate::queue::core::name::{ItemMeta, Kind, LAYOUT};
 
@@ -21,7 +22,7 @@ const BUCKET: &str = "b|";
 
 /// The name of what is kept of a job, with that of its bucket.
 pub(super) fn name(id: &str) -> String {
-    format!("{BUCKET}{:03x}/{id}", hash(id) % BUCKETS)
+    format!("{BUCKET}{:03x}/{id}", bucket_of(id, BUCKETS))
 }
 
 /// The paths at which something may be kept of a job: in a bucket, and where an earlier version has put it.
@@ -32,13 +33,6 @@ pub(super) fn paths(places: &Places, end: End, id: &str) -> [String; 2] {
 /// Whether a child of the directory of an end is a bucket.
 pub(super) fn is_bucket(name: &str) -> bool {
     name.starts_with(BUCKET)
-}
-
-/// FNV-1a, with the upper half in the lower one: the same in all versions of this crate.
-fn hash(id: &str) -> u32 {
-    let hash =
-        id.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash ^ (hash >> 16)
 }
 
 /// A node that is created when an attempt ends.
@@ -151,7 +145,6 @@ mod tests {
     /// Clients of all versions look for a result where the others have put it.
     #[test]
     fn the_bucket_of_an_id_is_always_the_same() {
-        assert_eq!(hash(""), 0x811c_9dc5 ^ 0x811c);
         assert_eq!(name("a"), "b|120/a");
         assert_eq!(name("5e0a7c8e-0000-4000-8000-000000000001").len(), 42);
     }
@@ -160,7 +153,7 @@ mod tests {
     fn a_million_ids_are_short_listings() {
         let mut counts = vec![0_usize; BUCKETS as usize];
         for id in 0..1_000_000 {
-            counts[(hash(&format!("5e0a7c8e-0000-4000-8000-{id:012}")) % BUCKETS) as usize] += 1;
+            counts[bucket_of(&format!("5e0a7c8e-0000-4000-8000-{id:012}"), BUCKETS) as usize] += 1;
         }
         // A name of 36 bytes and its length.
         assert!(counts.iter().all(|count| (800..1200).contains(count) && count * 40 < 1 << 16), "{counts:?}");

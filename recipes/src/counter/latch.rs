@@ -1,0 +1,126 @@
+use std::fmt;
+
+use zk_curator::{CuratorFramework, Error as ZkError};
+
+use super::batch::{Change, Operation};
+use super::error::Error;
+use super::handle::{DistributedAtomicLong, Once};
+
+/// Lets everybody wait until so many arrivals were counted, in whatever processes (`java.util.concurrent.CountDownLatch`).
+///
+/// A latch that is open stays open, until its node is deleted. All who use it name the same count; without a node it is that.
+///
+/// # Layout
+/// ```text
+/// /latches/started                          persistent: the arrivals that are missing, as a DistributedAtomicLong
+///   ├─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that has counted down
+///   └─ _o/3f/worker-7                       the record of an arrival with an id
+/// ```
+///
+/// # Protocol
+/// One conditional write counts an arrival: see [`Counter`](super::Counter). Who waits follows the node, with one request for each
+/// change; with *n* arrivals and *w* who wait these are *n·w* requests at most.
+///
+/// # Guarantees
+/// * A call counts once or not at all, whatever replies are lost; [with an id](Self::count_down_once) once for the id.
+/// * Everybody who waits is woken, also across sessions.
+///
+/// # Connection loss
+/// SUSPENDED and LOST: it goes on waiting, and looks again in the next session.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use zk_curator_recipes::counter::CountDownLatch;
+///
+/// let latch = CountDownLatch::new(&zk, "/latches/started", 2);
+/// assert_eq!(latch.count_down_once("worker-1").await?, 1);
+/// assert_eq!(latch.count_down_once("worker-1").await?, 1);
+/// assert_eq!(latch.count_down_once("worker-2").await?, 0);
+/// latch.wait().await?;
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct CountDownLatch {
+    counter: DistributedAtomicLong,
+}
+
+impl CountDownLatch {
+    /// A latch that opens after so many arrivals; with zero it is open unless somebody else has named more. Nothing is sent; a
+    /// path that is not valid is refused by the first operation.
+    #[must_use = "nothing is sent until it is used"]
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, count: u32) -> Self {
+        Self { counter: DistributedAtomicLong::builder(zk, path).initial(i64::from(count)).build() }
+    }
+
+    /// The path of the node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.counter.path()
+    }
+
+    /// Counts an arrival; returns the number of those that are missing. An open latch stays as it is.
+    ///
+    /// # Errors
+    /// As [`add`](super::Counter::add), but for `Overflow`.
+    ///
+    /// # Cancel safety
+    /// The arrival may be counted.
+    pub async fn count_down(&self) -> Result<u32, Error> {
+        let change = self.counter.applied(Operation::CountDown).await?;
+        self.missing(change.post)
+    }
+
+    /// Counts the arrival of an id, once; returns the number of those that were missing after it.
+    ///
+    /// # Errors
+    /// As [`add_once`](super::Counter::add_once), but for `Overflow`.
+    ///
+    /// # Cancel safety
+    /// The arrival may be counted; calling it again with the same id counts it at most once.
+    pub async fn count_down_once(&self, id: &str) -> Result<u32, Error> {
+        let Change { post, .. } = self.counter.once(id, Operation::CountDown).await.map(Once::into_inner)?;
+        self.missing(post)
+    }
+
+    /// Returns the number of arrivals that are missing; every one that was answered before is counted.
+    ///
+    /// # Errors
+    /// As [`get`](super::Counter::get).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn count(&self) -> Result<u32, Error> {
+        self.missing(self.counter.get().await?)
+    }
+
+    /// Waits until the latch is open, for ever and across sessions.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`]; [`Error::Framework`] for errors that do not pass by themselves.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    #[doc(alias = "await")]
+    pub async fn wait(&self) -> Result<(), Error> {
+        let mut values = self.counter.follow();
+        while values.next().await? > 0 {}
+        Ok(())
+    }
+
+    fn missing(&self, count: i64) -> Result<u32, Error> {
+        let why = "the number of the node is not that of a latch";
+        let refused = |_| ZkError::invalid_argument("latch", self.path(), why).into();
+        u32::try_from(count.max(0)).map_err(refused)
+    }
+}
+
+impl fmt::Debug for CountDownLatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountDownLatch").field("path", &self.path()).finish_non_exhaustive()
+    }
+}

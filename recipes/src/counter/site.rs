@@ -1,0 +1,262 @@
+//! The node of a number or of a value: read, and written at its version.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+use zk_curator::certain::Receipt;
+use zk_curator::op::{CreateOp, SetDataOp};
+use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
+
+use super::error::Error;
+use super::metrics;
+use super::settings::PromotedToLock;
+use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
+use crate::path::create_parents;
+use crate::random::fraction;
+
+/// The pauses after a write that another process was faster with.
+const FIRST_PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// After so many conflicts in a row the pauses are halved.
+const UNLUCKY: u32 = 3;
+
+/// The node, as it was read or written last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    Absent,
+    Present { czxid: Option<i64>, version: i32, data: Bytes },
+}
+
+impl Node {
+    pub(super) const fn data(&self) -> Option<&Bytes> {
+        match self {
+            Self::Absent => None,
+            Self::Present { data, .. } => Some(data),
+        }
+    }
+
+    /// Whether nothing was written in between, as far as both tell.
+    pub(super) fn is_still(&self, later: &Self) -> bool {
+        match (self, later) {
+            (Self::Absent, Self::Absent) => true,
+            (
+                Self::Present { czxid: Some(before), version, .. },
+                Self::Present { czxid: Some(now), version: version_now, .. },
+            ) => before == now && version == version_now,
+            _ => false,
+        }
+    }
+
+    /// The node after this one was written.
+    fn written(self, data: Bytes) -> Self {
+        match self {
+            Self::Absent => Self::Present { czxid: None, version: 0, data },
+            Self::Present { czxid, version, .. } => {
+                Self::Present { czxid, version: version.wrapping_add(1), data }
+            }
+        }
+    }
+}
+
+/// Why a write was not applied, or may not have been.
+pub(super) enum Failure {
+    /// Another process has written, created or deleted the node.
+    Conflict,
+    /// One of the nodes that were to be created with the write was refused, by its position; nothing was written.
+    Companion(usize, ErrorCode),
+    /// The lock is lost that the write depended on.
+    LockLost,
+    Unknown(ZkError),
+    Other(Error),
+}
+
+/// The place of a number or of a value.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    pub(super) optimistic_tries: u32,
+    pub(super) lock: Option<PromotedToLock>,
+    /// Proves writes whose answer is lost.
+    pub(super) receipt: Option<Receipt>,
+    /// Whether the receipt was made before the first write.
+    is_prepared: AtomicBool,
+}
+
+impl Site {
+    pub(super) const fn new(
+        zk: CuratorFramework,
+        path: String,
+        optimistic_tries: u32,
+        lock: Option<PromotedToLock>,
+        receipt: Option<Receipt>,
+    ) -> Self {
+        Self { zk, path, optimistic_tries, lock, receipt, is_prepared: AtomicBool::new(false) }
+    }
+
+    /// Reads the node; `confirmed` is behind a quorum.
+    pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
+        let read = self.zk.get_data(self.path.as_str());
+        let read = if confirmed { read.linearizable() } else { read.synced() }.with_stat().into_future();
+        let unprepared = self.receipt.as_ref().filter(|_| !self.is_prepared.load(Ordering::Relaxed));
+        let read = match unprepared {
+            // In the same flight: a receipt that is there before the first write cannot be deleted unnoticed.
+            Some(receipt) => {
+                let (read, prepared) = join(read, self.zk.transaction().certain(receipt).into_future()).await;
+                // Without the node there is no place for it, and the first write makes both.
+                self.is_prepared.store(prepared.is_ok(), Ordering::Relaxed);
+                read
+            }
+            None => read.await,
+        };
+        match read {
+            Ok((data, stat)) => Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data }),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(Node::Absent),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes data if the node is as it is known, and creates companions in the same transaction: the node after that, unless
+    /// it could not be told from another one.
+    pub(super) async fn write(
+        &self,
+        node: Node,
+        data: Bytes,
+        companions: Vec<CreateOp>,
+        guard: Option<&LockGuard>,
+    ) -> Result<Option<Node>, Failure> {
+        let path = self.path.as_str();
+        let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced).uncompressed();
+        let mut transaction = match &node {
+            Node::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
+            Node::Present { version, .. } => {
+                transaction.with(SetDataOp::new(path, data.clone()).version(Version::Exactly(*version)))
+            }
+        };
+        for companion in companions {
+            transaction = transaction.with(companion);
+        }
+        let written = match &self.receipt {
+            Some(receipt) => transaction.certain(receipt).await.map(|applied| Some(applied.zxid())),
+            // Servers before 3.9 do not tell the stat of a node that is created in a transaction.
+            None => transaction.commit().await.map(|results| results.first()?.stat().map(|stat| stat.czxid)),
+        };
+        let error = match written {
+            Ok(created) => {
+                metrics::written();
+                self.is_prepared.store(self.receipt.is_some(), Ordering::Relaxed);
+                return Ok(match node.written(data) {
+                    Node::Present { czxid, version, data } => {
+                        let czxid = czxid.or(created);
+                        czxid.map(|_| Node::Present { czxid, version, data })
+                    }
+                    Node::Absent => None,
+                });
+            }
+            Err(error) => error,
+        };
+        debug!(path, %error, "not written");
+        if error.may_have_applied() {
+            return match self.receipt {
+                Some(_) => Err(Failure::Unknown(error)),
+                None => self.look(&node, error).await,
+            };
+        }
+        match error.kind() {
+            ErrorKind::OwnershipLost => Err(Failure::LockLost),
+            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node == Node::Absent => {
+                create_parents(&self.zk, path).await.map_err(|error| Failure::Other(error.into()))?;
+                Err(Failure::Conflict)
+            }
+            ErrorKind::TransactionFailed {
+                index: 0,
+                code: ErrorCode::BadVersion | ErrorCode::NoNode | ErrorCode::NodeExists,
+            } => Err(Failure::Conflict),
+            ErrorKind::TransactionFailed {
+                index,
+                code: code @ (ErrorCode::NoNode | ErrorCode::NodeExists),
+            } => Err(Failure::Companion(index.saturating_sub(1), code)),
+            // The node is gone, and its receipt with it, or has never had one.
+            ErrorKind::NoNode => Err(Failure::Conflict),
+            ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
+                if self.receipt.as_ref().is_some_and(|receipt| is_below(error.path(), receipt.parent())) =>
+            {
+                let parent =
+                    self.receipt.as_ref().map_or_else(String::new, |receipt| receipt.parent().to_owned());
+                Err(Failure::Other(Error::ReceiptDenied { parent, why: error }))
+            }
+            _ => Err(Failure::Other(error.into())),
+        }
+    }
+
+    /// Without a receipt: whether a write whose answer was lost was not applied. That it was, nothing proves.
+    async fn look(&self, node: &Node, lost: ZkError) -> Result<Option<Node>, Failure> {
+        match (node, self.zk.exists(self.path.as_str()).linearizable().await) {
+            (Node::Absent, Ok(None)) => Err(Failure::Conflict),
+            (Node::Present { czxid, version, .. }, Ok(Some(stat)))
+                if stat.version == *version && *czxid == Some(stat.czxid) =>
+            {
+                Err(Failure::Conflict)
+            }
+            _ => Err(Failure::Unknown(lost)),
+        }
+    }
+
+    /// Acquires the lock, if there is one, after so many tries.
+    async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
+        let path = || self.path.clone();
+        let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
+        metrics::promoted();
+        let acquire = InterProcessMutex::new(&self.zk, lock.path.as_str());
+        match timeout(lock.timeout, acquire.acquire()).await {
+            Ok(Ok(guard)) => Ok(guard),
+            Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
+            Ok(Err(_)) => Err(Error::Contended { path: path(), tries }),
+            Err(_) => Err(Error::LockTimeout { path: path() }),
+        }
+    }
+}
+
+/// The writes of others that one operation, or one batch of them, has met.
+#[derive(Debug)]
+pub(super) struct Conflicts {
+    met: u32,
+    pause: Duration,
+    guard: Option<LockGuard>,
+}
+
+impl Conflicts {
+    pub(super) const fn new() -> Self {
+        Self { met: 0, pause: FIRST_PAUSE, guard: None }
+    }
+
+    /// The lock, since there were too many of them.
+    pub(super) const fn guard(&self) -> Option<&LockGuard> {
+        self.guard.as_ref()
+    }
+
+    /// Waits before the next try, or acquires the lock.
+    pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
+        metrics::conflict();
+        self.met += 1;
+        if is_lock_lost {
+            self.guard = None;
+        }
+        if self.met >= site.optimistic_tries && self.guard.is_none() {
+            self.guard = Some(site.lock(self.met).await?);
+            return Ok(());
+        }
+        sleep(if self.met >= UNLUCKY { self.pause / 2 } else { self.pause }).await;
+        let (least, most) = (FIRST_PAUSE, (self.pause * 3).min(LONGEST_PAUSE));
+        self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));
+        Ok(())
+    }
+}
+
+fn is_below(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
+}
