@@ -12,6 +12,8 @@
 //! | lock passed on within a process | | | [`lock::HandoverMutex`] |
 //! | cache | | `CuratorCache`, `TreeCache`, `PathChildrenCache`, `NodeCache` | [`cache::CuratorCache`] |
 //! | counter | | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`counter::DistributedAtomicLong`] |
+//! | atomic value | | `DistributedAtomicValue` | [`counter::DistributedAtomicValue`] |
+//! | latch that counts down | | | [`counter::CountDownLatch`] |
 //! | ids in blocks | | `CachedAtomicLong` | [`counter::IdBlocks`] |
 //! | shared value, shared count | | `SharedValue`, `SharedCount` | [`shared::SharedValue`] |
 //! | node that is kept | | `PersistentNode` | [`node::PersistentNode`] |

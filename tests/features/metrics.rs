@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
@@ -9,8 +10,11 @@ use metrics::{
 };
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{expire, in_memory, once, poll_then_drop, simulated, until_state};
+use zk_curator_tests::{
+    connected, expire, in_memory, is_write_multi, once, poll_then_drop, simulated, until_state,
+};
 
 /// Sums of counters and gauges, and how many values a histogram has.
 #[derive(Clone, Default)]
@@ -141,5 +145,34 @@ fn the_backlog_of_the_janitor_grows_and_shrinks() {
         zk.create("/c").mode(CreateMode::Ephemeral).await.unwrap();
         zk.close().await.unwrap();
         assert_eq!(sums.get("janitor_backlog{}"), 0.0);
+    });
+}
+
+#[test]
+fn writes_of_counters_are_counted_and_what_they_share() {
+    measured(async |sums, server, zk| {
+        let other = connected(&server).await;
+        let [ours, theirs] = [&zk, &other].map(|zk| DistributedAtomicLong::at(zk, "/n"));
+        futures_util::future::join_all((0..10).map(|_| ours.increment())).await;
+        let writes = sums.get("counter_writes_total{}");
+        assert_eq!((writes, sums.get("counter_merged_total{}")), (1.0, 9.0));
+        theirs.increment().await.unwrap();
+        ours.increment().await.unwrap();
+        assert_eq!(sums.get("counter_conflicts_total{}"), 1.0);
+        let lost = server.rule(|request| match is_write_multi(request) {
+            true => Verdict::LoseReply,
+            false => Verdict::Pass,
+        });
+        let unproven = DistributedAtomicLong::builder(&zk, "/n").without_receipts().build();
+        unproven.increment().await.unwrap_err();
+        drop(lost);
+        assert_eq!(sums.get("counter_unknown_total{}"), 1.0);
+        let impatient = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1);
+        let lock = PromotedToLock::new("/lock", Duration::from_secs(1));
+        let impatient = impatient.promoted_to_lock(lock).build();
+        impatient.increment().await.unwrap();
+        theirs.increment().await.unwrap();
+        impatient.increment().await.unwrap();
+        assert_eq!(sums.get("counter_promotions_total{}"), 1.0);
     });
 }
