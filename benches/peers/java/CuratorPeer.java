@@ -36,6 +36,8 @@ public final class CuratorPeer {
                 WORKLOADS.put(kind.prefix + "-take", options -> new Queues.Take(options, kind, 1));
             }
             WORKLOADS.put("queue-take-window", options -> new Queues.Take(options, Queues.Kind.PLAIN, options.size));
+            WORKLOADS.put("counter", options -> new Counters(options, false));
+            WORKLOADS.put("counter-tasks", options -> new Counters(options, true));
             WORKLOADS.put("cache-load", Caches.Load::new);
             WORKLOADS.put("cache-change", Caches.Change::new);
             WORKLOADS.put("embedded-server", TestingServers::new);

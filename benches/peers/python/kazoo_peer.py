@@ -26,6 +26,8 @@ WORKLOADS = {
     "queue-priority-take": ("queues", "PriorityTake"),
     "queue-locking-put": ("queues", "LockingPut"),
     "queue-locking-take": ("queues", "LockingTake"),
+    "counter": ("counters", "OfSessions"),
+    "counter-tasks": ("counters", "OfTasks"),
     "cache-load": ("caches", "Load"),
     "cache-change": ("caches", "Change"),
 }

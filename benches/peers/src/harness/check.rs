@@ -31,6 +31,9 @@ pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str
         "leader" => vec![("max_leaders", Wanted::Is(1)), ("terms", Wanted::Is(case.operations))],
         "double-barrier" => vec![("rounds", Wanted::Is(case.operations)), ("early", Wanted::Is(0))],
         "two-phase" => vec![("committed", Wanted::Is(case.operations))],
+        "counter" | "counter-tasks" => {
+            vec![("highest", Wanted::Is(case.operations)), ("distinct", Wanted::Is(case.operations))]
+        }
         "cache-load" => vec![("nodes", Wanted::Is(case.size * case.operations))],
         "cache-change" | "scale-cache" => vec![("changes", Wanted::Is(case.operations))],
         "scale-watches" => vec![("events", Wanted::Is(case.operations))],

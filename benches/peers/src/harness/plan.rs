@@ -164,6 +164,9 @@ pub(super) const WORKLOADS: &[Workload] = &[
     // Begin, join, vote, decide, and read the decision.
     row(("two-phase", 3, "two-phase commit, 3 sites"), [100, 30, 30], Latency, 5.0),
     row(("two-phase", 10, "two-phase commit, 10 sites"), [50, 20, 20], Latency, 5.0),
+    row(("counter", 1, "counter, increment"), [2000, 300, 200], Latency, 1.0),
+    row(("counter", 8, "counter, increments of 8 sessions"), [1600, 320, 0], PerOperation, 0.0),
+    row(("counter-tasks", 64, "counter, increments of 64 tasks"), [6400, 640, 0], PerOperation, 0.0),
     row(("cache-load", 1000, "cache, load of 1,000 nodes"), [20, 10, 0], Latency, 3.0),
     row(("cache-load", 10_000, "cache, load of 10,000 nodes"), [4, 0, 0], Latency, 0.0),
     row(("cache-load", 50_000, "cache, load of 50,000 nodes"), [1, 0, 0], Latency, 0.0),
@@ -222,7 +225,12 @@ impl Workload {
             Extent::Smoke => (self.size, full.min(20)),
         };
         // Everybody contends as often.
-        let each = if matches!(self.name, "handover" | "read-write" | "semaphore") { size } else { 1 };
+        let each =
+            if matches!(self.name, "handover" | "read-write" | "semaphore" | "counter" | "counter-tasks") {
+                size
+            } else {
+                1
+            };
         let whole = |operations: usize| operations.div_ceil(each) * each;
         let warmup = match extent {
             Extent::Smoke => whole(operations / 10),

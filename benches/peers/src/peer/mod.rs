@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the harness listens")]
 
 mod caches;
+mod counters;
 mod leader;
 mod locks;
 mod queues;
@@ -17,7 +18,7 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// What this client takes part in.
-const WORKLOADS: [&str; 31] = [
+const WORKLOADS: [&str; 33] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -40,6 +41,8 @@ const WORKLOADS: [&str; 31] = [
     "queue-own-locking-take",
     "queue-fifo-take",
     "two-phase",
+    "counter",
+    "counter-tasks",
     "cache-load",
     "cache-change",
     "scale-cache",
@@ -79,6 +82,8 @@ async fn run() -> Result<()> {
         "leader" => leader::fail_over(stage).await,
         "double-barrier" => rounds::double_barrier(stage).await,
         "two-phase" => rounds::two_phase(stage).await,
+        "counter" => counters::sessions(stage).await,
+        "counter-tasks" => counters::tasks(stage).await,
         "cache-load" => caches::load(stage).await,
         "cache-change" => caches::change(stage).await,
         "scale-cache" => caches::large(stage).await,
