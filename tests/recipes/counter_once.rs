@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::sleep;
-use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
@@ -133,7 +134,8 @@ fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let counter = DistributedAtomicLong::at(&zk, PATH);
-        for id in ["", "a/b", ".", "..", "\0"] {
+        let long = "x".repeat(1025);
+        for id in ["", "a/b", ".", "..", "\0", &long] {
             let Error::Framework(error) = counter.add_once(id, 1).await.unwrap_err() else {
                 panic!("{id:?}")
             };
@@ -145,6 +147,21 @@ fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
             counter.add_once(id, 1).await.unwrap();
         }
         assert_eq!(counter.get().await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn records_that_must_not_be_created_fail_nobody_else() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let no_children = Acl::new(Permissions::READ | Permissions::WRITE, "world", "anyone");
+        let data = Bytes::copy_from_slice(&0_i64.to_be_bytes());
+        zk.create(PATH).creating_parents().data(data).acl(vec![no_children]).await.unwrap();
+        let counter = DistributedAtomicLong::builder(&zk, PATH).without_receipts().build();
+        let (once, plain) = tokio::join!(counter.add_once("id", 1), counter.increment());
+        let Error::Framework(error) = once.unwrap_err() else { panic!("another error") };
+        assert_eq!((error.kind(), plain.unwrap()), (ErrorKind::NoAuth, 1));
+        assert_eq!(counter.get().await.unwrap(), 1);
     });
 }
 

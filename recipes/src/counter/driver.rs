@@ -104,6 +104,15 @@ impl Batch {
         request
     }
 
+    /// Removes those that have a record.
+    fn take_recorded(&mut self) -> Vec<Request> {
+        self.records.clear();
+        let (recorded, rest) =
+            std::mem::take(&mut self.requests).into_iter().partition(|request| request.record.is_some());
+        self.requests = rest;
+        recorded
+    }
+
     /// The nodes that a write creates for its records, and the positions of the requests that they are of.
     fn recorded(&self, outcomes: &[Outcome]) -> (Vec<CreateOp>, Vec<usize>) {
         let of = |(at, (request, outcome)): (usize, (&Request, &Outcome))| match (&request.record, outcome) {
@@ -206,12 +215,12 @@ impl Driver {
                         self.unknown(std::mem::take(batch), folded.outcomes, &why);
                         return Ok(());
                     }
-                    Err(Failure::Companion(index, code)) => {
+                    Err(Failure::Companion(index, code, error)) => {
                         if let Some(at) =
                             index.checked_sub(first_record).and_then(|index| recorded.get(index))
                         {
                             self.known = Some(node);
-                            self.refused(batch, *at, code).await?;
+                            self.refused(batch, *at, code, error).await;
                         }
                         continue;
                     }
@@ -242,33 +251,37 @@ impl Driver {
         self.fail(rest, &Error::Missing { path: self.settings.site.path.clone() });
     }
 
-    /// The record of an operation could not be created: it is there, or its parent is not.
-    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode) -> Result<(), Error> {
+    /// The record of an operation could not be created: it is there, or its parent is not. Others do not suffer from it.
+    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode, error: ZkError) {
         let zk = &self.settings.site.zk;
         if code == ErrorCode::NoNode {
             for path in batch.parents() {
                 match zk.create(path).idempotent().await {
                     // The counter is gone, which the next write says.
-                    Err(error) if error.kind() == ErrorKind::NoNode => break,
-                    Err(error) if error.kind() != ErrorKind::NodeExists => return Err(error.into()),
+                    Err(error) if error.kind() == ErrorKind::NoNode => return,
+                    Err(error) if error.kind() != ErrorKind::NodeExists => {
+                        return self.fail(batch.take_recorded(), &error.into());
+                    }
                     _ => {}
                 }
             }
-            return Ok(());
+            return;
+        }
+        if code != ErrorCode::NodeExists {
+            return self.fail(vec![batch.remove(at)], &error.into());
         }
         let Some(path) = batch.requests[at].record.as_ref().map(|record| record.path.clone()) else {
-            return Ok(());
+            return;
         };
         let answer = match zk.get_data(path.as_str()).synced().await {
             Ok(data) => {
                 once::decode(&data).map(Answer::Before).ok_or_else(|| Error::undecodable(&path, &data))
             }
             // It has just been cleaned.
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == ErrorKind::NoNode => return,
+            Err(error) => return self.fail(vec![batch.remove(at)], &error.into()),
         };
         drop(batch.remove(at).reply.send(answer));
-        Ok(())
     }
 
     /// Cleans a bucket from time to time.

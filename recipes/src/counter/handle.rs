@@ -165,7 +165,7 @@ impl<N: Number> Counter<N> {
     /// # Errors
     /// * As [`add`](Self::add). [`Error::Unknown`] only if no later session could repeat it: with the retry policy of the framework,
     ///   it does so by itself, and may then answer [`Once::Before`] of its own first try.
-    /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node.
+    /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node, or longer than 1,024 bytes.
     ///
     /// # Cancel safety
     /// It may be applied; calling it again with the same id applies it at most once.

@@ -14,6 +14,8 @@ use crate::path::{bucket_of, child};
 const DIRECTORY: &str = "_o";
 /// The number of buckets: a listing for cleaning is this much shorter.
 const BUCKETS: u32 = 256;
+/// The longest id, in bytes: many of them are to fit into one request.
+const LONGEST: usize = 1024;
 /// A process cleans the bucket that it has just written after so many records.
 pub(super) const RECORDS_PER_SWEEP: u32 = 64;
 /// The most records that are looked at in one go. In the long run at most a quarter of all records are older than they should be.
@@ -35,8 +37,9 @@ impl Record {
         let directory = child(counter, DIRECTORY);
         let bucket = child(&directory, &format!("{:02x}", bucket_of(id, BUCKETS)));
         let path = child(&bucket, id);
-        if id.is_empty() || id.contains('/') {
-            return Err(ZkError::invalid_argument("add once", path, "the id is not a name of a node"));
+        if id.is_empty() || id.len() > LONGEST || id.contains('/') {
+            let why = "the id is not a name of a node, or longer than 1,024 bytes";
+            return Err(ZkError::invalid_argument("add once", path, why));
         }
         zk.transaction().create(path.as_str(), "").check_size()?;
         Ok(Self { directory, bucket, path })

@@ -67,7 +67,7 @@ pub(super) enum Failure {
     /// Another process has written, created or deleted the node.
     Conflict,
     /// One of the nodes that were to be created with the write was refused, by its position; nothing was written.
-    Companion(usize, ErrorCode),
+    Companion(usize, ErrorCode, ZkError),
     /// The lock is lost that the write depended on.
     LockLost,
     Unknown(ZkError),
@@ -176,10 +176,9 @@ impl Site {
                 index: 0,
                 code: ErrorCode::BadVersion | ErrorCode::NoNode | ErrorCode::NodeExists,
             } => Err(Failure::Conflict),
-            ErrorKind::TransactionFailed {
-                index,
-                code: code @ (ErrorCode::NoNode | ErrorCode::NodeExists),
-            } => Err(Failure::Companion(index.saturating_sub(1), code)),
+            ErrorKind::TransactionFailed { index: index @ 1.., code } => {
+                Err(Failure::Companion(index - 1, code, error))
+            }
             // The node is gone, and its receipt with it, or has never had one.
             ErrorKind::NoNode => Err(Failure::Conflict),
             ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
