@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::health::Health;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
 use zk_curator_testing::{TestServer, Verdict};
@@ -464,11 +465,16 @@ fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
         });
         let mut errors = zk.background_errors();
         let mut worker = jobs(&zk).worker("heir");
+        let mut health = worker.health();
+        assert!(matches!(health.next().await, Some(Health::Waiting)));
         assert!(timeout(A_MOMENT, worker.next()).await.is_err());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        assert!(matches!(health.next().await, Some(Health::Failed(_))));
         drop(refused);
         assert_eq!(worker.next().await.unwrap().id(), "a");
+        assert!(matches!(health.next().await, Some(Health::Working)));
         drop(worker);
+        assert!(health.next().await.is_none());
         // It ends with its worker.
         until(&server, |probe| probe.children("/jobs/cleaner").is_empty()).await;
     });

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::health::Health;
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::queue::{DistributedQueue, Error, QueueSharder, QueueSharderBuilder};
 use zk_curator_testing::{TestServer, Verdict};
@@ -215,7 +216,8 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let sharder = sharder(&zk).await;
-        let mut errors = zk.background_errors();
+        let (mut errors, mut health) = (zk.background_errors(), sharder.health());
+        while !matches!(health.next().await, Some(Health::Working)) {}
         let refused = server.rule(|request| {
             match request.is(OpCode::GetChildren2) && request.paths().any(|path| path == SHARDS) {
                 true => Verdict::Refuse(ErrorCode::NoAuth),
@@ -228,8 +230,13 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
             Some(ErrorCode::NoAuth)
         );
         assert!(timeout(INTERVAL * 20, errors.next()).await.is_err());
+        let Some(Health::Failed(error)) = health.next().await else { panic!("not told") };
+        assert_eq!(error.code(), Some(ErrorCode::NoAuth));
         drop(refused);
         until_known(&sharder, 2).await;
+        assert!(matches!(health.next().await, Some(Health::Working)));
+        sharder.close().await.unwrap();
+        assert!(health.next().await.is_none());
     });
 }
 

@@ -16,6 +16,7 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
 
 use super::error::Error;
 use super::layout::{at_least_one, create_persistent};
+use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::leader::{Candidate, LeaderLatch};
 use crate::path::child;
 use crate::random::fraction;
@@ -90,6 +91,7 @@ const LOOKS: usize = 64;
 pub struct QueueSharder<Q> {
     zk: CuratorFramework,
     known: Arc<Signal<Known<Q>>>,
+    health: HealthWatch,
     _stop: DropGuard,
     stop: CancellationToken,
 }
@@ -217,6 +219,11 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         }
     }
 
+    /// Follows the health of the background task: [`Working`](Health::Working) after a check of the queues has succeeded.
+    pub fn health(&self) -> HealthWatch {
+        self.health.restarted()
+    }
+
     /// Ends the background task, and leaves the election.
     ///
     /// # Errors
@@ -292,6 +299,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
             max_queues,
             known: Arc::clone(&known),
             watch: None,
+            health: HealthReporter::default(),
         };
         if task.list().await?.is_empty() {
             let name = task.create_first().await?;
@@ -300,8 +308,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
         }
         let candidate = LeaderLatch::new(&zk, leader_path).join();
         let stop = CancellationToken::new();
+        let health = task.health.watch();
         zk.spawn(task.run(candidate, stop.clone()));
-        Ok(QueueSharder { zk, known, _stop: stop.clone().drop_guard(), stop })
+        Ok(QueueSharder { zk, known, health, _stop: stop.clone().drop_guard(), stop })
     }
 }
 
@@ -323,6 +332,7 @@ struct Task<Q> {
     known: Arc<Signal<Known<Q>>>,
     /// Fires when queues have come or gone.
     watch: Option<Watch>,
+    health: HealthReporter,
 }
 
 impl<Q: Clone + Send + Sync + 'static> Task<Q> {
@@ -334,19 +344,22 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
         let mut reported = false;
         loop {
             match self.check(&candidate).await {
-                Ok(()) => reported = false,
+                Ok(()) => {
+                    reported = false;
+                    self.health.report(Health::Working);
+                }
+                Err(Error::Framework(error))
+                    if !error.is_transient() && error.kind() != ErrorKind::Closed =>
+                {
+                    debug!(path = %self.path, %error, "the queues were not checked");
+                    self.health.report(Health::Failed(error.clone()));
+                    if !std::mem::replace(&mut reported, true) {
+                        self.zk.report_background_error(error);
+                    }
+                }
                 Err(error) => {
                     debug!(path = %self.path, %error, "the queues were not checked");
-                    match error {
-                        Error::Framework(error)
-                            if error.is_transient() || error.kind() == ErrorKind::Closed => {}
-                        _ if reported => {}
-                        Error::Framework(error) => {
-                            reported = true;
-                            self.zk.report_background_error(error);
-                        }
-                        _ => reported = true,
-                    }
+                    self.health.report(Health::Waiting);
                 }
             }
             let changed = async {

@@ -10,6 +10,7 @@ use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 use super::kept::Node;
 use super::places::{Places, is_gone};
 use super::record::Executing;
+use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
 use crate::queue::core::name::Kind;
 use crate::queue::error::Error;
@@ -21,12 +22,18 @@ const STUCK: Duration = Duration::from_secs(60);
 /// The pause of a background cleaner after an error that stops it, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Takes part in the election, and cleans while elected, until nothing mends an error.
-pub(super) async fn run(places: &Places, max_attempts: Option<u32>) -> Result<(), Error> {
+/// Takes part in the election, and cleans while elected, until an error does not pass by itself.
+pub(super) async fn run(
+    places: &Places,
+    max_attempts: Option<u32>,
+    health: &HealthReporter,
+) -> Result<(), Error> {
     let selector = LeaderSelector::new(&places.zk, places.below("cleaner"));
     loop {
         // Nothing depends on there being one only: it saves requests.
-        match selector.run(|_| clean(places, max_attempts)).await {
+        let elected = selector.run(|_| clean(places, max_attempts, health)).await;
+        health.report(Health::Waiting);
+        match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),
             Err(leader::Error::Closed) => return Ok(()),
             Err(error) => debug!(%error, "is not the cleaner any more"),
@@ -36,11 +43,12 @@ pub(super) async fn run(places: &Places, max_attempts: Option<u32>) -> Result<()
 
 /// Runs the cleaner in the background, until the framework is closed: an error is reported, and the election joined again after a
 /// pause.
-pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>) {
+pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) {
     let (mut pause, longest) = RETRY;
     loop {
-        match run(places, max_attempts).await {
+        match run(places, max_attempts, health).await {
             Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
+                health.report(Health::Failed(error.clone()));
                 places.zk.report_background_error(error);
             }
             // No other error comes out of it.
@@ -66,12 +74,13 @@ impl Aside {
     }
 }
 
-/// Cleans until nothing mends an error, which it returns.
-async fn clean(places: &Places, max_attempts: Option<u32>) -> ZkError {
+/// Cleans until an error does not pass by itself, and returns it.
+async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) -> ZkError {
     let mut aside = Aside::default();
     loop {
         let passed = match pass(places, max_attempts, &mut aside).await {
             Ok(watch) => {
+                health.report(Health::Working);
                 let next = aside.stuck.values().min().copied();
                 // Fired or ended, or time to try again: look again.
                 tokio::select! {

@@ -9,6 +9,7 @@ use super::inspect::{self, JobInfo};
 use super::places::{End, Flat, Places, is_gone};
 use super::worker::Worker;
 use super::{cleaner, kept};
+use crate::health::HealthReporter;
 use crate::path::child;
 use crate::queue::buckets::{self, Buckets};
 use crate::queue::core::name::{ItemMeta, Kind};
@@ -273,7 +274,7 @@ impl Jobs {
     /// Dropping it leaves the election.
     pub async fn clean(&self) -> Result<(), Error> {
         self.places.pending.check()?;
-        cleaner::run(&self.places, self.max_attempts).await
+        cleaner::run(&self.places, self.max_attempts, &HealthReporter::default()).await
     }
 
     fn check_id(&self, id: &str) -> Result<(), Error> {

@@ -15,6 +15,7 @@ use super::cleaner;
 use super::kept::Node;
 use super::places::{End, Places, is_gone};
 use super::record::Executing;
+use crate::health::{HealthReporter, HealthWatch};
 use crate::queue::core::name::{ItemMeta, Kind};
 use crate::queue::driver::{
     self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, Source, Turn, is_lost, log_unsettled,
@@ -32,6 +33,9 @@ pub struct Worker {
     claims: Claims<Executed>,
     /// Ends the candidacy for the cleaner.
     cleaner: Option<DropGuard>,
+    /// That of the cleaner, until its task begins.
+    reporter: Option<HealthReporter>,
+    health: HealthWatch,
     backoff: Backoff,
 }
 
@@ -40,7 +44,15 @@ impl Worker {
         let feed = FeedDriver::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
         let receipts = Receipts::below(&places.pending, places.path.as_str());
         let claims = Claims::new(feed, Executed { places, worker, max_attempts, receipts });
-        Self { claims, cleaner: None, backoff: Backoff::default() }
+        let reporter = HealthReporter::default();
+        let health = reporter.watch();
+        Self { claims, cleaner: None, reporter: Some(reporter), health, backoff: Backoff::default() }
+    }
+
+    /// Follows the health of the candidate for the [cleaner](super::Jobs::clean): [`Waiting`](crate::health::Health::Waiting)
+    /// before it is elected, [`Working`](crate::health::Health::Working) while it cleans.
+    pub fn health(&self) -> HealthWatch {
+        self.health.restarted()
     }
 
     /// Sets the number of jobs that are claimed at a time, from 1. Claimed jobs are kept from others until they are handed out.
@@ -144,16 +156,17 @@ impl Source for Worker {
     /// Makes sure of the directories, and of a candidate for the cleaner.
     async fn prepare(&mut self) -> Result<(), Error> {
         self.claims.prepare().await?;
-        if self.cleaner.is_none() {
+        if self.reporter.is_some() {
             let Executed { places, max_attempts, .. } = &self.claims.claimer;
             places.prepare().await?;
+            let health = self.reporter.take().unwrap_or_default();
             let (stop, max_attempts) = (CancellationToken::new(), *max_attempts);
             let (stopped, cleaned) = (stop.clone(), places.clone());
             places.zk.spawn(async move {
                 tokio::select! {
                     biased;
                     () = stopped.cancelled() => {}
-                    () = cleaner::keep_running(&cleaned, max_attempts) => {}
+                    () = cleaner::keep_running(&cleaned, max_attempts, &health) => {}
                 }
             });
             self.cleaner = Some(stop.drop_guard());
