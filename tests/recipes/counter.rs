@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{
-    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, Missing, PromotedToLock,
+    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, IdBlocks, Missing, PromotedToLock,
 };
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{TestServer, Verdict};
@@ -321,5 +321,19 @@ fn mistakes_are_told() {
         zk.close().await.unwrap();
         let Error::Framework(error) = counter.increment().await.unwrap_err() else { panic!("another error") };
         assert_eq!(error.kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn blocks_of_every_size_are_reserved() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        for size in 0..5 {
+            let counter = DistributedAtomicLong::at(&zk, format!("/ids/{size}"));
+            let ids = IdBlocks::new(&counter, size);
+            for id in 1..10 {
+                assert_eq!(ids.next().await.unwrap(), id, "blocks of {size}");
+            }
+        }
     });
 }

@@ -66,7 +66,7 @@ impl State {
     /// Whether the next block is to be reserved.
     fn is_low(&self, block: i64) -> bool {
         let left = self.present.as_ref().map_or(0, |ids| ids.end().saturating_sub(*ids.start()));
-        self.next.is_none() && !self.is_reserving && left < block / 2
+        self.next.is_none() && !self.is_reserving && left < (block / 2).max(1)
     }
 }
 
