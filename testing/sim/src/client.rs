@@ -443,6 +443,12 @@ impl Client {
         self.parts.manner.has_few_ids()
     }
 
+    /// Whether its operations may [end early](crate::Setting::Deadline).
+    #[must_use]
+    pub fn has_deadline(&self) -> bool {
+        self.parts.manner.has_deadline()
+    }
+
     /// A generator of random numbers: the same ones in every run with the same seed. Calls return different ones.
     #[must_use]
     pub fn rng(&self) -> Rng {

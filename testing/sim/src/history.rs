@@ -216,6 +216,34 @@ impl fmt::Display for Answer {
     }
 }
 
+/// Why an answer is [unknown](Answer::Unknown).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// The session ended between the call and its answer.
+    SessionEnded,
+    /// The deadline of the operation passed.
+    Deadline,
+    /// The caller has dropped its future.
+    Cancelled,
+    /// It was called without a proof that outlasts a lost reply.
+    Unproven,
+    /// None of these.
+    Unexplained,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SessionEnded => "the session has ended",
+            Self::Deadline => "the deadline has passed",
+            Self::Cancelled => "it was cancelled",
+            Self::Unproven => "there is no receipt",
+            Self::Unexplained => "no reason",
+        })
+    }
+}
+
 /// What happened.
 ///
 /// `hold` is the number of one attempt to hold something and of what comes of it, `id` that of one call.
@@ -555,6 +583,32 @@ pub enum Event {
         answer: Answer,
     },
 
+    /// The answer to a call is unknown, for this reason. Comes before the [`Return`](Self::Return) of the same client.
+    Doubtful {
+        /// Which call.
+        id: u64,
+        /// Why.
+        why: Doubt,
+    },
+    /// Has got a number that nobody else gets.
+    Issued {
+        /// Of which sequence.
+        sequence: Name,
+        /// The number.
+        number: i64,
+    },
+    /// Was told the value of a shared object.
+    Followed {
+        /// Which object.
+        object: Name,
+        /// Unique in the history.
+        follower: u64,
+        /// The value.
+        value: i64,
+        /// The transaction that has written it.
+        revision: i64,
+    },
+
     /// Something about a cache.
     Cache {
         /// Unique in the history.
@@ -679,6 +733,11 @@ impl fmt::Display for Event {
             }
             Self::Call { id, object, operation } => write!(f, "calls {object}: {operation}, @{id}"),
             Self::Return { id, answer } => write!(f, "is answered: {answer}, @{id}"),
+            Self::Doubtful { id, why } => write!(f, "cannot know the answer: {why}, @{id}"),
+            Self::Issued { sequence, number } => write!(f, "gets {number} of {sequence}"),
+            Self::Followed { object, follower, value, revision } => {
+                write!(f, "follower {follower} is told {object}: {value}, of {revision:#x}")
+            }
             Self::Cache { cache, step } => write!(f, "cache {cache} {step}"),
             Self::Committed { zxid } => write!(f, "knows that {zxid:#x} is committed"),
             Self::Wrote { path, node } => write!(f, "has written {path}: {node}"),

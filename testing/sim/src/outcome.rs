@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::checkers::Violation;
 use super::faults::{Fault, FaultKind};
-use super::history::{Event, History, ResourceUse};
+use super::history::{Answer, Event, History, ResourceUse};
 use super::options::Setting;
 
 /// What came of a run.
@@ -49,6 +49,10 @@ pub struct RunStats {
     pub used: u64,
     /// How often it refused that.
     pub refused: u64,
+    /// How often a shared object was called.
+    pub calls: u64,
+    /// How many of the answers are unknown.
+    pub unknown: u64,
     /// The longest time from the end of the faults until the last client had finished.
     pub longest_wait: Duration,
 }
@@ -62,6 +66,8 @@ impl RunStats {
                 Event::Acquired { .. } => self.acquired += 1,
                 Event::Used { outcome: ResourceUse::Refused, .. } => self.refused += 1,
                 Event::Used { .. } => self.used += 1,
+                Event::Call { .. } => self.calls += 1,
+                Event::Return { answer: Answer::Unknown, .. } => self.unknown += 1,
                 Event::FaultsOver => over = Some(record.at),
                 Event::Finished => {
                     let wait = over.map(|over| record.at.saturating_sub(over));
@@ -86,6 +92,8 @@ impl RunStats {
         self.acquired += other.acquired;
         self.used += other.used;
         self.refused += other.refused;
+        self.calls += other.calls;
+        self.unknown += other.unknown;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
     }
 }
@@ -99,6 +107,9 @@ impl fmt::Display for RunStats {
             "{} acquisitions; {} uses accepted, {} refused; {} futures cancelled",
             self.acquired, self.used, self.refused, self.cancelled
         )?;
+        if self.calls > 0 {
+            writeln!(f, "{} calls, {} with an unknown answer", self.calls, self.unknown)?;
+        }
         writeln!(f, "longest wait after the last fault: {:.3} s", self.longest_wait.as_secs_f64())?;
         write!(f, "faults:")?;
         for (kind, count) in &self.faults {

@@ -44,8 +44,10 @@
 
 mod barrier;
 mod cache;
+mod calling;
 mod config;
 mod counter;
+mod counter_shared;
 mod double_barrier;
 mod election;
 mod exclusive;
@@ -54,6 +56,7 @@ mod group;
 mod handover;
 mod hoarding;
 mod holding;
+mod id_blocks;
 mod jobs;
 mod leader_latch;
 mod leader_selector;
@@ -92,6 +95,8 @@ pub const ALL: &[Scenario] = &[
     cache::SCENARIO,
     config::SCENARIO,
     counter::SCENARIO,
+    counter_shared::COMBINED,
+    counter_shared::PROMOTED,
     queue::DEAD_LETTERS,
     queue::DELAY,
     double_barrier::SCENARIO,
@@ -103,6 +108,7 @@ pub const ALL: &[Scenario] = &[
     group::SCENARIO,
     handover::SCENARIO,
     hoarding::SCENARIO,
+    id_blocks::SCENARIO,
     queue::IDENTIFIED,
     jobs::SCENARIO,
     leader_latch::SCENARIO,

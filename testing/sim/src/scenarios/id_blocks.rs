@@ -1,0 +1,59 @@
+//! [`IdBlocks`]: no process ever gets a number that another one has, nor one of increments of the same counter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
+
+use super::Scenario;
+use crate::checkers::IssuedOnce;
+use crate::history::{Event, Name};
+use crate::{Client, Failure};
+
+const COUNTER: &str = "/ids/orders";
+/// The number of things done in a round.
+const ACTS: usize = 4;
+
+pub(super) const SCENARIO: Scenario =
+    Scenario::new("id_blocks", "IdBlocks: no number twice", |client| Box::pin(work(client)))
+        .checked_by(|| vec![Arc::new(IssuedOnce)])
+        .operator(&["/ids/orders/_r_*"])
+        .leaves(&["/ids", COUNTER]);
+
+async fn work(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let mut rng = client.rng();
+    let counter = DistributedAtomicLong::at(&zk, COUNTER);
+    let ids = IdBlocks::new(&counter, rng.u32(1..8));
+    let issued = |number| client.record(Event::Issued { sequence: Name::from(COUNTER), number });
+    let next = async || {
+        if let Some(Ok(number)) = client.maybe_cancel(ids.next()).await {
+            issued(number);
+        }
+    };
+    while client.next_round().is_some() {
+        for _ in 0..ACTS {
+            sleep(client.moment(Duration::from_millis(50))).await;
+            match rng.u8(..8) {
+                0 => {
+                    if let Some(Ok(number)) = client.maybe_cancel(counter.increment()).await {
+                        issued(number);
+                    }
+                }
+                1 => drop(ids.try_next().map(issued)),
+                2 => drop(tokio::join!(biased; next(), next(), next())),
+                _ => next().await,
+            }
+        }
+    }
+    client.faults_are_over().await;
+    loop {
+        match ids.next().await {
+            Ok(number) => break issued(number),
+            // Of a reservation from before, or with a deadline.
+            Err(_) => sleep(client.moment(Duration::from_millis(100))).await,
+        }
+    }
+    Ok(())
+}
