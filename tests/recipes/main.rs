@@ -10,6 +10,7 @@ mod cache_scope;
 mod config;
 mod config_cancel;
 mod counter;
+mod counter_cancel;
 mod counter_once;
 mod flights;
 mod group;
