@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod contest;
+mod counters;
 mod curator_barrier;
 mod curator_caches;
 mod curator_framework;
