@@ -123,6 +123,7 @@ impl RecipeReport {
                     | Event::Entered { .. }
                     | Event::Decided { .. }
                     | Event::Return { .. }
+                    | Event::Issued { .. }
             );
             report.achieved += u64::from(achieves);
             match &record.event {

@@ -13,7 +13,7 @@ use crate::deadline::may_be_of_a_deadline;
 use crate::history::{Answer, Doubt, Event, Name, Operation};
 
 /// The distance of values that are set: sums do not meet.
-const APART: i64 = 1_000_000_000;
+const APART: i64 = 1_000_000;
 /// The time in which a client hears of the end of its session after an operation that has failed with it.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,9 @@ impl Counting {
     /// Asks for something. Values that are set are unlike all others, so that answers tell which of them came before.
     pub(super) async fn ask(&self) {
         let mut rng = self.caller.client.rng();
-        let new = || i64::try_from(self.caller.client.unique()).map_or(i64::MAX, |number| number * APART);
+        let new = || {
+            i64::try_from(self.caller.client.unique()).map_or(i64::MAX, |number| number.saturating_mul(APART))
+        };
         let operation = match rng.u8(..10) {
             0 => Operation::Get,
             1 if rng.bool() => Operation::Set(new()),
