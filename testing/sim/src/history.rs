@@ -303,6 +303,13 @@ pub enum Event {
         /// What.
         hold: u64,
     },
+    /// What is held is a node of this name, whose creation is not the token: that of a writer that became a reader.
+    Node {
+        /// What.
+        hold: u64,
+        /// The last component of its path, which is unique.
+        name: Name,
+    },
     /// Somebody begins to take by force what an attempt has come to, or waits for.
     Seized {
         /// From which attempt.
@@ -565,6 +572,12 @@ pub enum Event {
         /// The transactions that had created them: fencing tokens of those who held something by them.
         tokens: Vec<i64>,
     },
+    /// A client has deleted the node of another one, in place of its own, which an operator had deleted after the client had
+    /// looked at it: the documented window of nodes with shared names. Written down at the end.
+    Overtaken {
+        /// The transaction that had created it: the fencing token of its holder.
+        token: i64,
+    },
 
     /// Calls a shared object.
     Call {
@@ -669,6 +682,7 @@ impl fmt::Display for Event {
             Self::Lost { hold } => write!(f, "has lost #{hold}"),
             Self::Releasing { hold } => write!(f, "releases #{hold}"),
             Self::Released { hold } => write!(f, "has released #{hold}"),
+            Self::Node { hold, name } => write!(f, "holds #{hold} by {name}"),
             Self::Seized { hold } => write!(f, "SEIZES #{hold}"),
             Self::Used { resource, hold, token, outcome } => {
                 write!(f, "uses {resource}, #{hold}, token {token:#x}: ")?;
@@ -731,6 +745,7 @@ impl fmt::Display for Event {
                 write!(f, "AN OPERATOR DELETES {path}, of")?;
                 tokens.iter().try_for_each(|token| write!(f, " {token:#x}"))
             }
+            Self::Overtaken { token } => write!(f, "WAS DELETED IN PLACE OF ANOTHER: {token:#x}"),
             Self::Call { id, object, operation } => write!(f, "calls {object}: {operation}, @{id}"),
             Self::Return { id, answer } => write!(f, "is answered: {answer}, @{id}"),
             Self::Doubtful { id, why } => write!(f, "cannot know the answer: {why}, @{id}"),

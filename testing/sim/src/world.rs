@@ -707,11 +707,12 @@ impl<'a> World<'a> {
         for write in deleted.filter(|write| !write.ends_session) {
             let creator = creators.get(&write.czxid).and_then(|session| client(*session));
             let (Some(creator), Some(by)) = (creator, client(write.session)) else { continue };
-            let is_excused = || {
-                common.iter().any(|pattern| path_matches(pattern, &write.path))
-                    || self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &self.run))
-            };
-            if creator != by && !is_excused() {
+            if creator == by || common.iter().any(|pattern| path_matches(pattern, &write.path)) {
+                continue;
+            }
+            if self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &self.run)) {
+                self.run.record(ProcessId::World, Event::Overtaken { token: write.czxid });
+            } else {
                 let broken = format!(
                     "c{by} has deleted {}, which c{creator} had created by {:#x}, by {:#x}",
                     write.path, write.czxid, write.zxid

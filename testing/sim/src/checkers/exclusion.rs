@@ -17,7 +17,7 @@ use crate::history::Mode;
 /// makes both timers due at the same moment, in which either may be seen first. Two beliefs that meet in one moment
 /// therefore do not overlap, nor do those that overlap for no longer than the [slack](Self::slack).
 ///
-/// There are four ways to believe without right, all of which the history shows:
+/// There are five ways to believe without right, all of which the history shows:
 /// * The process was [stopped](crate::Event::Paused): others may hold what it believes to hold, until it
 ///   [goes on](crate::Event::Resumed). From then on its own clock says LOST, if it was for too long.
 /// * Its session was ended [by force](crate::Event::Expired): until it has heard of that, which takes as long as it is
@@ -25,6 +25,7 @@ use crate::history::Mode;
 ///   before.
 /// * What it holds is [taken by force](crate::Event::Seized), and may be gone from then on.
 /// * An operator has [deleted](crate::Event::Removed) the node that it holds it by.
+/// * A client has deleted that node [in place of its own](crate::Event::Overtaken).
 ///
 /// Against the first two, [`Released`](crate::Event::Released) is proof: the hold was rightful all the time.
 ///

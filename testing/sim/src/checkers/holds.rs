@@ -1,6 +1,6 @@
 //! Who believed when to hold what, and with how much right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Violation;
@@ -88,6 +88,12 @@ struct Reading<'a> {
     seizures: BTreeMap<u64, usize>,
     /// Where an operator has deleted what was created by these transactions.
     removals: BTreeMap<i64, usize>,
+    /// The same by the names of the nodes.
+    removed: BTreeMap<&'a str, usize>,
+    /// The names of nodes that things are held by, where their token is not that of the node.
+    nodes: BTreeMap<u64, &'a str>,
+    /// Tokens of nodes that were deleted in place of others.
+    overtaken: BTreeSet<i64>,
     /// When the first attempt was begun that has come to this token: holds with one token have one node, and what is
     /// doubtful about one is doubtful about all.
     founded: BTreeMap<(&'a Name, i64), usize>,
@@ -160,9 +166,12 @@ impl<'a> Reading<'a> {
                 }
                 Event::Expired => reading.process(who).expiries.push(place),
                 Event::Killed => reading.process(who).killed = Some(place),
-                Event::Removed { tokens, .. } => {
+                Event::Removed { path, tokens } => {
                     reading.removals.extend(tokens.iter().map(|token| (*token, place)));
+                    reading.removed.extend(path.rsplit('/').next().map(|name| (name, place)));
                 }
+                Event::Node { hold, name } => drop(reading.nodes.insert(*hold, &**name)),
+                Event::Overtaken { token } => drop(reading.overtaken.insert(*token)),
                 Event::Seized { hold } => {
                     reading.seizures.entry(*hold).or_insert(place);
                 }
@@ -235,7 +244,11 @@ impl<'a> Reading<'a> {
             let heard: Vec<_> = heard.collect();
             doubts.extend(heard);
         }
-        for &taken in self.seizures.get(&hold).into_iter().chain(self.removals.get(&token)) {
+        if self.overtaken.contains(&token) {
+            doubts.push((attempt.begun, Span { from: Duration::ZERO, to: Duration::MAX }));
+        }
+        let of_node = self.nodes.get(&hold).and_then(|name| self.removed.get(name));
+        for &taken in self.seizures.get(&hold).into_iter().chain(self.removals.get(&token)).chain(of_node) {
             doubts.push((taken, Span { from: at(history, Some(taken)), to: Duration::MAX }));
         }
         doubts

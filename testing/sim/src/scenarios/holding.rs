@@ -70,6 +70,12 @@ impl Holding {
         self.client.record(Event::Used { resource: Name::clone(resource), hold, token, outcome });
     }
 
+    /// That it is held by the node at a path, whose creation is not the token.
+    pub(super) fn is_by(&self, path: &str) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.client.record(Event::Node { hold: self.hold, name: Name::from(name) });
+    }
+
     pub(super) fn lost(&self) {
         self.client.record(Event::Lost { hold: self.hold });
     }

@@ -74,7 +74,11 @@ impl User {
         let attempt = self.attempt(Mode::Shared);
         writing.releasing();
         match self.client.maybe_cancel(guard.downgrade()).await {
-            Some(Ok(guard)) => self.only_read(attempt.acquired(guard.fencing_token()), guard).await,
+            Some(Ok(guard)) => {
+                let reading = attempt.acquired(guard.fencing_token());
+                reading.is_by(guard.path());
+                self.only_read(reading, guard).await;
+            }
             // Dropping the guard, in the error, releases the lock.
             Some(Err(_)) | None => attempt.missed(),
         }

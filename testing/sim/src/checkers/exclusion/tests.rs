@@ -167,6 +167,33 @@ fn what_an_operator_has_deleted_may_be_believed_in() {
 }
 
 #[test]
+fn a_node_that_was_deleted_in_place_of_another_may_be_believed_in() {
+    let lines = |token| {
+        let end = [(30, 1, RELEASING_1), (30, 2, RELEASING_2), (40, 0, Event::Overtaken { token })];
+        timeline(&[&holds(1, [0, 1], 10), &holds(2, [2, 6], 11), &end])
+    };
+    passes(&Exclusion::mutual(), lines(10));
+    fails(&Exclusion::mutual(), lines(9), "at once", &[1, 3, 4, 5]);
+}
+
+#[test]
+fn a_reader_that_was_a_writer_holds_by_another_node() {
+    let lines = |name: &str| {
+        let reads = [
+            (2, 1, acquiring(Mode::Shared, 2)),
+            (2, 1, RELEASING_1),
+            (3, 1, acquired(Mode::Shared, 2, 10)),
+            (3, 1, Event::Node { hold: 2, name: "read-7".into() }),
+            (4, 0, Event::Removed { path: format!("/lock/{name}").into(), tokens: vec![11] }),
+        ];
+        let end = [(30, 1, Event::Releasing { hold: 2 }), (30, 3, Event::Releasing { hold: 3 })];
+        timeline(&[&holds(1, [0, 1], 10), &reads, &holds_as(Mode::Exclusive, 3, 3, [5, 6], 12), &end])
+    };
+    passes(&Exclusion::read_write(), lines("read-7"));
+    fails(&Exclusion::read_write(), lines("read-8"), "at once", &[4, 8, 9, 10]);
+}
+
+#[test]
 fn tokens_that_go_back_or_repeat_are_found() {
     let lines = |token, mode| {
         let second = holds_as(mode, 2, 2, [2, 6], token);
