@@ -68,7 +68,7 @@ pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Re
 async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
     // Another client may have created it at a server that is ahead of ours.
     match read_behind_quorum(raw, "/", |raw, path| raw.exists(path)).await {
-        // Who may not look at a node is refused only if it exists.
+        // NoAuth means that the node exists.
         Err(RawError::Refused(ErrorCode::NoAuth)) => Ok(true),
         Err(error @ RawError::Refused(ErrorCode::NotReadOnly)) => match raw.exists("/").await {
             // What a read-only server has seen created is there.

@@ -59,7 +59,7 @@ pub enum ErrorKind {
     /// [`background_errors`](crate::CuratorFramework::background_errors).
     HistoryLost,
 
-    // Somebody else was there.
+    // Another client was faster.
     /// The node does not exist.
     NoNode,
     /// The node exists already.

@@ -99,7 +99,7 @@ impl CuratorFramework {
             let session = core.session_after(0).await;
             // Servers answer in order, so the credentials have been judged when this is answered.
             match session.raw.exists("/").await {
-                // Who may not look has been judged all the same.
+                // A refused read shows that the credentials were accepted all the same.
                 Ok(_) | Err(RawError::Refused(ErrorCode::NoAuth)) => break,
                 // It has only looked.
                 Err(error) => {

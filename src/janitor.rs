@@ -78,7 +78,7 @@ async fn perform(core: &Core, chore: Chore) -> bool {
                     find_and_delete(core, session, &protection, bound).await
                 }
                 (Err(error), None) if error.may_have_applied() && !bound => {
-                    // Nobody can tell whose node it would be.
+                    // The owner of the node cannot be determined.
                     core.report_background_error(Error::raw("create", path, error));
                     false
                 }

@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A guard whose node is known to be gone, or whose session is over and its node ephemeral, sends nothing any more.
 ///
 /// # Shared names
-/// Nobody else creates nodes with the names of [protected](crate::op::CreateBuilder::protected) and sequential nodes:
+/// No other client creates nodes with the names of [protected](crate::op::CreateBuilder::protected) and sequential nodes:
 /// these are deleted by their path. Others may create a node of a name that was given, also
 /// [protected by data](crate::op::CreateBuilder::protected_by_data), when somebody has deleted ours. Before such a
 /// delete the node is looked at (a transaction of one check and `exists`, one flight more), and it is deleted at the version

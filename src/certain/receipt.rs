@@ -132,7 +132,7 @@ pub(super) enum Verdict {
     Applied { zxid: i64, version: i32 },
     /// It was not.
     NotApplied,
-    /// Somebody else has deleted or written it.
+    /// Another client has deleted or written it.
     Unreadable,
 }
 

@@ -252,7 +252,7 @@ impl Core {
 
     pub(crate) fn install(&self, session: &Arc<Session>) {
         self.session.set(Some(Arc::clone(session)));
-        // Whoever replaces the servers from now on finds the session; what was replaced while it was opened is told
+        // A replacement of the servers from now on finds the session; what was replaced while it was opened is told
         // here.
         let servers = self.connect_string();
         if servers != session.servers
@@ -296,7 +296,7 @@ impl Core {
     }
 
     pub(crate) fn status(&self) -> ConnectionStatus {
-        // Who compares epochs, to know that the connection is the one from before, hears of every change.
+        // Code that compares epochs, to recognise an unchanged connection, hears of every change.
         self.status
             .look(|published| ConnectionStatus { epoch: published.actual.epoch, ..published.latest.clone() })
     }

@@ -165,7 +165,7 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    /// The same for a node whose name is given, and which others may create too: its data say whose it is, so nobody else
+    /// Recovers a create of a fixed name, which other clients may create too: its data say whose it is, so nobody else
     /// may have the same. An [owned](CreateBuilder::owned) node of this kind is never mistaken for that of another who
     /// has created it after us. Not for sequential nodes, nor without data.
     ///

@@ -250,7 +250,7 @@ impl<'a> Guarantee<'a> {
     /// No repetition will help.
     fn settle(&self) {
         if let Some(debt) = &self.debt {
-            // Who has taken over finds the same.
+            // The client that took over finds the same.
             drop(debt.settle());
         }
     }

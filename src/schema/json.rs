@@ -66,7 +66,7 @@ pub enum LoadError {
         /// Why.
         why: regex::Error,
     },
-    /// Nobody knows the validator.
+    /// Unknown validator.
     UnknownValidator {
         /// Of this schema.
         schema: String,

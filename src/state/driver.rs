@@ -79,7 +79,7 @@ async fn run(mut end: End) {
     }
     let closed = match &end.session {
         Some(session) => {
-            // Nobody else may hold what a guard stands for while the guard does not know.
+            // A guard must know its loss before another client can hold what it stands for.
             session.lost.cancel();
             core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
         }

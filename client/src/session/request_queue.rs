@@ -46,9 +46,9 @@ struct Inner {
 
 /// Where the answer to a request will be.
 enum Place {
-    /// Somebody waits for it. `cost` is what it takes of the limits in bytes, if it counts.
+    /// A caller waits for it. `cost` is what it takes of the limits in bytes, if it counts.
     Awaited { waker: Option<Waker>, cost: Option<usize>, stage: Stage },
-    /// Nobody waits for it any more.
+    /// No caller waits for it any more.
     Left { cost: Option<usize> },
     /// There it is.
     Answered(Answer),
@@ -73,7 +73,7 @@ pub(crate) struct Batch {
     pub(crate) withdrawn: Vec<u64>,
     /// The bodies of the requests among them.
     pub(crate) bodies: Encoder,
-    /// Nobody will hand in more.
+    /// No more requests will come.
     pub(crate) forsaken: bool,
 }
 
@@ -463,7 +463,7 @@ impl Ticket {
     }
 }
 
-/// Nobody waits for this answer any longer: how far the request has come. Fails if the answer is there.
+/// No caller waits for this answer any longer: how far the request has come. Fails if the answer is there.
 ///
 /// Queued requests do not count towards the limits from now on, and the driver drops them.
 fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGuard<'_, Inner>> {

@@ -61,7 +61,7 @@ impl Kinds {
     }
 }
 
-/// Whom to tell.
+/// The receivers of an event.
 #[derive(Debug)]
 pub(crate) enum Sink {
     Once(WatchSender),

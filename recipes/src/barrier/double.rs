@@ -205,7 +205,7 @@ impl DistributedDoubleBarrier {
     }
 }
 
-/// Somebody who is about to enter. Dropped, it goes away.
+/// A member that is about to enter. Dropping it removes its node.
 struct Entrant {
     place: Place,
     node: OwnedNode,
@@ -296,7 +296,7 @@ impl Entrant {
         }
         let session_lost = self.node.ownership().session_lost();
         let own = async {
-            // Nobody writes to our node; an event that is not its deletion is looked into, too.
+            // No client writes to our node; an event other than its deletion causes another look, too.
             if let Some(own) = &mut self.own {
                 drop(own.await);
             }

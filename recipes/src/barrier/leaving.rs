@@ -202,7 +202,7 @@ impl Leaver {
             let transaction = self.place.zk.transaction().delete(self.place.ready()).delete(node.path());
             let Err(error) = transaction.commit().await else { break };
             match error.kind() {
-                // Somebody else has deleted `ready`: Curator's members do so.
+                // Another member has deleted `ready`: Curator's members do so.
                 ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node.is_ours() => {
                     return match node.delete().await {
                         Err(error) if error.kind() != ErrorKind::NoNode => Err(tried.unwrap_or(error).into()),

@@ -57,7 +57,7 @@ impl Place {
 
     /// Deletes the node `ready` that `czxid` created, for its round is over.
     ///
-    /// Somebody else may do so at the same time, and the next round begin: the delete must not hit that one's, however
+    /// Another member may do so at the same time, and the next round may begin: the delete must not hit that round's node, however
     /// late it comes. It can be bound to a version only, and new nodes have the same. But every round that begins changes
     /// the version of the barrier itself: if that is as it was before the node was read, it is the same node.
     pub(super) async fn sweep(&self, czxid: i64) -> Result<(), Error> {
@@ -69,7 +69,7 @@ impl Place {
         let delete =
             self.zk.transaction().check(self.path.as_str(), Some(barrier.version)).delete(self.ready());
         match delete.commit().await {
-            // Whoever needs it gone looks again.
+            // A member that needs it gone looks again.
             Err(error)
                 if error.may_have_applied()
                     || matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadVersion)) =>

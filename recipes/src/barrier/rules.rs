@@ -109,7 +109,7 @@ fn has(members: &[String], name: &str) -> bool {
 /// The step of a member that leaves, as in ZooKeeper's recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving<'a> {
-    /// Nobody is there any more: go.
+    /// No member is left: go.
     Over,
     /// It is the only one that is there: end the round, and go.
     Last,
@@ -340,7 +340,7 @@ mod tests {
                         Leaving::Stay { .. } | Leaving::Wait { .. } => {}
                         Leaving::Lost => panic!("{me:?} is not among {left:?}"),
                     }
-                    // Who has gone; new ones that came meanwhile are none of its business.
+                    // The members that have gone; those that came meanwhile do not matter.
                     let mut left = left;
                     left.retain(|name| here(children, name));
                     if left.is_empty() && ready.as_ref().is_some_and(|began| began.over(children)) {
@@ -404,7 +404,7 @@ mod tests {
                         let inside = members.iter().find(|member| member.is_in(&round));
                         prop_assert!(inside.is_none(), "turn {}: {:?} is inside", turn, inside);
                     }
-                    // Somebody came for one that has died while its round was under way.
+                    // A member came in place of one that died during its round.
                     Some(Passed::Refused) => prop_assert!(!deaths.is_empty(), "turn {}", turn),
                     None => {}
                 }

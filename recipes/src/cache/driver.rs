@@ -40,7 +40,7 @@ pub(super) struct Driver {
     options: Options,
     commands: mpsc::UnboundedReceiver<Command>,
     health: HealthReporter,
-    /// Those whose barrier has to be sent.
+    /// Waiters whose barrier has to be sent.
     waiters: Vec<Waiter>,
     /// Whether lasting watches cannot be had.
     watches_each: bool,
@@ -85,10 +85,10 @@ struct Session<'a> {
     pause: Option<Instant>,
     audit: Option<Instant>,
     barriers: FuturesUnordered<BoxFuture<'static, Barrier>>,
-    /// Those whose barrier was sent.
+    /// Waiters whose barrier was sent.
     asking: BTreeMap<u64, Waiter>,
     last_barrier: u64,
-    /// Those whose barrier was answered.
+    /// Waiters whose barrier was answered.
     settling: Vec<Waiter>,
     /// The number of events that have come; and of these, how many came before a request that was answered, so that the last
     /// transaction of the server is not older.
@@ -349,7 +349,7 @@ impl Session<'_> {
             self.last_barrier += 1;
             self.asking.insert(self.last_barrier, waiter);
             self.push_barrier(Some(self.last_barrier), request);
-            // Somebody waits: the other clients are not considered.
+            // A caller waits, so the spread over clients does not apply.
             self.resync = self.resync.map(|_| Instant::now());
         }
         if std::mem::take(&mut self.wants_proof) && self.proven != self.events {

@@ -295,7 +295,7 @@ impl Driver {
         }
     }
 
-    /// Nobody knows whether the write was applied. Those with a record are tried again, for they are not applied twice; others who
+    /// The outcome of a write is unknown. Operations with a record are retried, since they cannot be applied twice; others that
     /// have changed the value are told so.
     fn unknown(&mut self, batch: Batch, outcomes: Vec<Outcome>, why: &ZkError) {
         let path = self.settings.site.path.as_str();

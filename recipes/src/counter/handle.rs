@@ -159,7 +159,7 @@ impl<N: Number> Counter<N> {
     /// Adds a number, once for an id: a call with an id that was used before changes nothing, in whatever process or session it
     /// is. For callers who repeat a call without knowing how the first one has ended.
     ///
-    /// The same transaction creates a node with the name of the id: see the [layout](super). It is kept for
+    /// The transaction also creates a node with the name of the id: see the [layout](super). It is kept for
     /// [a time](super::AtomicBuilder::keep_records).
     ///
     /// # Errors

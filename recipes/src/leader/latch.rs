@@ -382,7 +382,7 @@ impl Race {
         if !self.leave.is_cancelled() {
             return Ok(None);
         }
-        // Nobody is to believe that we lead when the node goes.
+        // The state must say that we do not lead before the node goes.
         self.enter(LatchState::Closed);
         Ok(Some(match node {
             Some(node) => withdraw(node).await,

@@ -96,7 +96,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// Nothing stays behind.
     pub async fn try_acquire(&self, owner: O) -> Result<Option<ReentrantGuard<O>>, Error> {
         let (entry, slot) = self.entry(owner);
-        // Somebody acquires for the same owner, and may have to wait.
+        // Another task acquires for the same owner, and may have to wait.
         let Ok(mut held) = slot.try_lock() else { return Ok(None) };
         let guard = match still_held(&held) {
             Some(guard) => guard,

@@ -122,7 +122,7 @@ impl NameService {
         };
         match there.and_then(|stat| applied.own(&self.zk, &path, stat)) {
             Some(node) => Ok(Binding::new(self.zk, self.receipt, name, node)),
-            // Somebody has deleted it already.
+            // Already deleted.
             None => Err(Error::NotBound { path }),
         }
     }

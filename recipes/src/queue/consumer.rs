@@ -114,7 +114,7 @@ impl Claimer for BesideItems {
         match delivery.count(dead_letters).await {
             Ok(true) => Ok(Some(delivery)),
             Ok(false) => put_aside(delivery, dead_letters).await.map(|()| None),
-            // Somebody has it now, or nobody: it is handed out by the next consumer that claims it.
+            // Another consumer has it now, or none: the next one that claims it hands it out.
             Err(Error::Lost) => Ok(None),
             Err(error) => Err(error),
         }

@@ -166,7 +166,7 @@ impl Producer {
         }
     }
 
-    /// The same in one transaction with the creation of another node, in a queue with ids. Fails with `NodeExists` if that
+    /// Puts in one transaction with the creation of another node, in a queue with ids. Fails with `NodeExists` if that
     /// node is there already, and with `NoNode` if there is no parent of something.
     pub(super) async fn put_with(&self, items: &[(String, Bytes)], also: CreateOp) -> Result<(), Error> {
         self.layout.check()?;

@@ -108,7 +108,7 @@ impl PutIds {
         }
     }
 
-    /// Somebody has deleted our node, or our session is over.
+    /// Our node was deleted, or our session is over.
     pub(super) async fn leave(&self, left: &Arc<Presence>) {
         let mut present = self.present.lock().await;
         if present.as_ref().is_some_and(|present| Arc::ptr_eq(present, left)) {

@@ -164,7 +164,7 @@ async fn first(layout: &QueueLayout) -> Result<Option<Bytes>, Error> {
         let first = names.iter().filter_map(|name| Some((layout.kind.place(name)?, name))).min();
         let Some((_, name)) = first else { return Ok(None) };
         match layout.zk.get_data(layout.item(name)).await {
-            // Somebody has taken it: look again.
+            // Another client has taken it: look again.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             data => {
                 let corrupt = |why| Error::Corrupt { path: layout.item(name), why };

@@ -168,7 +168,7 @@ impl Coordinator {
                 let identity = child(&self.transaction.path, &name);
                 let watched = self.transaction.zk.exists(identity).watched().await?;
                 if watched.value.is_none() {
-                    // Somebody else has removed it; the sites that are not done are those of the next one.
+                    // Another client has removed it; the sites that are left belong to the next transaction.
                     return Ok(());
                 }
                 watches.push(watched.watch);

@@ -141,7 +141,7 @@ pub(super) async fn remove(zk: &CuratorFramework, path: &ZPath, record: &Record)
 /// their sites. For transactions whose coordinators are gone. Awaiting returns the paths of those that were removed;
 /// what is no transaction stays.
 ///
-/// Nobody sweeps by itself: call it now and then where coordinators may crash. A transaction that is not decided stays,
+/// There is no sweep in the background: call it now and then where coordinators may crash. A transaction that is not decided stays,
 /// and so does one with a site that does not come back to acknowledge: [`inspect`] tells them. For these,
 /// [`Coordinator::resume`](super::Coordinator::resume), [`outcome`](super::Coordinator::outcome), which decides at the
 /// deadline at the latest, and [`discard`](super::Coordinator::discard).

@@ -108,7 +108,7 @@ pub(super) fn decide(form: Form, sites: usize, outcome: Outcome, votes: Votes) -
         (Form::Symmetric, Outcome::Aborted, Votes::Missing(site)) => {
             changes.push(Change::Check { place: Place::Site(site), version: Some(NOT_CAST) });
         }
-        // Whoever is gone has not committed.
+        // A site that is gone has not committed.
         (Form::Ephemeral, Outcome::Committed, _) => {
             changes.extend((0..sites).map(|site| Change::Check { place: Place::Site(site), version: None }));
         }

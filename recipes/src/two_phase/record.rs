@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Form, Outcome};
 
-/// Nobody waits longer; what others write is not to overflow a clock.
+/// No wait is longer; a foreign value must not overflow a clock.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 const MAGIC: &str = "two-phase commit 2";
 /// Without an id: its nodes cannot be told from those of another transaction at the same path.

@@ -66,7 +66,7 @@ struct Cast {
 /// How a conditional write went.
 pub(super) enum Written {
     Done,
-    /// Somebody else was there, or nobody knows: look.
+    /// Another client was faster, or the outcome is unknown: look.
     Look(zk_curator::Error),
 }
 

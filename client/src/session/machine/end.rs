@@ -25,7 +25,7 @@ impl Machine {
             farewell.deadline = farewell.deadline.min(after(now, self.close_timeout));
             farewell.waiters.extend(done);
             if forgotten {
-                // Nobody cares any more.
+                // The receiver is gone.
                 self.end_farewell(&Err(Error::ConnectionLoss { sent: false }));
             }
             return;

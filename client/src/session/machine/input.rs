@@ -379,7 +379,7 @@ impl Machine {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
         let visible = visible(&self.queue.chroot, &event.path);
-        // Whoever hears of the event finds the answers that came before it.
+        // A receiver of the event finds the answers that came before it.
         self.deliver();
         // Servers before 3.9 say -1.
         let zxid = Some(zxid).filter(|zxid| *zxid > 0);

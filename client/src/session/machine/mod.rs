@@ -120,7 +120,7 @@ pub(crate) struct Machine {
     /// Whether the last credentials that a provider supplied were refused.
     refused_once: bool,
     watches: Registry,
-    /// Who is told all events of nodes, besides the watches.
+    /// The receivers of all events of nodes, besides the watches.
     events: Option<mpsc::UnboundedSender<WatchedEvent>>,
     closing: Option<Closing>,
     reach: Reach,
@@ -196,7 +196,7 @@ struct InFlight {
 
 #[derive(Debug)]
 enum Sent {
-    /// Somebody waits for the answer.
+    /// A caller waits for the answer.
     Request(Submission),
     /// The end of the session.
     Close,

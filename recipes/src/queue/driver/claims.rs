@@ -250,7 +250,7 @@ impl<C: Claimer> Source for Claims<C> {
     fn listed(&mut self, was_first: bool, is_first: bool) {
         let at_least = if was_first { 2 } else { 1 };
         if is_first && self.feed.core.items.len() >= at_least {
-            // Those who were in line before us work on some of the items.
+            // Consumers ahead of us in line work on some of the items.
             self.core.expect_others();
         }
     }

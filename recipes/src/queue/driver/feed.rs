@@ -169,7 +169,7 @@ impl FeedDriver {
             if !mem::take(&mut self.has_waited) && self.look().await? {
                 return Ok(());
             }
-            // Who is not the first is not to be woken by what becomes free.
+            // A consumer that is not the first need not wake for a released item.
             self.core.unwatch_blocked();
             // Those ahead leave in their order, unless they die: to look ahead would cost a request for each that leaves.
             let rule = Rule { looks_ahead: false, ..Rule::exclusive("wait-") };

@@ -64,7 +64,7 @@ pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>, hea
 struct Aside {
     /// Nodes that are no attempts, by their data.
     foreign: BTreeSet<String>,
-    /// Those whose end was refused, with the time of the next try.
+    /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
 }
 

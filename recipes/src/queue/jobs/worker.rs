@@ -265,7 +265,7 @@ async fn claim(
     else {
         return Ok(Claimed::Gone);
     };
-    // Nobody else has such names: what is done under them cannot be mistaken for what others do.
+    // These names are unique, so our changes cannot be mistaken for those of others.
     let attempt = zk.new_guid();
     let (lease_path, path) = (places.of("leases", &attempt), places.of("executing", &attempt));
     let session = zk.session().map_or(0, |session| session.id.get());
@@ -341,7 +341,7 @@ async fn claim(
     if is_there {
         return Ok(Claimed::Ours(Box::new(job)));
     }
-    // Somebody has deleted the job by hand.
+    // The job was deleted by hand.
     warn!(id = job.id(), "there was a place for a job that does not exist");
     job.settle(|transaction| transaction).await?;
     Ok(Claimed::Gone)

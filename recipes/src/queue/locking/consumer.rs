@@ -253,7 +253,7 @@ async fn claim(
             return Ok(Claimed::Ours(Box::new(item)));
         }
         if looks.next().is_none() {
-            // Somebody has deleted our claim.
+            // Our claim was deleted.
             return Ok(Claimed::Gone);
         }
         read = layout.zk.get_data(&path).with_stat().await;

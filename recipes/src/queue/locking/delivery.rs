@@ -20,7 +20,7 @@ pub(super) const CLAIM: &str = "claim";
 pub struct Message {
     /// The item.
     pub data: Bytes,
-    /// The same for as long as the item exists, also when it is put back or put aside.
+    /// Stays as long as the item exists, also when it is put back or put aside.
     pub id: String,
     /// The number of claims of the item, from 1: this one is the last.
     pub attempt: u32,
@@ -77,7 +77,7 @@ impl LockingDelivery {
         &self.message.data
     }
 
-    /// The same for as long as the item exists, also when it is put back or put aside: a UUID.
+    /// A UUID that stays as long as the item exists, also when it is put back or put aside.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.message.id

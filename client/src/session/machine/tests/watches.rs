@@ -120,7 +120,7 @@ fn a_watch_whose_answer_was_lost_is_not_armed() {
     let (answer, mut watch) = rig.watched(WatchPlan::Data, "/a");
     rig.cut();
     assert_eq!(now(answer), Err(Error::ConnectionLoss { sent: true }));
-    // Whoever reads the answer knows that there is no watch.
+    // The reader of the answer knows that there is no watch.
     assert_eq!(watch.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     rig.connect();
     assert_eq!(rig.sent(), []);
