@@ -8,7 +8,8 @@ use zk_curator::certain::Receipt;
 use super::batch::Rules;
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
-use super::settings::{Missing, PromotedToLock, Settings};
+use super::promoted::PromotedToLock;
+use super::settings::{Missing, Settings};
 use super::site::Site;
 
 /// The tries before a counter gives up, or takes the lock.

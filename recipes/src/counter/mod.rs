@@ -82,6 +82,7 @@ mod handle;
 mod latch;
 mod metrics;
 mod once;
+mod promoted;
 mod settings;
 mod site;
 mod value;
@@ -94,5 +95,6 @@ pub use handle::{
     Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number, Once,
 };
 pub use latch::CountDownLatch;
-pub use settings::{Missing, PromotedToLock};
+pub use promoted::PromotedToLock;
+pub use settings::Missing;
 pub use value::{AtomicValueBuilder, AtomicValueWatch, DistributedAtomicValue};

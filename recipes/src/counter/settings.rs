@@ -15,23 +15,6 @@ pub enum Missing {
     Fail,
 }
 
-/// A lock that a counter takes when others are faster, time after time (`PromotedToLock`).
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct PromotedToLock {
-    /// The path of the lock, an [`InterProcessMutex`](crate::lock::InterProcessMutex).
-    pub path: String,
-    /// The longest wait for the lock.
-    pub timeout: Duration,
-}
-
-impl PromotedToLock {
-    /// A lock at a path, and the longest wait for it.
-    pub fn new(path: impl Into<String>, timeout: Duration) -> Self {
-        Self { path: path.into(), timeout }
-    }
-}
-
 /// The settings of a counter.
 #[derive(Debug)]
 pub(super) struct Settings {

@@ -13,7 +13,7 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Versi
 
 use super::error::Error;
 use super::metrics;
-use super::settings::PromotedToLock;
+use super::promoted::PromotedToLock;
 use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
 use crate::path::create_parents;
 use crate::random::fraction;

@@ -13,7 +13,7 @@ use super::builder::TRIES;
 use super::error::Error;
 use super::handle::Change;
 use super::metrics;
-use super::settings::PromotedToLock;
+use super::promoted::PromotedToLock;
 use super::site::{Conflicts, Failure, Node, Site};
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type of its users. Cheap to clone.

@@ -186,7 +186,7 @@ fn a_reader_that_was_a_writer_holds_by_another_node() {
             (3, 1, Event::Node { hold: 2, name: "read-7".into() }),
             (4, 0, Event::Removed { path: format!("/lock/{name}").into(), tokens: vec![11] }),
         ];
-        let end = [(30, 1, Event::Releasing { hold: 2 }), (30, 3, Event::Releasing { hold: 3 })];
+        let end = [(30, 1, Releasing { hold: 2 }), (30, 3, Releasing { hold: 3 })];
         timeline(&[&holds(1, [0, 1], 10), &reads, &holds_as(Mode::Exclusive, 3, 3, [5, 6], 12), &end])
     };
     passes(&Exclusion::read_write(), lines("read-7"));
