@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use zk_curator::{ErrorKind, EventType, WatchedEvent};
@@ -135,9 +135,11 @@ pub(super) struct TreeState {
     audits: usize,
     /// Whether changes may have been missed for which there was no sweep yet.
     has_missed: bool,
-    /// The transaction of the last event, and of the last one before changes may have been missed: of that one, too.
+    /// The transaction of the last event.
     last_event: i64,
-    cut_at: i64,
+    /// The transactions whose events may have been heard in part: from the last one before the first time that changes may have
+    /// been missed since everything was read, to the last one before the latest.
+    split: RangeInclusive<i64>,
     /// The reads that were asked for, in their order. Some may not be needed any more.
     wanted: VecDeque<(Box<str>, What)>,
     unreadable: BTreeMap<Box<str>, ErrorKind>,
@@ -157,7 +159,7 @@ impl TreeState {
             audits: 0,
             has_missed: false,
             last_event: 0,
-            cut_at: 0,
+            split: 0..=0,
             wanted: VecDeque::new(),
             unreadable: BTreeMap::new(),
             watches_each: false,
@@ -199,9 +201,11 @@ impl TreeState {
     }
 
     /// Changes may have been missed: a sweep has to follow.
-    pub(super) const fn missed(&mut self) {
+    pub(super) fn missed(&mut self) {
+        let is_first = !self.has_missed && self.is_settled();
+        let first = if is_first { self.last_event } else { *self.split.start() };
+        self.split = first..=self.last_event;
         self.has_missed = true;
-        self.cut_at = self.last_event;
     }
 
     /// Asks for a read of everything, because changes may have been missed. The first sweep is the load.
@@ -479,7 +483,7 @@ impl TreeState {
         let Some(entry) = self.tree.entry_mut(&path) else { return };
         let known_children = entry.child_count();
         let is_listed = entry.dir.as_ref().map_or(stat.num_children == 0, |dir| {
-            dir.listed == Some(stat.pzxid) && (stat.pzxid != self.cut_at || stat.pzxid == 0)
+            dir.listed == Some(stat.pzxid) && (stat.pzxid == 0 || !self.split.contains(&stat.pzxid))
         });
         let there = usize::try_from(stat.num_children).unwrap_or(0);
         // A node that came with an event: its children come with theirs.

@@ -86,6 +86,7 @@ const ALL: usize = usize::MAX;
 /// The numbers of the paths in the cases below.
 const ROOT: usize = 0;
 const A: usize = 1;
+const B: usize = 2;
 const C: usize = 3;
 const AA: usize = 4;
 const AB: usize = 5;
@@ -204,6 +205,43 @@ fn a_node_that_one_transaction_replaced_is_not_older_than_its_deletion() {
         Step::Serve(None),
         Step::Receive(ALL),
         Step::Answer,
+    ]);
+}
+
+#[test]
+fn a_second_cut_before_the_sweep_forgets_no_split_transaction() {
+    in_this_order(&[
+        Step::CreateAll(AB, false),
+        Step::Rest,
+        Step::Replace(AB),
+        Step::Receive(1),
+        Step::Hear(1),
+        Step::Lose,
+        Step::Reconnect,
+        write(Write::Create(B)),
+        Step::Receive(2),
+        Step::Cut(false),
+    ]);
+}
+
+#[test]
+fn a_cut_during_the_sweep_forgets_no_split_transaction() {
+    in_this_order(&[
+        Step::CreateAll(AB, false),
+        Step::Rest,
+        Step::Replace(AB),
+        Step::Receive(1),
+        Step::Hear(1),
+        Step::Cut(false),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Sweep,
+        Step::Send,
+        write(Write::Create(B)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Cut(false),
     ]);
 }
 
