@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -74,12 +74,16 @@ struct Seat {
     /// Of its network.
     latency: Option<RangeInclusive<Duration>>,
     finished: bool,
-    paused: bool,
+    paused: Arc<AtomicBool>,
 }
 
 impl Seat {
     fn who(&self) -> ProcessId {
         ProcessId::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     fn host(&self) -> MemoryConnector {
@@ -165,7 +169,7 @@ impl<'a> World<'a> {
             former_hosts: Vec::new(),
             latency: None,
             finished: false,
-            paused: false,
+            paused: Arc::default(),
         };
         let seats = sim.numbers().map(seat).collect();
         let mut world = Self {
@@ -461,7 +465,7 @@ impl<'a> World<'a> {
 
     /// Nobody does anything for a while.
     async fn jump(&self, by: Duration) {
-        let running = || self.seats.iter().filter(|seat| !seat.paused && seat.process.is_some());
+        let running = || self.seats.iter().filter(|seat| !seat.is_paused() && seat.process.is_some());
         for seat in running() {
             self.run.record(seat.who(), Event::Paused);
         }
@@ -590,9 +594,9 @@ impl<'a> World<'a> {
         }
         // One that is late at times is stopped at times.
         let paused = stopped || load.delays > 0;
-        if paused != self.seats[at].paused {
+        if paused != self.seats[at].is_paused() {
             self.run.record(self.seats[at].who(), if paused { Event::Paused } else { Event::Resumed });
-            self.seats[at].paused = paused;
+            self.seats[at].paused.store(paused, Ordering::Relaxed);
         }
     }
 
@@ -609,7 +613,7 @@ impl<'a> World<'a> {
         };
         process.kill();
         seat.former.push(process);
-        seat.paused = false;
+        seat.paused.store(false, Ordering::Relaxed);
         self.run.record(seat.who(), Event::Killed);
         seat.incarnation.fetch_add(1, Ordering::Relaxed);
     }
@@ -645,6 +649,7 @@ impl<'a> World<'a> {
             number,
             incarnation: Arc::clone(&seat.incarnation),
             ending: Arc::clone(&seat.ending),
+            paused: Arc::clone(&seat.paused),
         };
         // Before it runs: it may be asked to end at once.
         let client = lives.begin(parts.clone());
@@ -767,6 +772,7 @@ struct Lives {
     number: u32,
     incarnation: Arc<AtomicU32>,
     ending: Arc<Mutex<Arc<Ending>>>,
+    paused: Arc<AtomicBool>,
 }
 
 impl Lives {
@@ -781,6 +787,10 @@ impl Lives {
             let incarnation = self.incarnation.fetch_add(1, Ordering::Relaxed) + 1;
             parts.who = ProcessId::Client { number: self.number, incarnation };
             parts.seed = of_life(self.seed, parts.who);
+            // What slows the process down slows its next life down, too.
+            if self.paused.load(Ordering::Relaxed) {
+                parts.run.record(parts.who, Event::Paused);
+            }
             client = self.begin(parts.clone());
         }
     }
