@@ -3,17 +3,14 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use zk_curator::CuratorFramework;
-use zk_curator::certain::Receipt;
 
 use super::batch::Rules;
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
 use super::promoted::PromotedToLock;
 use super::settings::{Missing, Settings};
-use super::site::Site;
+use super::site::SiteOptions;
 
-/// The tries before a counter gives up, or takes the lock.
-pub(super) const TRIES: u32 = 30;
 /// How long records are kept.
 const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -21,13 +18,9 @@ const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// [`DistributedAtomicInteger`](super::DistributedAtomicInteger).
 #[must_use = "nothing is done until it is built"]
 pub struct AtomicBuilder<N> {
-    zk: CuratorFramework,
-    path: String,
+    site: SiteOptions,
     rules: Rules,
     missing: Missing,
-    optimistic_tries: u32,
-    lock: Option<PromotedToLock>,
-    receipts: Option<String>,
     keep: Duration,
     number: PhantomData<fn() -> N>,
 }
@@ -48,13 +41,9 @@ impl<N: Number> Counter<N> {
 impl<N: Number> AtomicBuilder<N> {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         Self {
-            zk: zk.uncompressed(),
+            site: SiteOptions::new(zk, path),
             rules: Rules { encoding: N::ENCODING, initial: 0, wraps: false },
             missing: Missing::Initial,
-            optimistic_tries: TRIES,
-            lock: None,
-            receipts: Some(path.clone()),
-            path,
             keep: KEEP,
             number: PhantomData,
         }
@@ -89,28 +78,28 @@ impl<N: Number> AtomicBuilder<N> {
     /// [lock](Self::promoted_to_lock), or fails with [`Error::Contended`](super::Error::Contended). Default: 30, which takes
     /// about a second.
     pub fn optimistic_tries(mut self, tries: u32) -> Self {
-        self.optimistic_tries = tries.max(1);
+        self.site.optimistic_tries(tries);
         self
     }
 
     /// Takes a lock when the [tries](Self::optimistic_tries) are used up. Writes under the lock are fenced by it. The lock is for
     /// progress: writes of others who do not take it are still found by their versions. Default: none.
     pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
-        self.lock = Some(lock);
+        self.site.lock = Some(lock);
         self
     }
 
     /// The parent of the [receipt](zk_curator::certain), which must exist. Default: the node of the counter, which then can only
     /// be deleted together with its children while a process writes it.
     pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
-        self.receipts = Some(parent.into());
+        self.site.receipts = Some(parent.into());
         self
     }
 
     /// Writes no receipts, for nodes that must have no children. After a lost reply the version of the node tells whether the
     /// write was not applied; if it was changed, the outcome is [unknown](super::Error::Unknown). Default: with receipts.
     pub fn without_receipts(mut self) -> Self {
-        self.receipts = None;
+        self.site.receipts = None;
         self
     }
 
@@ -123,17 +112,15 @@ impl<N: Number> AtomicBuilder<N> {
 
     /// Builds the counter. Nothing is sent; a path that is not valid is refused by the first operation.
     pub fn build(self) -> Counter<N> {
-        let Self { zk, path, rules, missing, optimistic_tries, lock, receipts, keep, number: _ } = self;
-        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        let site = Site::new(zk, path, optimistic_tries, lock, receipt);
-        Counter::new(Settings { site, rules, missing, keep })
+        let Self { site, rules, missing, keep, number: _ } = self;
+        Counter::new(Settings { site: site.build(), rules, missing, keep })
     }
 }
 
 impl<N> fmt::Debug for AtomicBuilder<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AtomicBuilder")
-            .field("path", &self.path)
+            .field("site", &self.site)
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::batch::{Change, Operation, Outcome, Rules};
+use super::batch::{Change, Operation, Outcome};
 use super::error::Error;
 use super::metrics;
 use super::once::{self, RECORDS_PER_SWEEP, Record};
@@ -188,7 +188,7 @@ impl Driver {
             let rules = self.settings.rules;
             let present = self.decode(&node)?;
             let folded = rules.fold(present, batch.requests.iter().map(|request| request.operation));
-            let Some(data) = folded.write.map(|value| self.encode(rules, value)).transpose()? else {
+            let Some(data) = folded.write.map(|value| self.encode(value)).transpose()? else {
                 // Nothing proves the value but a read.
                 let now = self.settings.site.read(true).await?;
                 let is_confirmed = node.is_still(&now);
@@ -237,10 +237,10 @@ impl Driver {
         node.data().map(decode).transpose()
     }
 
-    fn encode(&self, rules: Rules, value: i64) -> Result<Bytes, Error> {
+    fn encode(&self, value: i64) -> Result<Bytes, Error> {
         let why = "the number does not fit the encoding of the counter";
         let refused = || ZkError::invalid_argument("write", self.settings.site.path.as_str(), why).into();
-        rules.encoding.encode(value).ok_or_else(refused)
+        self.settings.rules.encoding.encode(value).ok_or_else(refused)
     }
 
     /// There is no node, and only some operations may create it.

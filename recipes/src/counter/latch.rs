@@ -6,9 +6,10 @@ use super::batch::{Change, Operation};
 use super::error::Error;
 use super::handle::{DistributedAtomicLong, Once};
 
-/// Lets everybody wait until so many arrivals were counted, in whatever processes (`java.util.concurrent.CountDownLatch`).
+/// A latch that opens when a given number of arrivals have been counted, from any process (`java.util.concurrent.CountDownLatch`).
 ///
-/// A latch that is open stays open, until its node is deleted. All who use it name the same count; without a node it is that.
+/// An open latch stays open until its node is deleted. Every process names the same count; it is the initial value while there is
+/// no node.
 ///
 /// # Layout
 /// ```text
@@ -18,12 +19,12 @@ use super::handle::{DistributedAtomicLong, Once};
 /// ```
 ///
 /// # Protocol
-/// One conditional write counts an arrival: see [`Counter`](super::Counter). Who waits follows the node, with one request for each
-/// change; with *n* arrivals and *w* who wait these are *n·w* requests at most.
+/// One conditional write counts an arrival: see [`Counter`](super::Counter). A waiting process follows the node, with one request for
+/// each change: at most *n·w* requests for *n* arrivals and *w* waiting processes.
 ///
 /// # Guarantees
 /// * A call counts once or not at all, whatever replies are lost; [with an id](Self::count_down_once) once for the id.
-/// * Everybody who waits is woken, also across sessions.
+/// * Every waiting process is woken, also across sessions.
 ///
 /// # Connection loss
 /// SUSPENDED and LOST: it goes on waiting, and looks again in the next session.
@@ -50,8 +51,8 @@ pub struct CountDownLatch {
 }
 
 impl CountDownLatch {
-    /// A latch that opens after so many arrivals; with zero it is open unless somebody else has named more. Nothing is sent; a
-    /// path that is not valid is refused by the first operation.
+    /// A latch that opens after `count` arrivals. With zero it is open, unless another process has created it with more. Nothing
+    /// is sent; a path that is not valid is refused by the first operation.
     #[must_use = "nothing is sent until it is used"]
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, count: u32) -> Self {
         Self { counter: DistributedAtomicLong::builder(zk, path).initial(i64::from(count)).build() }

@@ -9,6 +9,7 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
 use super::batch::Change;
 use crate::path::{bucket_of, child};
+use crate::random;
 
 /// The parent of the buckets of records, below the node of the counter.
 const DIRECTORY: &str = "_o";
@@ -16,7 +17,7 @@ const DIRECTORY: &str = "_o";
 const BUCKETS: u32 = 256;
 /// The longest id, in bytes: many of them are to fit into one request.
 const LONGEST: usize = 1024;
-/// A process cleans the bucket that it has just written after so many records.
+/// A process cleans the bucket that it has just written after this number of records.
 pub(super) const RECORDS_PER_SWEEP: u32 = 64;
 /// The most records that are looked at in one go. In the long run at most a quarter of all records are older than they should be.
 const LOOKED_AT: usize = 256;
@@ -75,14 +76,6 @@ pub(super) async fn sweep(zk: CuratorFramework, newest: Record, keep: Duration) 
     }
 }
 
-/// The position in a list of this length that is at this fraction of it.
-fn index_of(fraction: f64, length: usize) -> usize {
-    let length = u32::try_from(length).unwrap_or(u32::MAX);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from zero to the length")]
-    let index = (fraction * f64::from(length)) as usize;
-    index.min(usize::try_from(length.saturating_sub(1)).unwrap_or(usize::MAX))
-}
-
 async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Result<(), ZkError> {
     let Some(now) = zk.exists(newest.path.as_str()).await?.map(|stat| stat.ctime) else { return Ok(()) };
     let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
@@ -92,7 +85,7 @@ async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Re
     };
     // From a random place, for there may be more than are looked at.
     if names.len() > LOOKED_AT {
-        let first = index_of(crate::random::fraction(zk), names.len());
+        let first = random::index(random::fraction(zk), names.len());
         names.rotate_left(first);
         names.truncate(LOOKED_AT);
     }

@@ -18,10 +18,12 @@ use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
 use crate::path::create_parents;
 use crate::random::fraction;
 
+/// The tries before a counter gives up, or takes the lock.
+const TRIES: u32 = 30;
 /// The pauses after a write that another process was faster with.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// After so many conflicts in a row the pauses are halved.
+/// After this number of conflicts in a row the pauses are halved.
 const UNLUCKY: u32 = 3;
 
 /// The node, as it was read or written last.
@@ -74,30 +76,48 @@ pub(super) enum Failure {
     Other(Error),
 }
 
+/// What the builders of a number and of a value have in common.
+#[derive(Debug)]
+pub(super) struct SiteOptions {
+    zk: CuratorFramework,
+    path: String,
+    optimistic_tries: u32,
+    pub(super) lock: Option<PromotedToLock>,
+    /// The parent of the receipt.
+    pub(super) receipts: Option<String>,
+}
+
+impl SiteOptions {
+    pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
+        let receipts = Some(path.clone());
+        Self { zk: zk.uncompressed(), path, optimistic_tries: TRIES, lock: None, receipts }
+    }
+
+    pub(super) fn optimistic_tries(&mut self, tries: u32) {
+        self.optimistic_tries = tries.max(1);
+    }
+
+    pub(super) fn build(self) -> Site {
+        let Self { zk, path, optimistic_tries, lock, receipts } = self;
+        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
+        Site { zk, path, optimistic_tries, lock, receipt, is_prepared: AtomicBool::new(false) }
+    }
+}
+
 /// The place of a number or of a value.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
-    pub(super) optimistic_tries: u32,
-    pub(super) lock: Option<PromotedToLock>,
+    optimistic_tries: u32,
+    lock: Option<PromotedToLock>,
     /// Proves writes whose answer is lost.
-    pub(super) receipt: Option<Receipt>,
+    receipt: Option<Receipt>,
     /// Whether the receipt was made before the first write.
     is_prepared: AtomicBool,
 }
 
 impl Site {
-    pub(super) const fn new(
-        zk: CuratorFramework,
-        path: String,
-        optimistic_tries: u32,
-        lock: Option<PromotedToLock>,
-        receipt: Option<Receipt>,
-    ) -> Self {
-        Self { zk, path, optimistic_tries, lock, receipt, is_prepared: AtomicBool::new(false) }
-    }
-
     /// Reads the node; `confirmed` is behind a quorum.
     pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
         let read = self.zk.get_data(self.path.as_str());
@@ -205,7 +225,7 @@ impl Site {
         }
     }
 
-    /// Acquires the lock, if there is one, after so many tries.
+    /// Acquires the lock, if there is one, after this number of tries.
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let path = || self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
 use zk_curator::CuratorFramework;
-use zk_curator::certain::Receipt;
 use zk_curator::value::{FromData, ToData};
 use zk_curator::watch::DataWatch;
 
-use super::builder::TRIES;
 use super::error::Error;
 use super::handle::Change;
 use super::metrics;
 use super::promoted::PromotedToLock;
-use super::site::{Conflicts, Failure, Node, Site};
+use super::site::{Conflicts, Failure, Node, Site, SiteOptions};
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type of its users. Cheap to clone.
 ///
@@ -44,50 +42,45 @@ pub struct DistributedAtomicValue<T> {
 /// Builds a [`DistributedAtomicValue`].
 #[must_use = "nothing is done until it is built"]
 pub struct AtomicValueBuilder<T> {
-    zk: CuratorFramework,
-    path: String,
-    optimistic_tries: u32,
-    lock: Option<PromotedToLock>,
-    receipts: Option<String>,
+    site: SiteOptions,
     value: PhantomData<fn(T) -> T>,
 }
 
 impl<T> AtomicValueBuilder<T> {
     /// As [`AtomicBuilder::optimistic_tries`](super::AtomicBuilder::optimistic_tries).
     pub fn optimistic_tries(mut self, tries: u32) -> Self {
-        self.optimistic_tries = tries.max(1);
+        self.site.optimistic_tries(tries);
         self
     }
 
     /// As [`AtomicBuilder::promoted_to_lock`](super::AtomicBuilder::promoted_to_lock).
     pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
-        self.lock = Some(lock);
+        self.site.lock = Some(lock);
         self
     }
 
     /// As [`AtomicBuilder::receipts_at`](super::AtomicBuilder::receipts_at).
     pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
-        self.receipts = Some(parent.into());
+        self.site.receipts = Some(parent.into());
         self
     }
 
     /// As [`AtomicBuilder::without_receipts`](super::AtomicBuilder::without_receipts).
     pub fn without_receipts(mut self) -> Self {
-        self.receipts = None;
+        self.site.receipts = None;
         self
     }
 
     /// Builds the value. Nothing is sent; a path that is not valid is refused by the first operation.
     pub fn build(self) -> DistributedAtomicValue<T> {
-        let Self { zk, path, optimistic_tries, lock, receipts, value } = self;
-        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        DistributedAtomicValue { site: Arc::new(Site::new(zk, path, optimistic_tries, lock, receipt)), value }
+        let Self { site, value } = self;
+        DistributedAtomicValue { site: Arc::new(site.build()), value }
     }
 }
 
 impl<T> fmt::Debug for AtomicValueBuilder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AtomicValueBuilder").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("AtomicValueBuilder").field("site", &self.site).finish_non_exhaustive()
     }
 }
 
@@ -100,9 +93,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
 
     /// Builds a value.
     pub fn builder(zk: &CuratorFramework, path: impl Into<String>) -> AtomicValueBuilder<T> {
-        let (zk, path) = (zk.uncompressed(), path.into());
-        let receipts = Some(path.clone());
-        AtomicValueBuilder { zk, path, optimistic_tries: TRIES, lock: None, receipts, value: PhantomData }
+        AtomicValueBuilder { site: SiteOptions::new(zk, path.into()), value: PhantomData }
     }
 
     /// The path of the node.

@@ -19,7 +19,7 @@ use super::layout::{at_least_one, create_persistent};
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::leader::{Candidate, LeaderLatch};
 use crate::path::child;
-use crate::random::fraction;
+use crate::random::{fraction, index};
 
 /// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";
@@ -151,12 +151,11 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     pub fn queue(&self) -> Q {
         let chance = fraction(&self.zk);
         self.known.look(|known| {
-            let at = |length: usize| ((length as f64 * chance) as usize).min(length.saturating_sub(1));
             let free = known.free.iter().filter_map(|name| known.queues.get(name));
             let free: Vec<&Q> = free.collect();
-            let chosen = match free.get(at(free.len())) {
+            let chosen = match free.get(index(chance, free.len())) {
                 Some(queue) => Some(*queue),
-                None => known.queues.values().nth(at(known.queues.len())),
+                None => known.queues.values().nth(index(chance, known.queues.len())),
             };
             chosen.cloned().expect("invariant: a sharder knows one queue at least")
         })
@@ -348,18 +347,19 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
                     reported = false;
                     self.health.report(Health::Working);
                 }
-                Err(Error::Framework(error))
-                    if !error.is_transient() && error.kind() != ErrorKind::Closed =>
-                {
-                    debug!(path = %self.path, %error, "the queues were not checked");
-                    self.health.report(Health::Failed(error.clone()));
-                    if !std::mem::replace(&mut reported, true) {
-                        self.zk.report_background_error(error);
-                    }
-                }
                 Err(error) => {
                     debug!(path = %self.path, %error, "the queues were not checked");
-                    self.health.report(Health::Waiting);
+                    match error {
+                        Error::Framework(error)
+                            if !error.is_transient() && error.kind() != ErrorKind::Closed =>
+                        {
+                            self.health.report(Health::Failed(error.clone()));
+                            if !std::mem::replace(&mut reported, true) {
+                                self.zk.report_background_error(error);
+                            }
+                        }
+                        _ => self.health.report(Health::Waiting),
+                    }
                 }
             }
             let changed = async {

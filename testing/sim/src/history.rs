@@ -303,7 +303,7 @@ pub enum Event {
         /// What.
         hold: u64,
     },
-    /// What is held is a node of this name, whose creation is not the token: that of a writer that became a reader.
+    /// The hold is a node of this name that was created before its fencing token was issued: a writer became a reader.
     Node {
         /// What.
         hold: u64,

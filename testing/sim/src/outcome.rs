@@ -51,7 +51,7 @@ pub struct RunStats {
     pub refused: u64,
     /// How often a shared object was called.
     pub calls: u64,
-    /// How many of the answers are unknown.
+    /// The number of answers that are unknown.
     pub unknown: u64,
     /// The longest time from the end of the faults until the last client had finished.
     pub longest_wait: Duration,

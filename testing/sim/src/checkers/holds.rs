@@ -88,7 +88,7 @@ struct Reading<'a> {
     seizures: BTreeMap<u64, usize>,
     /// Where an operator has deleted what was created by these transactions.
     removals: BTreeMap<i64, usize>,
-    /// The same by the names of the nodes.
+    /// Where an operator has deleted the node of each name.
     removed: BTreeMap<&'a str, usize>,
     /// The names of nodes that things are held by, where their token is not that of the node.
     nodes: BTreeMap<u64, &'a str>,

@@ -86,8 +86,8 @@ impl Counting {
         Self { caller, counter, deltas: &[1, 1, 1, 1_000], seen: AtomicI64::new(0) }
     }
 
-    /// Lets it subtract, too: not where so many operations are under way that a value which comes again has too many
-    /// explanations.
+    /// Subtracts as well as adds. Only for few concurrent operations: with many, a value that returns has too many possible
+    /// explanations for the checker.
     pub(super) const fn subtracting(mut self) -> Self {
         self.deltas = &[1, 1, 1_000, -1];
         self
