@@ -13,7 +13,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    connected, expire, in_memory, is_write_multi, once, poll_then_drop, simulated, until_state,
+    connected, expire, in_memory, once, once_on_write_multi, poll_then_drop, simulated, until_state,
 };
 
 /// Sums of counters and gauges, and how many values a histogram has.
@@ -159,10 +159,7 @@ fn writes_of_counters_are_counted_and_what_they_share() {
         theirs.increment().await.unwrap();
         ours.increment().await.unwrap();
         assert_eq!(sums.get("counter_conflicts_total{}"), 1.0);
-        let lost = server.rule(|request| match is_write_multi(request) {
-            true => Verdict::LoseReply,
-            false => Verdict::Pass,
-        });
+        let lost = once_on_write_multi(&server, Verdict::LoseReply);
         let unproven = DistributedAtomicLong::builder(&zk, "/n").without_receipts().build();
         unproven.increment().await.unwrap_err();
         drop(lost);

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use zk_curator_recipes::counter::{DistributedAtomicValue, Error, PromotedToLock};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{connected, cut_at_next_write, expire, in_memory, is_write_multi, simulated, until};
+use zk_curator_tests::{
+    connected, cut_at_next_write, expire, in_memory, once_on_write_multi, simulated, until,
+};
 
 const PATH: &str = "/shards/7";
 
@@ -40,15 +42,11 @@ fn a_lost_reply_changes_it_once() {
             let (server, zk) = in_memory().await;
             let value = DistributedAtomicValue::<String>::at(&zk, PATH);
             for n in 1..=20 {
-                let lost =
-                    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass });
-                let _lost = lost.times(1);
+                let _lost = once_on_write_multi(&server, verdict);
                 let change = value.modify(|value| Some(value.unwrap_or_default() + "x")).await.unwrap();
                 assert_eq!(change.post.unwrap().len(), n, "{verdict:?}");
             }
-            let lost =
-                server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass });
-            let _lost = lost.times(1);
+            let _lost = once_on_write_multi(&server, verdict);
             let all = "x".repeat(20);
             assert!(value.compare_and_set(&all, &text("y")).await.unwrap().is_ok());
         }

@@ -13,8 +13,8 @@ use zk_curator_recipes::counter::{
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, in_memory, is_write_multi, poll_then_drop, session_id, simulated,
-    until,
+    connected, cut_at_next_write, expire, in_memory, is_write_multi, once_on_write_multi, poll_then_drop,
+    session_id, simulated, until,
 };
 
 const PATH: &str = "/counters/orders";
@@ -34,9 +34,7 @@ fn lost_answer_on_every_write_of_a_hundred_increments_counts_a_hundred() {
             let (server, zk) = in_memory().await;
             let counter = DistributedAtomicLong::at(&zk, PATH);
             for n in 1..=100 {
-                let lost =
-                    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass });
-                let lost = lost.times(1);
+                let lost = once_on_write_multi(&server, verdict);
                 assert_eq!(counter.increment().await.unwrap(), n, "{verdict:?}");
                 assert_eq!(lost.hits(), 1);
             }
@@ -207,9 +205,7 @@ fn without_receipts_a_write_is_applied_once_or_unknown() {
             let (server, zk) = in_memory().await;
             let counter = DistributedAtomicLong::builder(&zk, PATH).without_receipts().build();
             counter.increment().await.unwrap();
-            let _lost = server
-                .rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass })
-                .times(1);
+            let _lost = once_on_write_multi(&server, verdict);
             match (verdict, counter.increment().await) {
                 (Verdict::LoseRequest, Ok(2)) | (Verdict::LoseReply, Err(Error::Unknown { .. })) => {}
                 other => panic!("{other:?}"),

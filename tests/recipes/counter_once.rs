@@ -9,7 +9,7 @@ use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions}
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, in_memory, is_write_multi, session_id, simulated, until_state,
+    connected, cut_at_next_write, expire, in_memory, once_on_write_multi, session_id, simulated, until_state,
 };
 
 const PATH: &str = "/counters/orders";
@@ -56,9 +56,7 @@ fn a_lost_reply_counts_an_id_once() {
             let (server, zk) = in_memory().await;
             let counter = DistributedAtomicLong::at(&zk, PATH);
             for n in 1..=20 {
-                let lost =
-                    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass });
-                let _lost = lost.times(1);
+                let _lost = once_on_write_multi(&server, verdict);
                 assert_eq!(counter.add_once(&n.to_string(), 1).await.unwrap().into_inner().post, n);
             }
             assert_eq!(counted(&server), 20);
@@ -240,9 +238,7 @@ fn lost_replies_open_no_latch_too_early() {
             let (server, zk) = in_memory().await;
             let latch = latch(&zk);
             for missing in [2, 1, 0] {
-                let lost =
-                    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass });
-                let _lost = lost.times(1);
+                let _lost = once_on_write_multi(&server, verdict);
                 assert_eq!(latch.count_down().await.unwrap(), missing, "{verdict:?}");
             }
             latch.wait().await.unwrap();

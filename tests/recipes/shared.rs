@@ -6,7 +6,7 @@ use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
 use zk_curator_recipes::lock::InterProcessSemaphore;
 use zk_curator_recipes::shared::{Count, Error, SharedCount, SharedValue, ValueEvent, ValueWatch};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{connected, in_memory, is_write_multi, session_id, simulated, until};
+use zk_curator_tests::{connected, in_memory, once_on_write_multi, session_id, simulated, until};
 
 const PATH: &str = "/shared/value";
 
@@ -86,9 +86,7 @@ fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
             for round in 1..20 {
                 let seen = [values[0].get().unwrap().unwrap(), values[1].get().unwrap().unwrap()];
                 assert_eq!(seen[0], seen[1]);
-                let _lost = server
-                    .rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass })
-                    .times(1);
+                let _lost = once_on_write_multi(&server, verdict);
                 let new = [10 * round, 10 * round + 1];
                 let set = |index: usize| values[index].try_set(&seen[index], &new[index]);
                 let won: Vec<_> = join_all([set(0), set(1)]).await.into_iter().map(Result::unwrap).collect();
@@ -128,13 +126,7 @@ fn ids_are_never_handed_out_twice() {
         let blocks = [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::at(zk, "/ids"), 10));
         let mut seen = Vec::new();
         for round in 0..60_u32 {
-            let _lost = (round % 7 == 0).then(|| {
-                let lose = |request: &zk_curator_testing::RuleRequest<'_>| match is_write_multi(request) {
-                    true => Verdict::LoseReply,
-                    false => Verdict::Pass,
-                };
-                server.rule(lose).times(1)
-            });
+            let _lost = (round % 7 == 0).then(|| once_on_write_multi(&server, Verdict::LoseReply));
             seen.extend(
                 try_join_all(blocks.iter().flat_map(|ids| [ids.next(), ids.next(), ids.next()]))
                     .await

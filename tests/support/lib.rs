@@ -134,6 +134,11 @@ pub fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard 
     server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
 }
 
+/// Applies a verdict to the next transaction that changes something.
+pub fn once_on_write_multi(server: &TestServer, verdict: Verdict) -> RuleGuard {
+    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass }).times(1)
+}
+
 /// Whether it is a transaction that changes something, and not the check that goes ahead of a linearizable read.
 pub fn is_write_multi(request: &RuleRequest<'_>) -> bool {
     matches!(request.request(), Request::Multi(ops) if ops.iter().any(|op| !matches!(op, MultiOp::Check(_))))
