@@ -1,9 +1,7 @@
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.data.Stat;
 
 /**
@@ -44,13 +42,7 @@ public final class CuratorBarrierMember {
                     + " | gate connectString wait remove");
             System.exit(2);
         }
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[1])
-                .sessionTimeoutMs(10_000)
-                .connectionTimeoutMs(10_000)
-                .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                .build()) {
-            client.start();
+        try (CuratorFramework client = CuratorClient.start(args[1], CuratorClient.LONG_SESSION_MILLIS)) {
             if (gate) {
                 DistributedBarrier ours = new DistributedBarrier(client, args[3]);
                 ours.setBarrier();

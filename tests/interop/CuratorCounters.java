@@ -1,15 +1,14 @@
 import java.nio.charset.StandardCharsets;
-import java.util.Scanner;
+import java.util.function.Function;
 import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.CachedAtomicLong;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicNumber;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedValue;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
@@ -37,18 +36,8 @@ public final class CuratorCounters {
             System.err.println("arguments: connectString");
             System.exit(2);
         }
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[0])
-                .sessionTimeoutMs(10_000)
-                .connectionTimeoutMs(10_000)
-                .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                .build()) {
-            client.start();
-            Scanner input = new Scanner(System.in, StandardCharsets.UTF_8);
-            while (input.hasNextLine()) {
-                System.out.println(run(client, input.nextLine().split(" ")));
-                System.out.flush();
-            }
+        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
+            CuratorClient.answerCommands(line -> run(client, line.split(" ")));
         }
     }
 
@@ -56,9 +45,9 @@ public final class CuratorCounters {
         String path = words[2];
         switch (words[0]) {
             case "long":
-                return ofLong(new DistributedAtomicLong(client, path, RETRY), words);
+                return number(new DistributedAtomicLong(client, path, RETRY), Long::valueOf, words);
             case "int":
-                return ofInteger(new DistributedAtomicInteger(client, path, RETRY), words);
+                return number(new DistributedAtomicInteger(client, path, RETRY), Integer::valueOf, words);
             case "ids":
                 return ids(new CachedAtomicLong(new DistributedAtomicLong(client, path, RETRY), BLOCK), words);
             case "count":
@@ -70,34 +59,16 @@ public final class CuratorCounters {
         }
     }
 
-    private static String ofLong(DistributedAtomicLong counter, String[] words) throws Exception {
+    private static <T> String number(DistributedAtomicNumber<T> counter, Function<String, T> parse, String[] words)
+            throws Exception {
         switch (words[1]) {
             case "get":
                 return counter.get().postValue().toString();
             case "add":
-                return change(counter.add(Long.parseLong(words[3])));
+                return change(counter.add(parse.apply(words[3])));
             case "cas":
                 return Boolean.toString(
-                        counter.compareAndSet(Long.parseLong(words[3]), Long.parseLong(words[4])).succeeded());
-            case "increment":
-                for (int times = Integer.parseInt(words[3]); times > 0; times--) {
-                    while (!counter.increment().succeeded()) {}
-                }
-                return "ok";
-            default:
-                throw new IllegalArgumentException(words[1]);
-        }
-    }
-
-    private static String ofInteger(DistributedAtomicInteger counter, String[] words) throws Exception {
-        switch (words[1]) {
-            case "get":
-                return counter.get().postValue().toString();
-            case "add":
-                return change(counter.add(Integer.parseInt(words[3])));
-            case "cas":
-                return Boolean.toString(counter.compareAndSet(Integer.parseInt(words[3]), Integer.parseInt(words[4]))
-                        .succeeded());
+                        counter.compareAndSet(parse.apply(words[3]), parse.apply(words[4])).succeeded());
             case "increment":
                 for (int times = Integer.parseInt(words[3]); times > 0; times--) {
                     while (!counter.increment().succeeded()) {}

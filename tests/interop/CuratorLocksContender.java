@@ -11,7 +11,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -20,7 +19,6 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
 /**
@@ -52,13 +50,7 @@ public final class CuratorLocksContender {
             System.err.println("arguments: contend connectString base rounds label | revoke connectString base");
             System.exit(2);
         }
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[1])
-                .sessionTimeoutMs(4_000)
-                .connectionTimeoutMs(10_000)
-                .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                .build()) {
-            client.start();
+        try (CuratorFramework client = CuratorClient.start(args[1], CuratorClient.SHORT_SESSION_MILLIS)) {
             if (args[0].equals("contend")) {
                 new CuratorLocksContender(client, args[2], Integer.parseInt(args[3]), args[4]).contend();
             } else {

@@ -1,9 +1,7 @@
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException.NodeExistsException;
 import org.apache.zookeeper.KeeperException.NoNodeException;
@@ -40,13 +38,7 @@ public final class CuratorMutexContender {
             System.exit(2);
         }
         int rounds = Integer.parseInt(args[2]);
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[0])
-                .sessionTimeoutMs(10_000)
-                .connectionTimeoutMs(10_000)
-                .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                .build()) {
-            client.start();
+        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
             Mutex mutex = new Mutex(client, args[1]);
             for (int round = 0; round < rounds; round++) {
                 if (!mutex.acquire(60, TimeUnit.SECONDS)) {

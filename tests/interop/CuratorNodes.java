@@ -2,13 +2,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.Map;
-import java.util.Scanner;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
 /**
@@ -38,18 +35,8 @@ public final class CuratorNodes {
             System.err.println("argument: connectString");
             System.exit(2);
         }
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[0])
-                .sessionTimeoutMs(10_000)
-                .connectionTimeoutMs(10_000)
-                .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                .build()) {
-            client.start();
-            Scanner input = new Scanner(System.in, StandardCharsets.UTF_8);
-            while (input.hasNextLine()) {
-                System.out.println(run(client, input.nextLine().split(" ")));
-                System.out.flush();
-            }
+        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
+            CuratorClient.answerCommands(line -> run(client, line.split(" ")));
         }
     }
 

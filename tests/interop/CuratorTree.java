@@ -1,14 +1,11 @@
 import java.nio.charset.StandardCharsets;
-import java.util.Scanner;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator's CuratorCache of a tree, told on standard input what to do.
@@ -28,25 +25,15 @@ public final class CuratorTree {
             System.err.println("arguments: connectString path");
             System.exit(2);
         }
-        try (CuratorFramework client = CuratorFrameworkFactory.builder()
-                        .connectString(args[0])
-                        .sessionTimeoutMs(10_000)
-                        .connectionTimeoutMs(10_000)
-                        .retryPolicy(new ExponentialBackoffRetry(50, 8, 1000))
-                        .build();
+        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS);
                 CuratorCache cache = CuratorCache.build(client, args[1])) {
             CountDownLatch initialized = new CountDownLatch(1);
             cache.listenable()
                     .addListener(CuratorCacheListener.builder()
                             .forInitialized(initialized::countDown)
                             .build());
-            client.start();
             cache.start();
-            Scanner input = new Scanner(System.in, StandardCharsets.UTF_8);
-            while (input.hasNextLine()) {
-                System.out.println(run(cache, initialized, input.nextLine()));
-                System.out.flush();
-            }
+            CuratorClient.answerCommands(line -> run(cache, initialized, line));
         }
     }
 
