@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_real::java::{self, Program};
@@ -20,39 +19,13 @@ use zk_curator_testing::{FaultProxy, Flow, TestServer};
 use zk_curator_tests::builder_for;
 
 use crate::contest::compiled;
+use crate::peer::Peer;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The increments of each in a mixed run.
 const EACH: usize = 1_000;
 /// The time in which a request comes, if there is one.
 const SOON: Duration = Duration::from_millis(50);
-
-/// A program with other counters, which answers each line with one.
-struct Peer {
-    process: Child,
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-}
-
-impl Peer {
-    fn of(mut process: Child) -> Self {
-        let commands = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, commands, answers }
-    }
-
-    async fn tell(&mut self, command: &str) -> String {
-        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
-        let answer = timeout(PATIENCE, self.answers.next_line()).await;
-        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
-    }
-
-    async fn end(self) {
-        let Self { mut process, commands, .. } = self;
-        drop(commands);
-        assert!(process.wait().await.unwrap().success());
-    }
-}
 
 /// The programs of others, ready to start.
 struct Others {
@@ -71,14 +44,15 @@ impl Others {
     }
 
     fn java(&self, connect_string: &str) -> Peer {
-        Peer::of(self.java.spawn([connect_string]).unwrap())
+        Peer::java(&self.java, [connect_string], PATIENCE)
     }
 
     fn kazoo(&self, connect_string: &str) -> Peer {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_counters.py");
         let mut command = Command::new(&self.python);
         command.arg("-B").arg(script).arg(connect_string);
-        Peer::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap())
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        Peer::of(command.spawn().unwrap(), PATIENCE)
     }
 }
 

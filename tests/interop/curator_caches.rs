@@ -1,49 +1,23 @@
 //! Java Curator's `CuratorCache` and ours on one tree, while nodes come and go and servers are killed; and that one request of
 //! many reads is answered from one state of a server.
 
-use std::path::Path;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real::java::{self, Program};
-use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper, java};
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{Server, builder_for, on_each_server};
 
+use crate::contest::compiled;
+use crate::peer::Peer;
+
 const ROOT: &str = "/tree";
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A Java process with a cache.
-struct Java {
-    process: Child,
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-}
-
-impl Java {
-    fn start(program: &Program, connect_string: &str) -> Self {
-        let mut process = program.spawn([connect_string, ROOT]).unwrap();
-        let commands = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, commands, answers }
-    }
-
-    async fn tell(&mut self, command: &str) -> String {
-        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
-        let answer = timeout(PATIENCE / 2, self.answers.next_line()).await;
-        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
-    }
-
-    async fn end(self) {
-        let Self { mut process, commands, .. } = self;
-        drop(commands);
-        assert!(process.wait().await.unwrap().success());
-    }
-}
+/// The time for the program to catch up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time for one answer of the Java program.
+const ANSWER: Duration = Duration::from_secs(60);
 
 fn dump(cache: &CuratorCache) -> String {
     let mut nodes = cache.read(|view| {
@@ -81,7 +55,7 @@ async fn disturb(zk: &CuratorFramework, random: &mut fastrand::Rng, writes: usiz
 }
 
 /// Both caches end with what the server has.
-async fn assert_equal(java: &mut Java, cache: &CuratorCache, zk: &CuratorFramework) {
+async fn assert_equal(java: &mut Peer, cache: &CuratorCache, zk: &CuratorFramework) {
     cache.synced().await.unwrap();
     let ours = dump(cache);
     assert!(ours.matches('=').count() > 3, "{ours}");
@@ -98,26 +72,21 @@ async fn assert_equal(java: &mut Java, cache: &CuratorCache, zk: &CuratorFramewo
             sleep(Duration::from_millis(50)).await;
         }
     };
-    if timeout(PATIENCE / 4, same).await.is_err() {
+    if timeout(PATIENCE, same).await.is_err() {
         panic!("Curator: {}\nours: {ours}", java.tell("dump").await);
     }
 }
 
-async fn program() -> Program {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorTree.java");
-    Program::compile(source).await.unwrap()
-}
-
 /// A tree that is loaded, and changed meanwhile and after.
 async fn on_one_server(connect_string: &str) {
-    let program = program().await;
+    let program = compiled("CuratorTree.java").await;
     let other = connected(connect_string).await;
     let mut random = fastrand::Rng::with_seed(1);
     other.create(ROOT).await.unwrap();
     for n in 0..5 {
         other.create(format!("/tree/{n}/0")).creating_parents().data("first").await.unwrap();
     }
-    let mut java = Java::start(&program, connect_string);
+    let mut java = Peer::java(&program, [connect_string, ROOT], ANSWER);
     let zk = connected(connect_string).await;
     let cache = CuratorCache::tree(&zk, ROOT).start();
     disturb(&other, &mut random, 200).await;
@@ -165,14 +134,14 @@ async fn on_apache_zookeeper_caches_outlive_their_servers() {
         return;
     }
     let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
-    let program = program().await;
+    let program = compiled("CuratorTree.java").await;
     let servers: Vec<_> = ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
     let mut random = fastrand::Rng::with_seed(2);
     let leader = ensemble.leader().await.unwrap();
     let other = connected(&servers[leader]).await;
     other.create("/tree/0/kept").creating_parents().await.unwrap();
     let all = ensemble.connect_string();
-    let mut java = Java::start(&program, &all);
+    let mut java = Peer::java(&program, [&all, ROOT], ANSWER);
     let zk = connected(&all).await;
     let cache = CuratorCache::tree(&zk, ROOT).start();
     cache.loaded().await.unwrap();

@@ -1,10 +1,7 @@
 //! Java Curator's `GroupMember`, `PersistentNode` and `PersistentTtlNode`, and ours, in one group and at one path.
 
-use std::path::Path;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, EventType};
 use zk_curator_real as real;
@@ -14,37 +11,13 @@ use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::builder_for;
 
+use crate::contest::compiled;
+use crate::peer::Peer;
+
 const GROUP: &str = "/groups/workers";
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A Java process that does what it is told.
-struct Java {
-    process: Child,
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-}
-
-impl Java {
-    fn start(program: &Program, connect_string: &str) -> Self {
-        let mut process = program.spawn([connect_string]).unwrap();
-        let commands = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, commands, answers }
-    }
-
-    async fn tell(&mut self, command: &str) -> String {
-        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
-        let answer = timeout(PATIENCE / 2, self.answers.next_line()).await;
-        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
-    }
-
-    /// Its end closes its session.
-    async fn end(self) {
-        let Self { mut process, commands, .. } = self;
-        drop(commands);
-        assert!(process.wait().await.unwrap().success());
-    }
-}
+/// The time for one answer of the Java program.
+const ANSWER: Duration = Duration::from_secs(60);
 
 async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
     let member = GroupMember::builder(zk, GROUP, id).data(data.to_owned()).start();
@@ -56,7 +29,7 @@ async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
 async fn one_group(program: &Program, connect_string: &str) {
     let zk = builder_for(connect_string).build().unwrap();
     zk.start().await.unwrap();
-    let mut java = Java::start(program, connect_string);
+    let mut java = Peer::java(program, [connect_string], ANSWER);
     let ours = member(&zk, "rust-1", "ours").await;
     let mut watch = ours.group().follow();
     assert_eq!(watch.next().await.unwrap(), GroupEvent::Joined { id: "rust-1".into(), data: "ours".into() });
@@ -88,7 +61,7 @@ async fn one_group(program: &Program, connect_string: &str) {
 async fn one_path(program: &Program, connect_string: &str) {
     let zk = builder_for(connect_string).build().unwrap();
     zk.start().await.unwrap();
-    let mut java = Java::start(program, connect_string);
+    let mut java = Peer::java(program, [connect_string], ANSWER);
     let path = java.tell("node EPHEMERAL_SEQUENTIAL true /nodes/w- theirs").await;
     let ours = PersistentNode::builder(&zk, "/nodes/w-", CreateMode::EphemeralSequential).protected();
     let ours = ours.data("ours").start();
@@ -139,7 +112,7 @@ async fn one_node_with_a_time_to_live(program: &Program, connect_string: &str) {
     const TTL: Duration = Duration::from_secs(3);
     let zk = builder_for(connect_string).build().unwrap();
     zk.start().await.unwrap();
-    let mut java = Java::start(program, connect_string);
+    let mut java = Peer::java(program, [connect_string], ANSWER);
     // Curator 5.4 makes a container.
     assert_eq!(java.tell("ttl /ttl/theirs 3000 theirs").await, "ok");
     let node = PersistentTtlNode::builder(&zk, "/ttl/theirs", TTL).data("ours").start();
@@ -171,13 +144,8 @@ async fn touched_twice(zk: &CuratorFramework, path: &str) -> bool {
     zk.exists(path).await.unwrap().is_some()
 }
 
-async fn program() -> Program {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorNodes.java");
-    Program::compile(source).await.unwrap()
-}
-
 async fn both(connect_string: &str) {
-    let program = program().await;
+    let program = compiled("CuratorNodes.java").await;
     timeout(PATIENCE, async {
         one_group(&program, connect_string).await;
         one_path(&program, connect_string).await;

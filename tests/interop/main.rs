@@ -16,4 +16,5 @@ mod framework;
 mod framework_options;
 mod kazoo_lock;
 mod mutex;
+mod peer;
 mod raw_clients;

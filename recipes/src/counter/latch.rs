@@ -76,7 +76,8 @@ impl CountDownLatch {
         self.missing(change.post)
     }
 
-    /// Counts the arrival of an id, once; returns the number of those that were missing after it.
+    /// Counts the arrival of an id, once; returns the number of arrivals that were missing after it, also when it is called again.
+    /// An open latch stays as it is, and answers 0.
     ///
     /// # Errors
     /// As [`add_once`](super::Counter::add_once), but for `Overflow`.

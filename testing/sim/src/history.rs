@@ -610,6 +610,22 @@ pub enum Event {
         /// The number.
         number: i64,
     },
+    /// Begins to count a key at a shared object that counts each once, or asks for it again.
+    Counting {
+        /// At which object.
+        object: Name,
+        /// Which key.
+        key: Name,
+    },
+    /// A key was counted, now or before.
+    Counted {
+        /// At which object.
+        object: Name,
+        /// Which key.
+        key: Name,
+        /// The number of keys that were counted then, this one included.
+        number: i64,
+    },
     /// Was told the value of a shared object.
     Followed {
         /// Which object.
@@ -750,6 +766,10 @@ impl fmt::Display for Event {
             Self::Return { id, answer } => write!(f, "is answered: {answer}, @{id}"),
             Self::Doubtful { id, why } => write!(f, "cannot know the answer: {why}, @{id}"),
             Self::Issued { sequence, number } => write!(f, "gets {number} of {sequence}"),
+            Self::Counting { object, key } => write!(f, "counts {key} at {object}"),
+            Self::Counted { object, key, number } => {
+                write!(f, "has counted {key} at {object}: number {number}")
+            }
             Self::Followed { object, follower, value, revision } => {
                 write!(f, "follower {follower} is told {object}: {value}, of {revision:#x}")
             }

@@ -124,6 +124,7 @@ impl RecipeReport {
                     | Event::Decided { .. }
                     | Event::Return { .. }
                     | Event::Issued { .. }
+                    | Event::Counted { .. }
             );
             report.achieved += u64::from(achieves);
             match &record.event {

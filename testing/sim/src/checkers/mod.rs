@@ -3,6 +3,7 @@
 mod barrier;
 mod cache;
 mod commit;
+mod counted;
 mod delivery;
 mod doubts;
 mod exclusion;
@@ -23,6 +24,7 @@ use std::fmt;
 pub use barrier::BarrierEpochs;
 pub use cache::CacheViews;
 pub use commit::AtomicCommit;
+pub use counted::CountedOnce;
 pub use delivery::Delivery;
 pub use doubts::Doubts;
 pub use exclusion::Exclusion;

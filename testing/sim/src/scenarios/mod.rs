@@ -47,6 +47,7 @@ mod cache;
 mod calling;
 mod config;
 mod counter;
+mod counter_once;
 mod counter_shared;
 mod double_barrier;
 mod election;
@@ -96,6 +97,7 @@ pub const ALL: &[Scenario] = &[
     config::SCENARIO,
     counter::SCENARIO,
     counter_shared::COMBINED,
+    counter_once::COUNTED,
     counter_shared::PROMOTED,
     queue::DEAD_LETTERS,
     queue::DELAY,
@@ -111,6 +113,7 @@ pub const ALL: &[Scenario] = &[
     id_blocks::SCENARIO,
     queue::IDENTIFIED,
     jobs::SCENARIO,
+    counter_once::LATCH,
     leader_latch::SCENARIO,
     leader_selector::SCENARIO,
     locking_queue::SCENARIO,

@@ -1,0 +1,179 @@
+//! [`DistributedAtomicLong::add_once`] and [`CountDownLatch`]: keys that are counted again and again, by several processes and
+//! after lost replies, count once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Once};
+
+use super::Scenario;
+use super::calling::Caller;
+use crate::checkers::{BarrierEpochs, CountedOnce, IssuedOnce};
+use crate::history::{Answer, Event, Name, Operation};
+use crate::{Client, Failure};
+
+const COUNTER: &str = "/counters/once";
+const LATCHES: &str = "/latches";
+/// The keys that open a latch when all are counted.
+const ARRIVALS: [&str; 3] = ["a", "b", "c"];
+/// A latch that is open lets a client pass by then, when there are no more faults.
+const LAG: Duration = Duration::from_secs(8);
+
+pub(super) const COUNTED: Scenario = Scenario::new(
+    "counter_once",
+    "DistributedAtomicLong: what has an id is added once, whoever adds it",
+    |client| Box::pin(count(client)),
+)
+.checked_by(|| vec![Arc::new(CountedOnce), Arc::new(IssuedOnce)])
+.operator(&["/counters/once/_r_*"])
+.leaves(&["/counters", COUNTER, "/counters/once/_o", "/counters/once/_o/**"]);
+
+pub(super) const LATCH: Scenario =
+    Scenario::new("latch", "CountDownLatch: opens for all when every key was counted", |client| {
+        Box::pin(arrive(client))
+    })
+    .checked_by(|| vec![Arc::new(CountedOnce), Arc::new(BarrierEpochs::of(ARRIVALS.len()))])
+    .operator(&["/latches/*/_r_*"])
+    .leaves(&[LATCHES, "/latches/**"]);
+
+/// Counts keys, and records their numbers.
+struct Keys {
+    client: Client,
+    object: Name,
+}
+
+impl Keys {
+    fn of(client: &Client, object: &str) -> Self {
+        Self { client: client.clone(), object: object.into() }
+    }
+
+    fn begin(&self, key: &str) {
+        self.client.record(Event::Counting { object: self.object.clone(), key: key.into() });
+    }
+
+    fn counted(&self, key: &str, number: i64) {
+        self.client.record(Event::Counted { object: self.object.clone(), key: key.into(), number });
+    }
+}
+
+async fn count(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let mut rng = client.rng();
+    let counter = DistributedAtomicLong::at(&zk, COUNTER);
+    let keys = Keys::of(&client, COUNTER);
+    let add = async |key: String| {
+        keys.begin(&key);
+        let added = client.maybe_cancel(counter.add_once(&key, 1)).await;
+        match added {
+            Some(Ok(Once::Applied(change))) => {
+                client.record(Event::Issued { sequence: COUNTER.into(), number: change.post });
+                keys.counted(&key, change.post);
+            }
+            Some(Ok(Once::Before(change))) => keys.counted(&key, change.post),
+            _ => return false,
+        }
+        true
+    };
+    let own = |round, nth| format!("c{}-{round}-{nth}", client.number());
+    let shared = |round| format!("all-{round}");
+    while let Some(round) = client.next_round() {
+        sleep(client.moment(Duration::from_millis(100))).await;
+        if rng.bool() {
+            tokio::join!(biased; add(own(round, 0)), add(shared(round)), add(own(round, 1)), add(own(round, 0)));
+        } else {
+            add(shared(round)).await;
+            add(own(round, rng.usize(..2))).await;
+        }
+    }
+    client.faults_are_over().await;
+    for round in 0..client.rounds() {
+        for key in [own(round, 0), own(round, 1), shared(round)] {
+            while !add(key.clone()).await {
+                sleep(client.moment(Duration::from_millis(100))).await;
+            }
+        }
+    }
+    let read = async { counter.get().await.map(Answer::Value) };
+    Caller::new(&client, &zk, COUNTER).call(Operation::Get, read, Error::may_have_applied).await;
+    Ok(())
+}
+
+async fn arrive(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let latch = |round| Latch::of(&client, &zk, round);
+    let mut rng = client.rng();
+    while let Some(round) = client.next_round() {
+        sleep(client.moment(Duration::from_millis(200))).await;
+        let (latch, key) = (latch(round), ARRIVALS[rng.usize(..ARRIVALS.len())]);
+        latch.count(key).await;
+        latch.pass(key, client.moment(Duration::from_secs(1))).await;
+    }
+    client.faults_are_over().await;
+    for latch in (0..client.rounds()).map(latch) {
+        for key in ARRIVALS {
+            while !latch.count(key).await {
+                sleep(client.moment(Duration::from_millis(100))).await;
+            }
+        }
+        for key in ARRIVALS {
+            // One attempt may end with its deadline.
+            let passes = async { while !latch.pass(key, LAG).await {} };
+            timeout(LAG, passes).await.map_err(|_| format!("{} does not open", latch.keys.object))?;
+        }
+        latch.read().await;
+    }
+    Ok(())
+}
+
+/// One latch, and what a client does with it.
+struct Latch {
+    keys: Keys,
+    caller: Caller,
+    latch: CountDownLatch,
+}
+
+impl Latch {
+    fn of(client: &Client, zk: &CuratorFramework, round: u32) -> Self {
+        let path = format!("{LATCHES}/{round}");
+        let latch = CountDownLatch::new(zk, path.as_str(), ARRIVALS.len() as u32);
+        Self { keys: Keys::of(client, &path), caller: Caller::new(client, zk, &path), latch }
+    }
+
+    /// Counts a key, and says whether it is certain.
+    async fn count(&self, key: &str) -> bool {
+        let (barrier, member) = (self.keys.object.clone(), key.into());
+        self.keys.client.record(Event::Entering { barrier, member, round: 0 });
+        self.keys.begin(key);
+        match self.keys.client.maybe_cancel(self.latch.count_down_once(key)).await {
+            // The last arrival, or any after it.
+            Some(Ok(0)) => true,
+            Some(Ok(missing)) => {
+                self.keys.counted(key, arrivals(missing));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits until it is open, or for a time, and says which.
+    async fn pass(&self, key: &str, most: Duration) -> bool {
+        let waited = timeout(most, self.keys.client.maybe_cancel(self.latch.wait())).await;
+        let is_open = matches!(waited, Ok(Some(Ok(()))));
+        if is_open {
+            let (barrier, member) = (self.keys.object.clone(), key.into());
+            self.keys.client.record(Event::Entered { barrier, member, round: 0 });
+        }
+        is_open
+    }
+
+    async fn read(&self) {
+        let read = async { self.latch.count().await.map(|missing| Answer::Value(arrivals(missing))) };
+        self.caller.call(Operation::Get, read, Error::may_have_applied).await;
+    }
+}
+
+fn arrivals(missing: u32) -> i64 {
+    ARRIVALS.len() as i64 - i64::from(missing)
+}
