@@ -6,8 +6,8 @@ use tokio::time::sleep;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff};
-use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{connected, cut_off, expire, in_memory, session_id, simulated, until};
+use zk_curator_testing::{RuleGuard, TestServer, Verdict};
+use zk_curator_tests::{connected, cut_off, expire, in_memory, once, session_id, simulated, until};
 
 pub(crate) const ROOT: &str = "/tree";
 
@@ -260,14 +260,58 @@ fn an_unreadable_node_is_named() {
     });
 }
 
+/// The server is one from before 3.6.
+fn without_lasting_watches(server: &TestServer) -> RuleGuard {
+    server.rule(|request| match request.opcode() {
+        OpCode::AddWatch | OpCode::MultiRead => Verdict::Refuse(ErrorCode::Unimplemented),
+        _ => Verdict::Pass,
+    })
+}
+
+#[test]
+fn a_root_that_is_created_between_single_reads_is_shown() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let _before_3_6 = without_lasting_watches(&server);
+        let other = connected(&server).await;
+        // After the reads of its data and of its children have found no node.
+        let late = once(&server, OpCode::Exists, Verdict::Delay(Duration::from_millis(100)));
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        until(&server, |_| late.hits() == 1).await;
+        create(&other, ROOT, "1").await;
+        cache.loaded().await.unwrap();
+        cache.synced().await.unwrap();
+        assert_eq!(data(&cache, ROOT), "1");
+        create(&other, "/tree/a", "2").await;
+        cache.synced().await.unwrap();
+        assert_eq!(data(&cache, "/tree/a"), "2");
+    });
+}
+
+#[test]
+fn a_session_that_ends_before_its_first_single_read_is_replaced() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let _before_3_6 = without_lasting_watches(&server);
+        let session = session_id(&zk).get();
+        let cut = server.rule(move |request| {
+            match request.session_id() == session && !request.is(OpCode::AddWatch) {
+                true => Verdict::Disconnect,
+                false => Verdict::Pass,
+            }
+        });
+        let cache = CuratorCache::tree(&zk, ROOT).start();
+        until(&server, |_| cut.hits() > 1).await;
+        expire(&server, &zk).await;
+        cache.loaded().await.unwrap();
+    });
+}
+
 #[test]
 fn a_server_without_lasting_watches_is_followed_by_single_ones() {
     simulated(async {
         let (server, zk) = in_memory().await;
-        let _before_3_6 = server.rule(|request| match request.opcode() {
-            OpCode::AddWatch | OpCode::MultiRead => Verdict::Refuse(ErrorCode::Unimplemented),
-            _ => Verdict::Pass,
-        });
+        let _before_3_6 = without_lasting_watches(&server);
         let other = connected(&server).await;
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();

@@ -15,7 +15,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zk_curator::op::{OpFuture, ReadResult};
 use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded, WatchedEvent};
+use zk_curator::{
+    ConnectionStatus, CuratorFramework, Error, ErrorKind, PersistentEvent, Stat, WatchEnded, WatchedEvent,
+};
 
 use super::freshness::{Freshness, StaleCause};
 use super::node::CachedNode;
@@ -186,8 +188,10 @@ impl Driver {
 
     /// Follows the tree in one session, until that is over: why the contents are stale now.
     async fn session(&mut self) -> Result<StaleCause, Error> {
+        // From before the session is chosen: so the end of another one that comes in between shows.
+        let status = self.shared.zk.status();
         let zk = self.shared.zk.bound_to_session()?;
-        let watch = self.watch(&zk).await?;
+        let watch = self.watch(&zk, status).await?;
         let (is_loaded, nodes) = self.shared.look(|inner| (inner.is_loaded, inner.state.tree().len()));
         let pause = if is_loaded { self.pause(&zk, nodes) } else { Duration::ZERO };
         let audit = self.options.audit_every.map(|period| Instant::now() + period);
@@ -219,7 +223,7 @@ impl Driver {
         end
     }
 
-    async fn watch(&mut self, zk: &CuratorFramework) -> Result<Source, Error> {
+    async fn watch(&mut self, zk: &CuratorFramework, status: ConnectionStatus) -> Result<Source, Error> {
         let root = self.shared.root.clone();
         if !self.watches_each {
             let watch = if self.shared.look(|inner| inner.state.is_of_one_node()) {
@@ -236,7 +240,7 @@ impl Driver {
                 watch => return Ok(Source::Lasting(Box::new(watch?))),
             }
         }
-        Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root))))
+        Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root, status))))
     }
 
     /// Returns a random pause before a resync, by the number of nodes.

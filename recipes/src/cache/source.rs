@@ -5,11 +5,12 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
-use zk_curator::op::{OpFuture, ReadResult};
+use tracing::debug;
+use zk_curator::op::ReadResult;
 use zk_curator::watch::{PersistentWatch, Watch, Watched};
 use zk_curator::{
-    ConnectionStatus, CuratorFramework, Error, ErrorCode, ErrorKind, EventType, PersistentEvent, Stat,
-    WatchEnded, WatchedEvent,
+    ConnectionStatus, CuratorFramework, Error, ErrorCode, ErrorKind, EventType, PersistentEvent, WatchEnded,
+    WatchedEvent,
 };
 
 use super::tree_state::{Job, What};
@@ -44,25 +45,19 @@ pub(super) struct SingleWatches {
     root: String,
     watches: FuturesUnordered<BoxFuture<'static, Fired>>,
     states: Pin<Box<dyn Stream<Item = ConnectionStatus> + Send>>,
-    is_connected: bool,
+    /// The connection that the events are of.
+    status: ConnectionStatus,
     /// The first request after a reconnect: answered after the events that were missed.
-    first: Option<OpFuture<Option<Stat>>>,
-    /// Whether that was answered.
-    has_caught_up: bool,
+    first: Option<BoxFuture<'static, Result<(), Error>>>,
+    /// How that has ended.
+    caught_up: Option<Result<(), Error>>,
 }
 
 impl SingleWatches {
-    pub(super) fn new(zk: CuratorFramework, root: String) -> Self {
+    /// Watches of the session that `zk` is bound to; `status` is from before that.
+    pub(super) fn new(zk: CuratorFramework, root: String, status: ConnectionStatus) -> Self {
         let states = Box::pin(zk.states().into_stream());
-        Self {
-            zk,
-            root,
-            watches: FuturesUnordered::new(),
-            states,
-            is_connected: true,
-            first: None,
-            has_caught_up: false,
-        }
+        Self { zk, root, watches: FuturesUnordered::new(), states, status, first: None, caught_up: None }
     }
 
     pub(super) fn add(&mut self, watches: Vec<Watch>) {
@@ -83,33 +78,46 @@ impl SingleWatches {
                     Err(why) => PersistentEvent::Ended(why),
                 }));
             }
-            if std::mem::take(&mut self.has_caught_up) {
-                return Poll::Ready(Some(PersistentEvent::Rearmed { unchanged: true }));
+            match self.caught_up.take() {
+                Some(Ok(())) => return Poll::Ready(Some(PersistentEvent::Rearmed { unchanged: true })),
+                Some(Err(error)) => {
+                    debug!(path = self.root, %error, "the watches have ended");
+                    return Poll::Ready(Some(PersistentEvent::Ended(WatchEnded::SessionLost)));
+                }
+                None => {}
             }
             if let Some(first) = &mut self.first
-                && let Poll::Ready(answer) = Pin::new(first).poll(cx)
+                && let Poll::Ready(answer) = first.as_mut().poll(cx)
             {
-                self.first = None;
-                self.has_caught_up = answer.is_ok();
-                // If not, the states tell.
-                self.is_connected = self.has_caught_up;
+                (self.first, self.caught_up) = (None, Some(answer));
                 continue;
             }
             let Some(status) = ready!(self.states.as_mut().poll_next(cx)) else {
                 return Poll::Ready(Some(PersistentEvent::Ended(WatchEnded::Closed)));
             };
-            match (status.state.is_connected(), self.is_connected) {
-                (true, false) => {
-                    self.is_connected = true;
-                    self.first = Some(self.zk.exists(self.root.as_str()).into_future());
-                }
-                (false, true) => {
-                    (self.is_connected, self.first) = (false, None);
+            let before = std::mem::replace(&mut self.status, status);
+            if self.status.session_epoch != before.session_epoch {
+                return Poll::Ready(Some(PersistentEvent::Ended(WatchEnded::SessionLost)));
+            }
+            // Two transitions may show as one: a connection may have been lost in between.
+            if self.status.epoch != before.epoch {
+                self.first = self.status.state.is_connected().then(|| self.catch_up());
+                if before.state.is_connected() {
                     return Poll::Ready(Some(PersistentEvent::Disarmed));
                 }
-                _ => {}
             }
         }
+    }
+
+    /// Sends a request until it is answered. An error means that the session is over, or the framework closed.
+    fn catch_up(&self) -> BoxFuture<'static, Result<(), Error>> {
+        let (zk, root) = (self.zk.clone(), self.root.clone());
+        Box::pin(async move {
+            while let Err(error) = zk.exists(root.as_str()).await {
+                zk.ride_out(error).await?;
+            }
+            Ok(())
+        })
     }
 }
 
