@@ -53,6 +53,8 @@ pub enum Setting {
     FewIds,
     /// Servers without a quorum are read-only.
     ReadOnlyServers,
+    /// The servers know no lasting watches, as those before 3.6.
+    NoLastingWatches,
     /// A client is content with a server that is read-only.
     ReadOnlyClient {
         /// Which one.
@@ -74,6 +76,7 @@ impl fmt::Display for Setting {
             }
             Self::FewIds => f.write_str("ids are used again"),
             Self::ReadOnlyServers => f.write_str("servers without a quorum are read-only"),
+            Self::NoLastingWatches => f.write_str("servers know no lasting watches"),
             Self::ReadOnlyClient { client } => {
                 write!(f, "c{client} is content with a server that is read-only")
             }
@@ -81,12 +84,16 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The settings of a run, in an order that does not change when some are left out. A sixth of the runs have none.
+/// The settings of a run, in an order that does not change when some are left out. About a seventh of the runs
+/// have none.
 pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
     let mut settings = draw_layout(seed, clients);
     settings.extend(draw_deadlines(seed, clients));
     if seed::rng(seed, "ids", 0).bool() {
         settings.push(Setting::FewIds);
+    }
+    if seed::rng(seed, "watches", 0).u8(..6) == 0 {
+        settings.push(Setting::NoLastingWatches);
     }
     settings
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use zk_curator_client::{CreateMode, NeverSuspended, Spawn, ZooKeeper};
+use zk_curator_client::{CreateMode, ErrorCode, NeverSuspended, Spawn, ZooKeeper};
+use zk_curator_proto::OpCode;
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{
     Direction, LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict,
@@ -55,6 +56,8 @@ pub(super) struct World<'a> {
     begun: BTreeMap<FaultKind, u64>,
     /// Where there is an operator.
     looks: Option<Looks>,
+    /// What the servers do not know.
+    _refused: Option<RuleGuard>,
 }
 
 /// Where a client sits: from life to life.
@@ -139,17 +142,23 @@ impl<'a> World<'a> {
         settings: &'a [(usize, Setting)],
     ) -> io::Result<Self> {
         let wraps = seed::rng(sim.seed, "overflow", 0).bool();
-        let read_only = settings.iter().any(|(_, setting)| *setting == Setting::ReadOnlyServers);
+        let has = |wanted: Setting| settings.iter().any(|(_, setting)| *setting == wanted);
         let is_latest = sim.has_releases && seed::rng(sim.seed, "release", 0).bool();
         let servers = TestServer::builder()
             .version(if is_latest { ZooKeeperVersion::V3_9 } else { ZooKeeperVersion::V3_8 })
-            .read_only(read_only)
+            .read_only(has(Setting::ReadOnlyServers))
             .keep_writes(true)
             .sequence_overflow(if wraps { SequenceOverflow::WrapsAround } else { SequenceOverflow::Sticks })
             .tick_time(TICK)
             .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
             .container_check_interval(REAPING);
         let cluster = TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
+        let refused = has(Setting::NoLastingWatches).then(|| {
+            cluster.rule(|request| match request.is(OpCode::AddWatch) {
+                true => Verdict::Refuse(ErrorCode::Unimplemented),
+                false => Verdict::Pass,
+            })
+        });
         let run = Run::new();
         let watch = Arc::new(Watch {
             run: run.clone(),
@@ -187,6 +196,7 @@ impl<'a> World<'a> {
             isolated: BTreeSet::new(),
             begun: BTreeMap::new(),
             looks: None,
+            _refused: refused,
         };
         if !sim.operated.is_empty() {
             let operated = sim.operated.iter().map(|pattern| world.on_server(pattern)).collect();
@@ -258,7 +268,7 @@ impl<'a> World<'a> {
                     .await
                     .map(drop)
                     .or_else(|error| match error.code() {
-                        Some(zk_curator_client::ErrorCode::NodeExists) => Ok(()),
+                        Some(ErrorCode::NodeExists) => Ok(()),
                         _ => Err(error),
                     })?;
             }

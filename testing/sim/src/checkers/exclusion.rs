@@ -1,7 +1,11 @@
 //! What locks, semaphores and elections promise: tokens, uses, and who believes what at the same time.
 
+mod limit;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use limit::Limits;
 
 use super::holds::{Hold, Patience, Resource, find_overlap, resources};
 use super::{Checker, Violation};
@@ -40,6 +44,8 @@ pub struct Exclusion {
     modes: &'static [Mode],
     /// How many holds that are not alone there may be.
     limit: usize,
+    /// The object that has the limit, if it changes: `limit` is the one at first.
+    limited_by: Option<&'static str>,
     same_token: SameToken,
     patience: Patience,
 }
@@ -72,7 +78,7 @@ const fn is_alone(mode: Mode) -> bool {
 impl Exclusion {
     const fn new(name: &'static str, modes: &'static [Mode], limit: usize, same_token: SameToken) -> Self {
         let patience = Patience { slack: Duration::ZERO, notice: Duration::MAX };
-        Self { name, modes, limit, same_token, patience }
+        Self { name, modes, limit, limited_by: None, same_token, patience }
     }
 
     /// Of a mutex: one holder of each resource at a time, of those in [`Mode::Exclusive`]; each with a token of its own.
@@ -87,10 +93,18 @@ impl Exclusion {
         Self { same_token: SameToken::SameProcess, ..Self::mutual() }
     }
 
-    /// Of a semaphore: so many holders of each resource in [`Mode::Lease`].
+    /// Of a semaphore: this number of holders of each resource in [`Mode::Lease`].
     #[must_use]
     pub const fn at_most(leases: usize) -> Self {
-        Self::new("at most so many leases", &[Mode::Lease], leases, SameToken::Nobody)
+        Self::new("limited leases", &[Mode::Lease], leases, SameToken::Nobody)
+    }
+
+    /// The limit is the value of a shared object that is [set](crate::history::Operation::Set), and has the limit of
+    /// [`at_most`](Self::at_most) at first. There are no more leases than it may have allowed while the last of them was acquired.
+    #[must_use]
+    pub const fn limited_by(mut self, object: &'static str) -> Self {
+        self.limited_by = Some(object);
+        self
     }
 
     /// Of a read/write lock: readers ([`Mode::Shared`]) share, a writer ([`Mode::Exclusive`]) is alone. A reader may have
@@ -177,7 +191,12 @@ impl Exclusion {
         Ok(())
     }
 
-    fn beliefs_exclude(&self, name: &str, resource: &Resource) -> Result<(), Violation> {
+    fn beliefs_exclude(
+        &self,
+        name: &str,
+        resource: &Resource,
+        limits: Option<&Limits>,
+    ) -> Result<(), Violation> {
         let conflict = |others: &[&'_ Hold], hold: &Hold| -> Vec<usize> {
             let against = others.iter().enumerate();
             if is_alone(hold.mode) {
@@ -187,7 +206,9 @@ impl Exclusion {
             if let Some((index, _)) = alone {
                 return vec![index];
             }
-            if others.len() >= self.limit { (0..others.len()).collect() } else { Vec::new() }
+            let last = others.iter().copied().chain([hold]).max_by_key(|hold| hold.acquired);
+            let limit = limits.zip(last).map_or(self.limit, |(limits, last)| limits.highest(last));
+            if others.len() >= limit { (0..others.len()).collect() } else { Vec::new() }
         };
         let overlap = find_overlap(&resource.holds, self.patience, conflict);
         let Some((mut holds, last)) = overlap else { return Ok(()) };
@@ -199,10 +220,11 @@ impl Exclusion {
 
 impl Checker for Exclusion {
     fn check(&self, history: &History) -> Result<(), Violation> {
+        let limits = self.limited_by.map(|object| Limits::of(history, object, self.limit));
         for (name, resource) in resources(history, self.name, self.modes, self.patience)? {
             self.tokens_grow(&name, &resource)?;
             self.uses_do_not_go_back(&name, &resource)?;
-            self.beliefs_exclude(&name, &resource)?;
+            self.beliefs_exclude(&name, &resource, limits.as_ref())?;
         }
         Ok(())
     }

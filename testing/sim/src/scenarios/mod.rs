@@ -134,6 +134,7 @@ pub const ALL: &[Scenario] = &[
     removed_waiter::SCENARIO,
     semaphore::SCENARIO,
     semaphore_mutex::SCENARIO,
+    semaphore::LIMITED,
     shared_value::SCENARIO,
     queue::SIMPLE,
     two_phase::SCENARIO,

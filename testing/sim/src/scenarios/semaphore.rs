@@ -1,14 +1,17 @@
-//! [`InterProcessSemaphore`]: one lease, or several at once.
+//! [`InterProcessSemaphore`]: one lease, or several at once; with a constant limit, and with one that changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
+use zk_curator_recipes::shared::{Count, Error, SharedCount};
 
 use super::Scenario;
+use super::calling::Caller;
 use super::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::{Answer, Mode, Name, Operation};
 use crate::{Client, Failure};
 
 const SEMAPHORE: &str = "/locks/printers";
@@ -20,34 +23,85 @@ pub(super) const SCENARIO: Scenario =
         .checked_by(|| vec![Arc::new(Exclusion::at_most(LEASES as usize))])
         .sequences(&["/locks/printers/locks", "/locks/printers/leases"]);
 
+/// The shared limit.
+const LIMIT: &str = "/limits/printers";
+
+pub(super) const LIMITED: Scenario = Scenario::new(
+    "semaphore_shared_count",
+    "InterProcessSemaphore: its limit is a SharedCount that changes",
+    |client| Box::pin(print_limited(client)),
+)
+.operator(&["/locks/printers/leases/*", "/limits/printers/_r_*"])
+.checked_by(|| vec![Arc::new(Exclusion::at_most(LEASES as usize).limited_by(LIMIT))])
+.sequences(&["/locks/printers/locks", "/locks/printers/leases"])
+.leaves(&["/limits", LIMIT]);
+
 async fn print(client: Client) -> Result<(), Failure> {
     let semaphore = InterProcessSemaphore::new(&client.connect().await?, SEMAPHORE, LEASES);
-    let resource = Name::from(SEMAPHORE);
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
         pauses.wait(&client).await;
-        let count = [1, 1, 1, 2, 3][rng.usize(..5)];
-        let attempts = begin(&client, &resource, count);
-        let some = semaphore.acquire_many(count);
-        match Box::pin(acquire(&client, some, semaphore.try_acquire_many(count))).await {
-            Some(leases) => hold(&client, attempts, leases).await,
-            None => attempts.into_iter().for_each(Attempt::missed),
+        visit(&client, &semaphore, [1, 1, 1, 2, 3][rng.usize(..5)]).await;
+    }
+    visit_at_last(&client, &semaphore, LEASES).await
+}
+
+async fn print_limited(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let mut rng = client.rng();
+    let limit = loop {
+        match client.maybe_cancel(SharedCount::start(&zk, LIMIT, LEASES as i32)).await {
+            Some(Ok(limit)) => break limit,
+            _ if client.next_round().is_none() => return Ok(()),
+            _ => sleep(client.moment(Duration::from_millis(100))).await,
         }
+    };
+    let caller = Caller::new(&client, &zk, LIMIT);
+    let semaphore = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, LIMIT);
+    let pauses = Pauses::of(&client);
+    while client.next_round().is_some() {
+        pauses.wait(&client).await;
+        if rng.u8(..3) == 0 {
+            let new = rng.i32(1..=LEASES as i32);
+            let set = async { limit.set(&Count(new)).await.map(|()| Answer::Done) };
+            caller.call(Operation::Set(new.into()), set, Error::may_have_applied).await;
+        }
+        // More than one would wait until the limit allows them.
+        visit(&client, &semaphore, 1).await;
     }
-    let attempts = begin(&client, &resource, LEASES);
-    match last_visit(&client, semaphore.acquire_many(LEASES)).await? {
-        Some(leases) => hold(&client, attempts, leases).await,
-        None => attempts.into_iter().for_each(Attempt::missed),
-    }
+    visit_at_last(&client, &semaphore, 1).await
+}
+
+async fn visit(client: &Client, semaphore: &InterProcessSemaphore, count: u32) {
+    let attempts = begin(client, count);
+    let some = semaphore.acquire_many(count);
+    let leases = Box::pin(acquire(client, some, semaphore.try_acquire_many(count))).await;
+    hold(client, attempts, leases).await;
+}
+
+async fn visit_at_last(
+    client: &Client,
+    semaphore: &InterProcessSemaphore,
+    count: u32,
+) -> Result<(), Failure> {
+    let attempts = begin(client, count);
+    let leases = last_visit(client, semaphore.acquire_many(count)).await?;
+    hold(client, attempts, leases).await;
     Ok(())
 }
 
-fn begin(client: &Client, resource: &Name, count: u32) -> Vec<Attempt> {
-    (0..count).map(|_| Attempt::begin(client, resource, Mode::Lease)).collect()
+fn begin(client: &Client, count: u32) -> Vec<Attempt> {
+    let resource = Name::from(SEMAPHORE);
+    (0..count).map(|_| Attempt::begin(client, &resource, Mode::Lease)).collect()
 }
 
-async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Vec<Lease>) {
+/// What attempts have come to, if to anything.
+async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Option<Vec<Lease>>) {
+    let Some(leases) = leases else {
+        attempts.into_iter().for_each(Attempt::missed);
+        return;
+    };
     let acquired = |(attempt, lease): (Attempt, &Lease)| attempt.acquired(lease.fencing_token());
     let holdings: Vec<Holding> = attempts.into_iter().zip(&leases).map(acquired).collect();
     let work = async {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Exclusion;
 use crate::checkers::script::{fails, passes};
 use crate::history::Event::{self, Expired, Killed, Lost, Paused, Released, Releasing, Resumed};
-use crate::history::{Mode, ResourceUse};
+use crate::history::{Answer, Mode, Operation, ResourceUse};
 
 type Line = (u64, u32, Event);
 
@@ -355,4 +355,34 @@ fn one_leader_at_a_time() {
     let between =
         timeline(&[&lines(leader(2, 2, [0, 5], 11)), &[(8, 2, RELEASING_2)], &leader(1, 3, [9, 10], 10)]);
     fails(&Exclusion::leader(), between, "gone back", &[4, 5, 7]);
+}
+
+#[test]
+fn a_limit_that_changes_is_that_of_the_last_grant() {
+    let set = |at, id, value| -> [Line; 2] {
+        let (object, operation) = ("limit".into(), Operation::Set(value));
+        [
+            (at, 9, Event::Call { id, object, operation }),
+            (at + 1, 9, Event::Return { id, answer: Answer::Done }),
+        ]
+    };
+    let lease = |client: u32, at: u64| {
+        holds_as(Mode::Lease, client, client.into(), [at, at + 1], 10 + i64::from(client))
+    };
+    let limited = Exclusion::at_most(1).limited_by("limit");
+    let two = "held 2 times at once";
+    passes(&limited, timeline(&[&set(0, 100, 2), &lease(1, 4), &lease(2, 6)]));
+    passes(&limited, timeline(&[&lease(1, 0), &set(2, 100, 2), &lease(2, 6)]));
+    // None is taken away.
+    passes(&limited, timeline(&[&set(0, 100, 2), &lease(1, 4), &lease(2, 6), &set(8, 101, 1)]));
+    // It was lowered while the lease was acquired.
+    passes(&limited, timeline(&[&set(0, 100, 2), &lease(1, 2), &lease(2, 4), &set(4, 101, 1)]));
+    fails(&limited, timeline(&[&lease(1, 0), &lease(2, 2), &set(6, 100, 2)]), two, &[1, 3]);
+    let lowered = timeline(&[&set(0, 100, 2), &lease(1, 2), &set(4, 101, 1), &lease(2, 6)]);
+    fails(&limited, lowered, two, &[3, 7]);
+    let mut refused = timeline(&[&set(0, 100, 2), &lease(1, 4), &lease(2, 6)]);
+    refused[1].2 = Event::Return { id: 100, answer: Answer::Failed };
+    fails(&limited, refused.clone(), two, &[3, 5]);
+    refused[1].2 = Event::Return { id: 100, answer: Answer::Unknown };
+    passes(&limited, refused);
 }
