@@ -76,7 +76,10 @@ pub(crate) async fn a_session_that_has_expired_is_not_taken_up(case: Case) {
     let late = case.builder().resume(credentials).connect().unwrap();
     let states = late.states();
     assert_eq!(late.exists("/e").await, Err(Error::SessionExpired { sent: false }));
-    assert_eq!(history(states).await, [SessionState::Connecting, EXPIRED]);
+    let states = history(states).await;
+    // The first may be over before it is followed.
+    assert_eq!(states.last(), Some(&EXPIRED));
+    assert!(!states.iter().copied().any(is_connected), "{states:?}");
 }
 
 pub(crate) async fn a_session_moves_to_the_servers_that_are_listed_now(case: Case) {

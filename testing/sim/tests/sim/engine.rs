@@ -485,7 +485,7 @@ fn clients_of_different_settings_share_their_nodes() {
             text.split([' ', '(']).next().map(str::to_owned)
         }));
     }
-    assert_eq!(all.len(), 10, "{all:?}");
+    assert_eq!(all.len(), 11, "{all:?}");
 }
 
 /// The fourth client fails in its third round, whatever happens around it.
