@@ -283,6 +283,9 @@ async fn sequence_numbers_and_reaping_are_the_same_everywhere() {
     let (cluster, [mut zk, ..]) = three().await;
     assert_eq!(cluster.set_sequence("/none", 7), Err(ErrorCode::NoNode));
     cluster.set_sequence("/a", 41).unwrap();
+    assert_eq!(cluster.set_version("/none", 7), Err(ErrorCode::NoNode));
+    cluster.set_version("/a", i32::MAX).unwrap();
+    assert_eq!(zk.exists("/a", false).await.unwrap().version, i32::MAX);
     assert_eq!(zk.create("/a/s-", CreateMode::PersistentSequential).await, Ok("/a/s-0000000041".into()));
     let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();

@@ -252,6 +252,7 @@ async fn the_journal_tells_what_was_injected() {
         server.partition();
         server.heal();
         server.set_sequence("/late", 7).unwrap();
+        server.set_version("/late", 7).unwrap();
         server.disconnect(first.id());
         server.disconnect(first.id());
         server.expire(second.id()).await;
@@ -272,6 +273,7 @@ async fn the_journal_tells_what_was_injected() {
       50 ms partitioned
       50 ms healed
       50 ms next child of /late is 7
+      50 ms version of /late is 7
       50 ms session 1 disconnected
       50 ms session 2 expired
       50 ms read-only

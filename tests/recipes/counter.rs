@@ -143,6 +143,31 @@ fn overflow_writes_nothing() {
     });
 }
 
+/// PR 478 of Curator, ZOOKEEPER-4743: versions go on below zero, and -1 would be an unconditional write.
+#[test]
+fn versions_after_the_last_one_are_versions_too() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let counter = DistributedAtomicLong::at(&zk, PATH);
+        counter.set(7).await.unwrap();
+        server.set_version(PATH, i32::MAX).unwrap();
+        // It differs from the version that is known.
+        for value in 8..11 {
+            assert_eq!(counter.increment().await.unwrap(), value);
+        }
+        assert_eq!(zk.exists(PATH).await.unwrap().unwrap().version, i32::MIN + 2);
+        server.set_version(PATH, -2).unwrap();
+        assert_eq!(counter.increment().await.unwrap(), 11);
+        let Err(Error::Framework(refused)) = counter.increment().await else {
+            panic!("written at any version")
+        };
+        assert_eq!((refused.kind(), refused.path()), (ErrorKind::InvalidArgument, PATH));
+        assert_eq!(counter.get().await.unwrap(), 11);
+        zk.set_data(PATH, 11_i64.to_be_bytes().to_vec()).await.unwrap();
+        assert_eq!(counter.increment().await.unwrap(), 12);
+    });
+}
+
 #[test]
 fn corrupt_data_are_named_and_kept() {
     simulated(async {

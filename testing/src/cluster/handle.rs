@@ -223,6 +223,15 @@ impl TestCluster {
         self.update(|state| faults::advance(state, by));
     }
 
+    /// As [`TestServer::set_version`], for all members.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoNode`] if the node does not exist; [`ErrorCode::NotReadOnly`] without a
+    /// leader.
+    pub fn set_version(&self, path: &str, version: i32) -> Result<(), ErrorCode> {
+        self.update(|state| faults::set_version(state, path, version))
+    }
+
     /// As [`TestServer::set_sequence`], for all members.
     ///
     /// # Errors

@@ -194,13 +194,23 @@ pub(crate) fn remove(state: &mut State, path: &str) -> Result<Vec<i64>, ErrorCod
 
 /// Sets the number of the next sequential child of `path`.
 pub(crate) fn set_sequence(state: &mut State, path: &str, next: i32) -> Result<(), ErrorCode> {
-    let writer = state.quorum.writer().ok_or(ErrorCode::NotReadOnly)?;
-    if state.members[writer].tree().get(path).is_none() {
-        return Err(ErrorCode::NoNode);
-    }
+    must_exist(state, path)?;
     state.commit(0, [].into(), Action::SetSequence { path: path.to_owned(), next }, None);
     state.record(None, Fault::SetSequence { path: path.to_owned(), next });
     Ok(())
+}
+
+/// Sets the version of the data of `path`.
+pub(crate) fn set_version(state: &mut State, path: &str, version: i32) -> Result<(), ErrorCode> {
+    must_exist(state, path)?;
+    state.commit(0, [].into(), Action::SetVersion { path: path.to_owned(), version }, None);
+    state.record(None, Fault::SetVersion { path: path.to_owned(), version });
+    Ok(())
+}
+
+fn must_exist(state: &State, path: &str) -> Result<(), ErrorCode> {
+    let writer = state.quorum.writer().ok_or(ErrorCode::NotReadOnly)?;
+    state.members[writer].tree().get(path).map(drop).ok_or(ErrorCode::NoNode)
 }
 
 /// Sets the behaviour after the highest sequence number.

@@ -71,6 +71,13 @@ pub enum Fault {
         /// The node.
         path: String,
     },
+    /// [`TestServer::set_version`](crate::TestServer::set_version).
+    SetVersion {
+        /// The node.
+        path: String,
+        /// The version of its data.
+        version: i32,
+    },
     /// [`TestServer::set_sequence`](crate::TestServer::set_sequence).
     SetSequence {
         /// The parent.
@@ -108,6 +115,7 @@ impl fmt::Display for Fault {
             Self::ChangeLeader => f.write_str("made the leader"),
             Self::Advance(by) => write!(f, "advanced by {by:?}"),
             Self::Remove { path } => write!(f, "{path} was removed"),
+            Self::SetVersion { path, version } => write!(f, "version of {path} is {version}"),
             Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),
         }
     }

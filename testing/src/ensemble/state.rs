@@ -218,7 +218,8 @@ impl State {
         action: Action,
         origin: Option<Origin>,
     ) {
-        let takes_number = !matches!(action, Action::SetSequence { .. } | Action::Lead);
+        let takes_number =
+            !matches!(action, Action::SetVersion { .. } | Action::SetSequence { .. } | Action::Lead);
         let zxid = if takes_number { self.quorum.next_zxid() } else { self.quorum.zxid() };
         let entry = Entry { zxid, time: self.clock.time(), session, identities, action, origin };
         if self.is_alone() {

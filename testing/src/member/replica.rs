@@ -150,6 +150,9 @@ impl Member {
                 self.publish(changes);
                 Ok(Response::Empty)
             }
+            Action::SetVersion { path, version } => {
+                self.tree.set_version(&path, version).map(|()| Response::Empty)
+            }
             Action::SetSequence { path, next } => {
                 self.tree.set_sequence(&path, next).map(|()| Response::Empty)
             }

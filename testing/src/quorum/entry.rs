@@ -42,6 +42,11 @@ pub(crate) enum Action {
     CloseSession,
     /// A container or a node with a time to live is removed.
     Reap(Arc<str>),
+    /// The data of a node get this version.
+    SetVersion {
+        path: String,
+        version: i32,
+    },
     /// The next sequential child of a node gets this number.
     SetSequence {
         path: String,

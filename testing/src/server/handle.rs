@@ -235,6 +235,15 @@ impl TestServer {
         self.shared().deadlines_changed();
     }
 
+    /// Sets the version of the data of `path`: to test what comes after `i32::MAX`, which is `i32::MIN`. It is no write: no watch
+    /// fires, and no time changes.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoNode`] if the node does not exist.
+    pub fn set_version(&self, path: &str, version: i32) -> Result<(), ErrorCode> {
+        self.shared().update(|state| faults::set_version(state, path, version))
+    }
+
     /// Sets the number of the next sequential child of `path`. For numbers after `i32::MAX` see
     /// [`TestServerBuilder::sequence_overflow`](crate::TestServerBuilder::sequence_overflow).
     ///

@@ -110,6 +110,11 @@ impl Tree {
         Ok(())
     }
 
+    pub(crate) fn set_version(&mut self, path: &str, version: i32) -> Result<(), ErrorCode> {
+        self.node_mut(path)?.version = version;
+        Ok(())
+    }
+
     pub(crate) const fn set_sequence_overflow(&mut self, overflow: SequenceOverflow) {
         self.sequence_overflow = overflow;
     }
