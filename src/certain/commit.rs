@@ -13,6 +13,7 @@ use crate::op::{OpFuture, Transaction};
 use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
+const NO_NODE: RawError = RawError::Refused(ErrorCode::NoNode);
 /// The pause after a failed look at the receipt.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -23,9 +24,23 @@ pub struct Applied {
     zxid: i64,
     results: Option<Vec<OpResult>>,
     session: Arc<Session>,
+    proof: Proof,
+}
+
+/// The node of a [receipt](Receipt) that a transaction has written. See [`CertainTransaction::while_there`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// On the server. No two nodes of receipts have the same.
+    path: Arc<str>,
 }
 
 impl Applied {
+    /// The node that proves it.
+    #[must_use]
+    pub const fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
     /// Its transaction: the `czxid` of the nodes that it has created, the `mzxid` of those that it has written, until
     /// somebody writes them again.
     #[must_use]
@@ -62,7 +77,7 @@ impl Eq for Applied {}
 
 impl fmt::Debug for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { zxid, results, session: _ } = self;
+        let Self { zxid, results, session: _, proof: _ } = self;
         f.debug_struct("Applied").field("zxid", zxid).field("results", results).finish_non_exhaustive()
     }
 }
@@ -102,6 +117,8 @@ impl Transaction {
 pub struct CertainTransaction {
     transaction: Transaction,
     receipt: Receipt,
+    /// The node of the receipt that has to be there.
+    proof: Option<Proof>,
 }
 
 impl CertainTransaction {
@@ -109,7 +126,18 @@ impl CertainTransaction {
         if transaction.target.path.is_empty() {
             receipt.parent().clone_into(&mut transaction.target.path);
         }
-        Self { transaction, receipt }
+        Self { transaction, receipt, proof: None }
+    }
+
+    /// Applied only while this node of the receipt is there: nobody has deleted it, and its session has not ended. Otherwise it
+    /// fails with `NoNode` and the path of the receipt; nothing was applied.
+    ///
+    /// A node that has children cannot be deleted. So the parent of the receipt is the same node as when the proof was made, and
+    /// what was read of it since is of that node: the version in a conditional write cannot be the equal one of another node that
+    /// was created in its place.
+    pub fn while_there(mut self, proof: &Proof) -> Self {
+        self.proof = Some(proof.clone());
+        self
     }
 
     /// [`Transaction::check_size`], with the receipt.
@@ -131,7 +159,7 @@ impl CertainTransaction {
     }
 
     async fn run(self) -> Result<Applied> {
-        let Self { transaction, receipt } = &self;
+        let Self { transaction, receipt, proof } = &self;
         let target = &transaction.target;
         self.check_receipt()?;
         let mut ops = transaction.resolve()?;
@@ -143,6 +171,13 @@ impl CertainTransaction {
         loop {
             let attempt = transaction.attempt(&budget)?;
             let mut slip = turn.take(&attempt.session).unwrap_or_else(|| receipt.slip(&attempt.session));
+            if let Some(proof) = proof
+                && (slip.version.is_none() || *slip.path != *proof.path)
+            {
+                let gone = Error::raw(target.operation, target.zk.ns().strip(&proof.path), NO_NODE);
+                turn.put(slip);
+                return Err(gone);
+            }
             ops.truncate(own);
             slip.prove(number, &mut ops);
             // Dropped while it waits: the slip owes a deletion, and the next transaction makes a new one.
@@ -151,9 +186,10 @@ impl CertainTransaction {
                     let stat = results.split_off(own).last().and_then(OpResult::stat).copied();
                     let Some(stat) = stat else { return Err(target.error(RawError::UnexpectedAnswer)) };
                     slip.written(stat.mzxid, stat.version);
+                    let proof = Proof { path: slip.path.as_str().into() };
                     turn.put(slip);
                     let results = Some(transaction.visible(results));
-                    return Ok(Applied { zxid: stat.mzxid, results, session: attempt.session });
+                    return Ok(Applied { zxid: stat.mzxid, results, session: attempt.session, proof });
                 }
                 Err(error) => error,
             };
@@ -164,8 +200,9 @@ impl CertainTransaction {
                 match self.look(&budget, &slip, number, &lost).await? {
                     Verdict::Applied { zxid, version } => {
                         slip.written(zxid, version);
+                        let proof = Proof { path: slip.path.as_str().into() };
                         turn.put(slip);
-                        return Ok(Applied { zxid, results: None, session: attempt.session });
+                        return Ok(Applied { zxid, results: None, session: attempt.session, proof });
                     }
                     Verdict::NotApplied if !suspect => slip.unwritten(),
                     Verdict::Unreadable if !suspect => return Err(lost),

@@ -71,5 +71,5 @@ mod commit;
 mod receipt;
 mod single;
 
-pub use commit::{Applied, CertainTransaction};
+pub use commit::{Applied, CertainTransaction, Proof};
 pub use receipt::Receipt;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::certain::{Applied, Receipt};
+use zk_curator::certain::{Applied, Proof, Receipt};
 use zk_curator::schema::SchemaSet;
 use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, OpResult, Permissions,
@@ -163,6 +163,34 @@ fn a_receipt_deleted_between_transactions_is_replaced() {
                 (2 * n, 2 * n as i32, 1)
             );
         }
+    });
+}
+
+#[test]
+fn what_was_read_of_a_node_that_was_replaced_is_not_written_to_the_next() {
+    simulated(async {
+        let (server, zk, receipt) = counter().await;
+        let before = zk.transaction().certain(&receipt).await.unwrap();
+        let write = |data: &'static str, proof: &Proof| {
+            zk.transaction().set_data_if("/counter", data, 0).certain(&receipt).while_there(proof)
+        };
+        let other = connected(&server).await;
+        other.delete("/counter").deleting_children().await.unwrap();
+        other.create("/counter").data("7").await.unwrap();
+        for _ in 0..2 {
+            let refused = write("1", before.proof()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NoNode);
+            assert!(refused.path().starts_with("/counter/_r_") && !refused.may_have_applied(), "{refused}");
+        }
+        assert_eq!((count(&zk).await, writes(&server)), (7, 0));
+        let now = zk.transaction().certain(&receipt).await.unwrap();
+        assert_ne!(now.proof(), before.proof());
+        let written = write("8", now.proof()).await.unwrap();
+        assert_eq!((count(&zk).await, written.proof()), (8, now.proof()));
+        expire(&server, &zk).await;
+        until_state(&zk, ConnectionState::Lost).await;
+        let refused = write("1", now.proof()).await.unwrap_err();
+        assert_eq!((refused.kind(), count(&zk).await), (ErrorKind::NoNode, 8));
     });
 }
 

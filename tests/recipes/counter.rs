@@ -203,6 +203,32 @@ fn a_deleted_counter_begins_again_or_fails_as_asked() {
     });
 }
 
+/// It has the version of the one that is known.
+#[test]
+fn a_counter_that_was_replaced_is_another_one() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let other = connected(&server).await;
+        let replace = async |value: i64| {
+            other.delete(PATH).deleting_children().await.unwrap();
+            other.create(PATH).data(value.to_be_bytes().to_vec()).await.unwrap();
+            server.set_version(PATH, 1).unwrap();
+        };
+        let counter = DistributedAtomicLong::at(&zk, PATH);
+        counter.set(100).await.unwrap();
+        assert_eq!(counter.increment().await.unwrap(), 101);
+        replace(7).await;
+        assert_eq!(counter.increment().await.unwrap(), 8);
+        // Between its read and its write.
+        let value = DistributedAtomicLong::at(&zk, PATH);
+        let late = once_on_write_multi(&server, Verdict::Delay(Duration::from_millis(100))).after(1);
+        let add = tokio::spawn(async move { value.add(1).await });
+        until(&server, |_| late.hits() == 1).await;
+        replace(20).await;
+        assert_eq!(add.await.unwrap().unwrap().post, 21);
+    });
+}
+
 #[test]
 fn the_outcome_is_unknown_only_when_the_session_has_ended() {
     simulated(async {

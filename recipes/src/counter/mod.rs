@@ -39,8 +39,10 @@
 //!
 //! # Assumptions
 //! * Others who write the node do so at its version, as Curator and kazoo do.
-//! * A node that is deleted and created again begins with version 0. An operation that builds on the earlier node is applied to the
-//!   new one if their versions are equal.
+//! * Where the receipts are [elsewhere](AtomicBuilder::receipts_at), or there are [none](AtomicBuilder::without_receipts), nobody
+//!   deletes the node while others write it: an operation that builds on a deleted node is applied to the next one at the path if
+//!   their versions are equal. Where they are children of the node, that cannot happen: a write needs its receipt, which is gone with
+//!   the node.
 //! * At version -1, once in 2^32 writes, servers before 3.10 know no conditional write: operations fail with `InvalidArgument` until
 //!   somebody writes the node unconditionally.
 //!

@@ -1,13 +1,12 @@
 //! The node of a number or of a value: read, and written at its version.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
-use zk_curator::certain::Receipt;
+use zk_curator::certain::{Proof, Receipt};
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 
@@ -30,7 +29,13 @@ const UNLUCKY: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Absent,
-    Present { czxid: Option<i64>, version: i32, data: Bytes },
+    Present {
+        czxid: Option<i64>,
+        version: i32,
+        data: Bytes,
+        /// The node of the receipt that was there before this was read.
+        proof: Option<Proof>,
+    },
 }
 
 impl Node {
@@ -54,11 +59,11 @@ impl Node {
     }
 
     /// The node after this one was written.
-    fn written(self, data: Bytes) -> Self {
+    fn written(self, data: Bytes, proof: Option<Proof>) -> Self {
         match self {
-            Self::Absent => Self::Present { czxid: None, version: 0, data },
+            Self::Absent => Self::Present { czxid: None, version: 0, data, proof },
             Self::Present { czxid, version, .. } => {
-                Self::Present { czxid, version: version.wrapping_add(1), data }
+                Self::Present { czxid, version: version.wrapping_add(1), data, proof }
             }
         }
     }
@@ -100,7 +105,7 @@ impl SiteOptions {
     pub(super) fn build(self) -> Site {
         let Self { zk, path, optimistic_tries, lock, receipts } = self;
         let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        Site { zk, path, optimistic_tries, lock, receipt, is_prepared: AtomicBool::new(false) }
+        Site { zk, path, optimistic_tries, lock, receipt, proof: Mutex::default() }
     }
 }
 
@@ -113,28 +118,51 @@ pub(super) struct Site {
     lock: Option<PromotedToLock>,
     /// Proves writes whose answer is lost.
     receipt: Option<Receipt>,
-    /// Whether the receipt was made before the first write.
-    is_prepared: AtomicBool,
+    /// Its node, as long as nothing says that it is gone.
+    proof: Mutex<Option<Proof>>,
 }
 
 impl Site {
-    /// Reads the node; `confirmed` is behind a quorum.
+    /// Reads the node behind a quorum, and not in order to write it.
+    pub(super) async fn look(&self) -> Result<Node, Error> {
+        self.read_with(true, None).await
+    }
+
+    /// Reads the node in order to write it; `confirmed` is behind a quorum.
     pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
-        let read = self.zk.get_data(self.path.as_str());
-        let read = if confirmed { read.linearizable() } else { read.synced() }.with_stat().into_future();
-        let unprepared = self.receipt.as_ref().filter(|_| !self.is_prepared.load(Ordering::Relaxed));
-        let read = match unprepared {
-            // In the same flight: a receipt that is there before the first write cannot be deleted unnoticed.
-            Some(receipt) => {
-                let (read, prepared) = join(read, self.zk.transaction().certain(receipt).into_future()).await;
-                // Without the node there is no place for it, and the first write makes both.
-                self.is_prepared.store(prepared.is_ok(), Ordering::Relaxed);
-                read
+        loop {
+            let (proof, is_missing) = self.prove().await;
+            let node = self.read_with(confirmed, proof).await?;
+            // Unless it has come in between, and has a place for the receipt now.
+            if !is_missing || node == Node::Absent {
+                return Ok(node);
             }
-            None => read.await,
-        };
-        match read {
-            Ok((data, stat)) => Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data }),
+        }
+    }
+
+    /// The proof of what is read after it, and whether there is none because there is no node. Other failures are those of the
+    /// write.
+    async fn prove(&self) -> (Option<Proof>, bool) {
+        let Some(receipt) = &self.receipt else { return (None, false) };
+        if let Some(proof) = self.proof() {
+            return (Some(proof), false);
+        }
+        // Not in one flight with the read, for others may use the receipt.
+        match self.zk.transaction().certain(receipt).await {
+            Ok(applied) => {
+                self.set_proof(Some(applied.proof().clone()));
+                (self.proof(), false)
+            }
+            Err(error) => (None, error.kind() == ErrorKind::NoNode && self.is_below(receipt)),
+        }
+    }
+
+    async fn read_with(&self, confirmed: bool, proof: Option<Proof>) -> Result<Node, Error> {
+        let read = self.zk.get_data(self.path.as_str());
+        match if confirmed { read.linearizable() } else { read.synced() }.with_stat().await {
+            Ok((data, stat)) => {
+                Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data, proof })
+            }
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(Node::Absent),
             Err(error) => Err(error.into()),
         }
@@ -161,18 +189,33 @@ impl Site {
             transaction = transaction.with(companion);
         }
         let written = match &self.receipt {
-            Some(receipt) => transaction.certain(receipt).await.map(|applied| Some(applied.zxid())),
+            Some(receipt) => {
+                let transaction = transaction.certain(receipt);
+                let transaction = match &node {
+                    // Of another node at the path the version may be the same.
+                    Node::Present { proof: Some(proof), .. } if self.is_below(receipt) => {
+                        transaction.while_there(proof)
+                    }
+                    _ => transaction,
+                };
+                transaction.await.map(|applied| (Some(applied.zxid()), Some(applied.proof().clone())))
+            }
             // Servers before 3.9 do not tell the stat of a node that is created in a transaction.
-            None => transaction.commit().await.map(|results| results.first()?.stat().map(|stat| stat.czxid)),
+            None => {
+                let results = transaction.commit().await;
+                results.map(|results| {
+                    (results.first().and_then(|result| result.stat()).map(|stat| stat.czxid), None)
+                })
+            }
         };
         let error = match written {
-            Ok(created) => {
+            Ok((created, proof)) => {
                 metrics::written();
-                self.is_prepared.store(self.receipt.is_some(), Ordering::Relaxed);
-                return Ok(match node.written(data) {
-                    Node::Present { czxid, version, data } => {
+                self.set_proof(proof.clone());
+                return Ok(match node.written(data, proof) {
+                    Node::Present { czxid, version, data, proof } => {
                         let czxid = czxid.or(created);
-                        czxid.map(|_| Node::Present { czxid, version, data })
+                        czxid.map(|_| Node::Present { czxid, version, data, proof })
                     }
                     Node::Absent => None,
                 });
@@ -183,7 +226,7 @@ impl Site {
         if error.may_have_applied() {
             return match self.receipt {
                 Some(_) => Err(Failure::Unknown(error)),
-                None => self.look(&node, error).await,
+                None => self.find_out(&node, error).await,
             };
         }
         match error.kind() {
@@ -199,8 +242,11 @@ impl Site {
             ErrorKind::TransactionFailed { index: index @ 1.., code } => {
                 Err(Failure::Companion(index - 1, code, error))
             }
-            // The node is gone, and its receipt with it, or has never had one.
-            ErrorKind::NoNode => Err(Failure::Conflict),
+            // The receipt is gone, perhaps with the node, or with its session.
+            ErrorKind::NoNode => {
+                self.set_proof(None);
+                Err(Failure::Conflict)
+            }
             ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
                 if self.receipt.as_ref().is_some_and(|receipt| is_below(error.path(), receipt.parent())) =>
             {
@@ -212,8 +258,21 @@ impl Site {
         }
     }
 
+    fn proof(&self) -> Option<Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_proof(&self, proof: Option<Proof>) {
+        *self.proof.lock().unwrap_or_else(PoisonError::into_inner) = proof;
+    }
+
+    /// Whether the receipt is a child of the node, which then cannot be replaced while the receipt is there.
+    fn is_below(&self, receipt: &Receipt) -> bool {
+        receipt.parent() == self.path
+    }
+
     /// Without a receipt: whether a write whose answer was lost was not applied. That it was, nothing proves.
-    async fn look(&self, node: &Node, lost: ZkError) -> Result<Option<Node>, Failure> {
+    async fn find_out(&self, node: &Node, lost: ZkError) -> Result<Option<Node>, Failure> {
         match (node, self.zk.exists(self.path.as_str()).linearizable().await) {
             (Node::Absent, Ok(None)) => Err(Failure::Conflict),
             (Node::Present { czxid, version, .. }, Ok(Some(stat)))

@@ -110,7 +110,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn get(&self) -> Result<Option<T>, Error> {
-        self.decode(&self.site.read(true).await?)
+        self.decode(&self.site.look().await?)
     }
 
     /// Replaces the value, whatever it is; returns the value before and after. Data before it that are not a value of the type are

@@ -1,4 +1,4 @@
-//! [`DistributedAtomicLong`]: processes add, set, compare and read, also several at a time, while an operator deletes their
+//! [`DistributedAtomicLong`]: processes add, set, compare and read, also several at a time, while an operator deletes it, or their
 //! receipts. Judged as one number.
 
 use std::sync::Arc;
@@ -17,17 +17,26 @@ const COUNTER: &str = "/counters/orders";
 
 pub(super) const SCENARIO: Scenario =
     Scenario::new("counter", "DistributedAtomicLong: applied once or not at all", |client| {
-        Box::pin(work(client))
+        Box::pin(work(client, false))
     })
-    .checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts)])
-    .operator(&["/counters/orders/_r_*"])
+    .checked_by(|| vec![Arc::new(Linearizable::from(0).deleted_with(COUNTER, COUNTER)), Arc::new(Doubts)])
+    .operator(&[COUNTER, "/counters/orders/_r_*"])
     .leaves(&["/counters", COUNTER, "/counters/lock"]);
 
-async fn work(client: Client) -> Result<(), Failure> {
+pub(super) const WITHOUT_RECEIPTS: Scenario = Scenario::new(
+    "counter_without_receipts",
+    "DistributedAtomicLong: some processes write no receipts, and nobody deletes the node",
+    |client| Box::pin(work(client, true)),
+)
+.checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts)])
+.operator(&["/counters/orders/_r_*"])
+.leaves(&["/counters", COUNTER, "/counters/lock"]);
+
+async fn work(client: Client, may_be_unproven: bool) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     let mut counter = DistributedAtomicLong::builder(&zk, COUNTER);
-    let is_proven = rng.u8(..4) > 0;
+    let is_proven = !may_be_unproven || rng.bool();
     if !is_proven {
         counter = counter.without_receipts();
     }

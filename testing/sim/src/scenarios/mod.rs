@@ -99,6 +99,7 @@ pub const ALL: &[Scenario] = &[
     counter_shared::COMBINED,
     counter_once::COUNTED,
     counter_shared::PROMOTED,
+    counter::WITHOUT_RECEIPTS,
     queue::DEAD_LETTERS,
     queue::DELAY,
     double_barrier::SCENARIO,
