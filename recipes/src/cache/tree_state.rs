@@ -494,7 +494,10 @@ impl TreeState {
         let there = usize::try_from(stat.num_children).unwrap_or(0);
         // A node that came with an event: its children come with theirs.
         let are_reported = !sweeps && known_children >= there;
-        if !is_listed {
+        if !is_listed && self.has_missed && !sweeps {
+            // Of some children no event tells: the sweep lists them, or the comparison names this node.
+            entry.dir_mut().listed = None;
+        } else if !is_listed {
             entry.dir_mut().listed = Some(stat.pzxid);
             if there > 0 && !are_reported && !is_asked {
                 self.want_names(&path);

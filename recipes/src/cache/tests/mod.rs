@@ -172,6 +172,29 @@ fn a_child_that_was_missed_is_not_hidden_by_a_later_one() {
 }
 
 #[test]
+fn a_parent_that_is_read_before_the_sweep_is_not_listed_by_it() {
+    in_this_order(&[
+        Step::Rest,
+        write(Write::Create(ROOT)),
+        write(Write::Create(A)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        Step::Lose,
+        Step::DeleteAll(ROOT, false),
+        write(Write::Create(ROOT)),
+        write(Write::Create(B)),
+        Step::Reconnect,
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::Send,
+        Step::Serve(None),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
 fn a_replaced_parent_keeps_the_children_that_were_reported() {
     in_this_order(&[
         Step::CreateAll(AA, false),
