@@ -381,16 +381,18 @@ impl TreeState {
             (What::Data, Answer::Data(node)) if deleted.is_some_and(|deleted| node.stat.czxid < deleted) => {}
             (What::Data, Answer::Data(node)) => self.found(node, sweeps, changes),
             (What::Names, Answer::Names(names)) => self.listed(path, &names),
-            // Where each read is a request, the data may have come later: only their absence counts.
-            (What::Names, Answer::Missing) if self.watches_each => {
-                if self.tree.node(path).is_some() {
-                    self.want_data(path, true, false);
-                }
-            }
-            (_, Answer::Missing) => {
+            // Perhaps from before the event that asks for another read: that one tells.
+            (What::Data, Answer::Missing) if again => {}
+            (What::Data, Answer::Missing) => {
                 self.remove(path, changes);
                 if let Some(work) = self.works.get_mut(path) {
                     work.names = Need::Idle;
+                }
+            }
+            // Perhaps from before the node was created, or read by another request: only the absence of its data counts.
+            (What::Names, Answer::Missing) => {
+                if self.tree.node(path).is_some() {
+                    self.want_data(path, true, false);
                 }
             }
             (_, Answer::Failed(kind)) => self.failed(path, *what, kind, changes),

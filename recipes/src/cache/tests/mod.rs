@@ -195,6 +195,28 @@ fn a_parent_that_is_read_before_the_sweep_is_not_listed_by_it() {
 }
 
 #[test]
+fn an_older_absence_of_a_parent_forgets_no_child_that_was_reported() {
+    in_this_order(&[
+        Step::Rest,
+        write(Write::Create(ROOT)),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        write(Write::Delete(ROOT)),
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(ROOT)),
+        write(Write::Create(A)),
+        Step::Receive(ALL),
+        Step::Answer,
+        Step::Send,
+        Step::Serve(None),
+        write(Write::Create(B)),
+        Step::Receive(ALL),
+        Step::Answer,
+    ]);
+}
+
+#[test]
 fn a_replaced_parent_keeps_the_children_that_were_reported() {
     in_this_order(&[
         Step::CreateAll(AA, false),
