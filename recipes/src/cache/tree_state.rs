@@ -7,8 +7,10 @@
 //! 3. A deletion removes the node and everything below it. Otherwise only a read removes a node: a list that lacks a
 //!    child asks for a read of that child.
 //! 4. At most one read of a kind is under way for each path. A change during the read asks for another one.
-//! 5. An answer is not applied if it may be older than a deletion that was reported during the read.
+//! 5. An answer is not applied if it may be older than a deletion that was reported during the read; nor is an absence, if another
+//!    read was asked for meanwhile. A list that finds no node asks for a read of its data.
 //! 6. A node with another `czxid` is another node: the children of the earlier one are gone.
+//! 7. The children of a new node are reported, so it is not listed: except after an outage, before everything was read again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
