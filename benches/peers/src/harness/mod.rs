@@ -86,8 +86,8 @@ async fn compare(options: &Options) -> Result<usize> {
     } else {
         comparison.results = Results::load(&file)?;
     }
-    report::write(&comparison.results, fs::read_to_string(&about)?.trim_end(), &options.docs)?;
-    println!("written: {}", options.docs.join("benchmarks.md").display());
+    let page = report::write(&comparison.results, fs::read_to_string(&about)?.trim_end(), options)?;
+    println!("written: {}", page.display());
     Ok(comparison.failures)
 }
 

@@ -20,10 +20,14 @@ usage: zk-curator-peers [OPTION…]
   --no-scale            without the workloads that grow
   --add                 keep the runs of earlier invocations in the tables, but for what is run again
   --report              run nothing: write the tables of the runs there are
-  --docs DIR            where benchmarks.md is, and the plots go [docs]
+  --docs DIR            where the page is, and the plots go [docs]
+  --page NAME           the page without its ending: one of its own for some of the workloads [benchmarks]
   -h, --help            print this
 
 The runs are kept in target/peers/runs.jsonl. Exit code 1 when a result was wrong or a client failed.";
+
+/// The page of the whole comparison.
+pub(super) const WHOLE: &str = "benchmarks";
 
 /// What to do.
 #[derive(Debug)]
@@ -37,6 +41,7 @@ pub(super) struct Options {
     pub(super) add: bool,
     pub(super) run: bool,
     pub(super) docs: PathBuf,
+    pub(super) page: String,
 }
 
 /// How much is run.
@@ -60,6 +65,7 @@ impl Options {
             add: false,
             run: true,
             docs: "docs".into(),
+            page: WHOLE.to_owned(),
         };
         while let Some(argument) = parser.next()? {
             match argument {
@@ -73,6 +79,7 @@ impl Options {
                 Arg::Long("add") => options.add = true,
                 Arg::Long("report") => options.run = false,
                 Arg::Long("docs") => options.docs = parser.value()?.into(),
+                Arg::Long("page") => options.page = parser.value()?.string()?,
                 Arg::Short('h') | Arg::Long("help") => return Ok(Err(HELP)),
                 other => return Err(other.unexpected()),
             }

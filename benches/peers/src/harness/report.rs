@@ -1,9 +1,10 @@
 //! Writes the tables and the pictures.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::chart::Chart;
+use super::options::{Options, WHOLE};
 use super::plan::{Client, Setting, WORKLOADS, Workload};
 use super::results::Results;
 use super::{tables, targets};
@@ -12,28 +13,32 @@ use crate::peer::Result;
 const BEGIN: &str = "<!-- written by zk-curator-peers: begin -->\n";
 const END: &str = "<!-- written by zk-curator-peers: end -->";
 
-/// Puts the results into `benchmarks.md`, in the place of earlier ones, and the pictures into `benchmarks/`.
+/// Puts the results into the page, in the place of earlier ones, and the pictures into `benchmarks/`; returns the file.
 ///
 /// # Errors
 /// Those of the file system, and when the file has no place for them.
-pub(super) fn write(results: &Results, about: &str, docs: &Path) -> Result<()> {
-    let pictures = docs.join("benchmarks");
-    fs::create_dir_all(&pictures)?;
-    let drawn = draw(results, &pictures)?;
-    let file = docs.join("benchmarks.md");
+pub(super) fn write(results: &Results, about: &str, options: &Options) -> Result<PathBuf> {
+    let is_whole = options.page == WHOLE;
+    let mut drawn = Vec::new();
+    if is_whole {
+        let pictures = options.docs.join("benchmarks");
+        fs::create_dir_all(&pictures)?;
+        drawn = draw(results, &pictures)?;
+    }
+    let file = options.docs.join(format!("{}.md", options.page));
     let text = fs::read_to_string(&file)?;
-    fs::write(&file, replaced(&text, &told(results, about, &drawn))?)?;
-    Ok(())
+    fs::write(&file, replaced(&text, &told(results, about, &drawn, is_whole))?)?;
+    Ok(file)
 }
 
 /// The text with something else between the marks.
 fn replaced(text: &str, between: &str) -> Result<String> {
-    let (before, rest) = text.split_once(BEGIN).ok_or("benchmarks.md has no mark where the tables begin")?;
-    let (_, after) = rest.split_once(END).ok_or("benchmarks.md has no mark where the tables end")?;
+    let (before, rest) = text.split_once(BEGIN).ok_or("the page has no mark where the tables begin")?;
+    let (_, after) = rest.split_once(END).ok_or("the page has no mark where the tables end")?;
     Ok(format!("{before}{BEGIN}{between}{END}{after}"))
 }
 
-fn told(results: &Results, about: &str, drawn: &[&str]) -> String {
+fn told(results: &Results, about: &str, drawn: &[&str], is_whole: bool) -> String {
     let (least, most) = results.rounds();
     let rounds = if least == most { format!("{most}") } else { format!("{least} to {most}") };
     let mut text = format!("\nMedians of {rounds} rounds; ± is half the range. {about}.\n");
@@ -49,7 +54,7 @@ fn told(results: &Results, about: &str, drawn: &[&str]) -> String {
             text.push_str(&format!("\n![{title}](benchmarks/{picture})\n"));
         }
     };
-    part("What was asked for", "", targets::table(results), "");
+    part("What was asked for", "", targets::table(results, is_whole), "");
     part("2 ms away: flights", FLIGHTS, tables::all_flights(results), "flights.png");
     part("2 ms away: time", "", tables::time(results, Setting::Distant), "distant.png");
     part("Requests and CPU", COST, tables::cost(results), "cpu.png");
