@@ -15,6 +15,7 @@ use zk_curator_client::{Connector, Transport, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_recipes::queue::LockingQueue;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, connected, expire, in_memory, once, session_id, simulated, until, until_state,
@@ -277,6 +278,22 @@ fn events_name_the_framework_and_the_session_and_lost_is_a_warning() {
         let lines = &told.0.lock().unwrap().lines;
         let nameless: Vec<_> = lines.iter().filter(|line| !line.contains(r#"framework="billing""#)).collect();
         assert!(nameless.is_empty(), "{nameless:#?}");
+    });
+}
+
+#[test]
+fn an_item_that_cannot_be_worked_off_is_warned_of() {
+    let (told, _guards) = listen();
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let queue = LockingQueue::new(&zk, "/queue").max_deliveries(2);
+        queue.put("poison").await.unwrap();
+        let run = queue.consumer().run(1, async |_| Err::<(), _>("spoiled"));
+        assert!(tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(), "it goes on");
+        told.assert("WARN an item goes back to its place", "error=spoiled");
+        told.assert("WARN an item is put aside", "attempt=2");
+        let warnings = [told.count("WARN an item goes back"), told.count("WARN an item is put aside")];
+        assert_eq!(warnings, [1, 1]);
     });
 }
 

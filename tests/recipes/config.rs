@@ -41,6 +41,20 @@ fn requests(probe: &Probe) -> u64 {
 }
 
 #[test]
+fn a_store_directly_below_a_namespace_that_does_not_exist_is_created() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).namespace("tenants/a").build().unwrap();
+        zk.start().await.unwrap();
+        let store = ConfigStore::new(&zk, "/orders");
+        assert!(store.snapshot().await.unwrap().entries().is_empty());
+        set(&store, "limit", 7).await;
+        assert_eq!(server.probe().data("/tenants/a/orders/values/limit").unwrap(), "7");
+        assert_eq!(values(&store.snapshot().await.unwrap()), [("limit", "7")]);
+    });
+}
+
+#[test]
 fn values_are_nodes_with_the_data_as_people_write_them() {
     simulated(async {
         let (server, zk) = in_memory().await;

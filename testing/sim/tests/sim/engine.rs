@@ -541,6 +541,14 @@ fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it()
 }
 
 #[test]
+fn scenarios_can_be_left_out() {
+    let args = ["--without", "mutex", "--scenario", "mutex,handover", "--seeds", "0..1", "--rounds", "1"];
+    let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("handover: seeds 0..1") && !output.contains("mutex: seeds"), "{output}");
+}
+
+#[test]
 fn wrong_options_are_told() {
     let sim = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
@@ -548,6 +556,7 @@ fn wrong_options_are_told() {
     };
     for (args, what) in [
         (&["--scenario", "no-such"][..], "there is no scenario \"no-such\""),
+        (&["--without", "no-such"], "there is no scenario \"no-such\""),
         (&["--settings", "some"], "\"some\" is neither"),
         (&["--faults", "lag,rain"], "there is no fault \"rain\""),
         (&["--seeds", "5"], "\"5\" is no range"),

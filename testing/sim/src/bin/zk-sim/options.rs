@@ -17,7 +17,8 @@ One seed decides everything about a run: the same seed, the same history. Runs w
 included. A run with a violation is made as small as it can be, and printed with the command that repeats it.
 Exit code 0 without a violation, 1 with one, 2 for wrong options.
 
-  --scenario NAME[,NAME…]       which scenarios; all of them with `all` [all]
+  --scenario NAME[,NAME…]     which scenarios; all of them with `all` [all]
+  --without NAME[,NAME…]      which of them not
   --seeds A..B                the seeds of each scenario [0..1000]
   --seed N                    this seed alone
   --servers N                 how many servers [3]
@@ -146,9 +147,11 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         settings: true,
         keep_settings: None,
     };
+    let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("scenario") => options.scenarios = scenarios_of(&value(&mut parser)?)?,
+            Arg::Long("without") => without = scenarios_of(&value(&mut parser)?)?,
             Arg::Long("seeds") => options.seeds = range(&value(&mut parser)?)?,
             Arg::Long("seed") => {
                 let seed = number(&mut parser)?;
@@ -176,6 +179,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
+    let is_kept = |scenario: &&Scenario| without.iter().all(|other| other.name() != scenario.name());
+    options.scenarios.retain(is_kept);
     Ok(Task::Run(options))
 }
 
