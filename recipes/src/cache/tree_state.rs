@@ -10,7 +10,7 @@
 //! 5. An answer is not applied if it may be older than a deletion that was reported during the read; nor is an absence, if another
 //!    read was asked for meanwhile. A list that finds no node asks for a read of its data.
 //! 6. A node with another `czxid` is another node: the children of the earlier one are gone.
-//! 7. The children of a new node are reported, so it is not listed: except after an outage, before everything was read again.
+//! 7. The children of a new node are reported, so it is not listed: except after an outage, until everything was read again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -496,12 +496,9 @@ impl TreeState {
             dir.listed == Some(stat.pzxid) && (stat.pzxid == 0 || !self.split.contains(&stat.pzxid))
         });
         let there = usize::try_from(stat.num_children).unwrap_or(0);
-        // A node that came with an event: its children come with theirs.
-        let are_reported = !sweeps && known_children >= there;
-        if !is_listed && self.has_missed && !sweeps {
-            // Of some children no event tells: the sweep lists them, or the comparison names this node.
-            entry.dir_mut().listed = None;
-        } else if !is_listed {
+        // A node that came with an event: its children come with theirs, unless some were missed.
+        let are_reported = !sweeps && !self.has_missed && known_children >= there;
+        if !is_listed {
             entry.dir_mut().listed = Some(stat.pzxid);
             if there > 0 && !are_reported && !is_asked {
                 self.want_names(&path);

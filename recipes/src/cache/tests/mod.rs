@@ -2,8 +2,13 @@
 
 mod model;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use zk_curator::{EventType, Stat, WatchedEvent};
+
+use super::node::CachedNode;
+use super::tree_state::{Answer, Scope, TreeState, What};
 
 use model::{BELOW, Flaw, Setup, Step, Write, run};
 
@@ -192,6 +197,41 @@ fn a_parent_that_is_read_before_the_sweep_is_not_listed_by_it() {
         Step::Receive(ALL),
         Step::Answer,
     ]);
+}
+
+/// It had no place when the comparison began, since its deletion had come: no comparison names it.
+#[test]
+fn a_node_that_is_read_during_a_comparison_is_listed() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    let mut changes = Vec::new();
+    let node = |path: &str, czxid, num_children| {
+        let stat = Stat {
+            czxid,
+            mzxid: czxid,
+            pzxid: czxid + i64::from(num_children),
+            num_children,
+            ..Stat::default()
+        };
+        Answer::Data(CachedNode { path: path.into(), data: Bytes::new(), stat })
+    };
+    state.sweep();
+    for job in state.next_batch() {
+        let answer = if job.what == What::Data { node("/r", 1, 0) } else { Answer::Names(Vec::new()) };
+        state.answered(&job, answer, &mut changes);
+    }
+    for event_type in [EventType::NodeCreated, EventType::NodeDeleted] {
+        state.event(&WatchedEvent::new(event_type, "/r/a".to_owned()), &mut changes);
+        if event_type == EventType::NodeCreated {
+            assert_eq!(state.next_batch().len(), 1);
+        }
+    }
+    state.forget_reads();
+    assert_eq!(state.compared_paths().0, ["/r"]);
+    let [job] = &state.next_batch()[..] else { panic!("one read") };
+    state.answered(job, node("/r/a", 7, 1), &mut changes);
+    state.doubt(["/r"]);
+    let jobs = state.next_batch();
+    assert!(jobs.iter().any(|job| &*job.path == "/r/a" && job.what == What::Names), "{jobs:?}");
 }
 
 #[test]
