@@ -13,7 +13,6 @@ use crate::op::{OpFuture, Transaction};
 use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
-const NO_NODE: RawError = RawError::Refused(ErrorCode::NoNode);
 /// The pause after a failed look at the receipt.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -174,9 +173,9 @@ impl CertainTransaction {
             if let Some(proof) = proof
                 && (slip.version.is_none() || *slip.path != *proof.path)
             {
-                let gone = Error::raw(target.operation, target.zk.ns().strip(&proof.path), NO_NODE);
                 turn.put(slip);
-                return Err(gone);
+                let gone = RawError::Refused(ErrorCode::NoNode);
+                return Err(Error::raw(target.operation, target.zk.ns().strip(&proof.path), gone));
             }
             ops.truncate(own);
             slip.prove(number, &mut ops);

@@ -81,7 +81,7 @@ pub(super) enum Failure {
     Other(Error),
 }
 
-/// What the builders of a number and of a value have in common.
+/// The options that counters and values share.
 #[derive(Debug)]
 pub(super) struct SiteOptions {
     zk: CuratorFramework,
@@ -150,8 +150,9 @@ impl Site {
         // Not in one flight with the read, for others may use the receipt.
         match self.zk.transaction().certain(receipt).await {
             Ok(applied) => {
-                self.set_proof(Some(applied.proof().clone()));
-                (self.proof(), false)
+                let proof = Some(applied.proof().clone());
+                self.set_proof(proof.clone());
+                (proof, false)
             }
             Err(error) => (None, error.kind() == ErrorKind::NoNode && self.is_below(receipt)),
         }

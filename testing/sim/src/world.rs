@@ -56,7 +56,7 @@ pub(super) struct World<'a> {
     begun: BTreeMap<FaultKind, u64>,
     /// Where there is an operator.
     looks: Option<Looks>,
-    /// What the servers do not know.
+    /// Refuses requests that older servers do not know.
     _refused: Option<RuleGuard>,
 }
 

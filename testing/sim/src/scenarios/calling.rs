@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
 use zk_curator_recipes::counter::{self, DistributedAtomicLong};
 
@@ -16,6 +16,20 @@ use crate::history::{Answer, Doubt, Event, Name, Operation};
 const APART: i64 = 1_000_000;
 /// The time in which a client hears of the end of its session after an operation that has failed with it.
 const SOON: Duration = Duration::from_secs(1);
+
+/// Starts a shared object, again after every failure, each of which uses up a round; `None` when there are no more.
+pub(super) async fn started<T, E, F>(client: &Client, start: impl Fn() -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    loop {
+        if let Some(Ok(object)) = client.maybe_cancel(start()).await {
+            return Some(object);
+        }
+        client.next_round()?;
+        sleep(client.moment(Duration::from_millis(100))).await;
+    }
+}
 
 /// One who calls an object.
 pub(super) struct Caller {

@@ -1,14 +1,13 @@
 //! [`InterProcessSemaphore`]: one lease, or several at once; with a constant limit, and with one that changes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
 use zk_curator_recipes::shared::{Count, Error, SharedCount};
 
 use super::Scenario;
-use super::calling::Caller;
+use super::calling::{Caller, started};
 use super::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit};
 use crate::checkers::Exclusion;
 use crate::history::{Answer, Mode, Name, Operation};
@@ -50,13 +49,8 @@ async fn print(client: Client) -> Result<(), Failure> {
 async fn print_limited(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let limit = loop {
-        match client.maybe_cancel(SharedCount::start(&zk, LIMIT, LEASES as i32)).await {
-            Some(Ok(limit)) => break limit,
-            _ if client.next_round().is_none() => return Ok(()),
-            _ => sleep(client.moment(Duration::from_millis(100))).await,
-        }
-    };
+    let start = || SharedCount::start(&zk, LIMIT, LEASES as i32);
+    let Some(limit) = started(&client, start).await else { return Ok(()) };
     let caller = Caller::new(&client, &zk, LIMIT);
     let semaphore = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, LIMIT);
     let pauses = Pauses::of(&client);
@@ -96,7 +90,7 @@ fn begin(client: &Client, count: u32) -> Vec<Attempt> {
     (0..count).map(|_| Attempt::begin(client, &resource, Mode::Lease)).collect()
 }
 
-/// What attempts have come to, if to anything.
+/// Uses the leases that were acquired, if any were, and releases them.
 async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Option<Vec<Lease>>) {
     let Some(leases) = leases else {
         attempts.into_iter().for_each(Attempt::missed);

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use zk_curator_recipes::shared::{Error, SharedValue, ValueEvent, ValueWatch};
 
 use super::Scenario;
-use super::calling::Caller;
+use super::calling::{Caller, started};
 use crate::checkers::{Doubts, Followed, Linearizable};
 use crate::history::{Answer, Event, Name, Operation};
 use crate::{Client, Failure};
@@ -29,13 +29,8 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let value: SharedValue<i64> = loop {
-        match client.maybe_cancel(SharedValue::start(&zk, VALUE, &0)).await {
-            Some(Ok(value)) => break value,
-            _ if client.next_round().is_none() => return Ok(()),
-            _ => sleep(client.moment(Duration::from_millis(100))).await,
-        }
-    };
+    let start = || SharedValue::<i64>::start(&zk, VALUE, &0);
+    let Some(value) = started(&client, start).await else { return Ok(()) };
     let caller = Caller::new(&client, &zk, VALUE);
     let mut follower = Follower::of(&client, &value);
     while client.next_round().is_some() {
