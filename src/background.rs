@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use crate::core::Core;
@@ -22,6 +23,22 @@ impl CuratorFramework {
     /// background, where no caller waits for them.
     pub fn report_background_error(&self, error: Error) {
         self.core().report_background_error(error);
+    }
+
+    /// Waits until the ephemeral nodes whose guards were dropped before this call, and which the janitor is to delete, are gone or
+    /// their session is over. So what they stood for, locks, leases, claims, is free for others. Returns `false` when that takes
+    /// longer than twice the session timeout, because a session lives whose requests are not answered: the janitor goes on.
+    ///
+    /// For the end of a service, before [`close`](Self::close), and for tests. Guards have a method of their own that waits for the
+    /// answer, such as `release`, which says whether it went well.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed: the janitor goes on.
+    pub async fn wait_released(&self) -> bool {
+        let core = self.core();
+        let granted = self.session().map(|session| session.timeout);
+        let longest = granted.unwrap_or(core.settings.session.session_timeout);
+        timeout(longest * 2, core.held.released()).await.is_ok()
     }
 
     /// Starts a task where the background tasks of the framework run: on its

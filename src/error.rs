@@ -6,6 +6,8 @@ use std::sync::Arc;
 use zk_curator_client::path::PathError;
 use zk_curator_client::{Error as RawError, ErrorCode};
 
+use crate::value::Failure;
+
 /// The result of an operation of the framework.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -148,6 +150,12 @@ impl Error {
     #[must_use]
     pub fn invalid_argument(operation: &'static str, path: impl Into<String>, why: &'static str) -> Self {
         Self::raw(operation, path, RawError::InvalidArgument(why))
+    }
+
+    /// `Undecodable` for data that are no value of the type that was asked for, with the reason.
+    #[must_use]
+    pub fn undecodable(operation: &'static str, path: impl Into<String>, why: Failure) -> Self {
+        Self::new(ErrorKind::Undecodable, operation, path).with_shared_source(why)
     }
 
     /// `Closed` for a handle of a recipe that is closed, or whose framework is.

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator_client::{Error as RawError, ErrorCode};
@@ -53,7 +54,11 @@ impl CuratorFramework {
         Self { handle: Arc::new(Handle { core: Arc::new(Core::new(settings)) }), options: Arc::new(options) }
     }
 
-    /// Starts the background tasks and waits until a server is reached.
+    /// Starts the background tasks and waits until a server is reached, for as long as the connection timeout.
+    ///
+    /// **It goes on trying**: whatever it answers, but for the last two errors, the framework is started, and connects when there is a
+    /// server. A service that can do without ZooKeeper for a while starts it with
+    /// [`start_in_background`](Self::start_in_background).
     ///
     /// # Errors
     /// * `ConnectionLoss` when none was reached within the connection timeout; its source says why, if an attempt has
@@ -69,25 +74,50 @@ impl CuratorFramework {
     /// Once polled, the framework is started; dropping the future only ends the waiting.
     pub async fn start(&self) -> Result<()> {
         const OP: &str = "start";
+        // Tasks of their own: a dropped `start` leaves no framework half started.
+        self.launch(OP)?;
+        let core = &self.handle.core;
+        timeout(core.connection_timeout(), self.reach(OP))
+            .await
+            .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
+    }
+
+    /// Starts the background tasks and does not wait for a server: for services that begin without ZooKeeper. They connect when
+    /// there is a server, and try for as long as it takes.
+    ///
+    /// Until then operations fail with `ConnectionLoss` when the retry policy gives up.
+    /// [`wait_connected`](Self::wait_connected) waits, [`health`](Self::health) says how it stands, and
+    /// [`background_errors`](Self::background_errors) tells of refused credentials and a missing chroot, which
+    /// [`start`](Self::start) would answer.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it was started before, `Closed` when it was closed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if there is no [spawner](crate::CuratorFrameworkBuilder::spawner).
+    pub fn start_in_background(&self) -> Result<()> {
+        self.launch("start_in_background")
+    }
+
+    fn launch(&self, operation: &'static str) -> Result<()> {
         let core = &self.handle.core;
         {
             let mut lifecycle = core.lifecycle();
             match *lifecycle {
                 Lifecycle::Latent => *lifecycle = Lifecycle::Started,
                 Lifecycle::Started => {
-                    return Err(Error::new(ErrorKind::InvalidArgument, OP, "").with_source("started before"));
+                    return Err(
+                        Error::new(ErrorKind::InvalidArgument, operation, "").with_source("started before")
+                    );
                 }
-                Lifecycle::Closed => return Err(Error::new(ErrorKind::Closed, OP, "")),
+                Lifecycle::Closed => return Err(Error::new(ErrorKind::Closed, operation, "")),
             }
         }
-        // A task of its own: a dropped `start` leaves no framework half started.
         self.start_task(supervise(Arc::clone(core)));
         if let Some(chroot) = core.chroot() {
             self.spawn(settle_chroot(Arc::clone(core), chroot));
         }
-        timeout(core.connection_timeout(), self.reach(OP))
-            .await
-            .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
+        Ok(())
     }
 
     /// Waits until a server is reached that accepts the credentials.
@@ -164,6 +194,23 @@ impl CuratorFramework {
     #[must_use]
     pub fn new_guid(&self) -> String {
         self.core().random.guid()
+    }
+
+    /// A random number, for whatever a service has to choose: the seed of a generator of its own, for example.
+    ///
+    /// It is not for secrets. With a [seed](crate::CuratorFrameworkBuilder::seed), as in a simulation, it follows from the seed
+    /// and from what was drawn before.
+    #[must_use]
+    pub fn random_u64(&self) -> u64 {
+        self.core().random.number()
+    }
+
+    /// A random time from zero to `most`, both included: for pauses that are not to be the same in all processes. It follows the
+    /// seed as [`random_u64`](Self::random_u64) does.
+    #[must_use]
+    pub fn jitter(&self, most: Duration) -> Duration {
+        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.core().random.up_to(nanos))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -78,6 +78,7 @@ pub mod raw;
 pub mod retry;
 pub mod schema;
 pub mod state;
+mod task;
 #[cfg(feature = "tls")]
 pub use zk_curator_client::tls;
 pub mod typed;
@@ -90,6 +91,7 @@ pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
 pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
+pub use task::{TaskError, TaskHandle};
 
 pub use zk_curator_client::{
     Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType, OpResult,

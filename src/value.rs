@@ -84,6 +84,12 @@ impl ToData for [u8] {
     }
 }
 
+impl<const N: usize> ToData for [u8; N] {
+    fn to_data(&self) -> Result<Bytes, Failure> {
+        self.as_slice().to_data()
+    }
+}
+
 impl ToData for Vec<u8> {
     fn to_data(&self) -> Result<Bytes, Failure> {
         self.as_slice().to_data()

@@ -168,7 +168,7 @@ impl CertainTransaction {
         let number = turn.next_number();
         let mut rounds = 0..RACE_ROUNDS;
         loop {
-            let attempt = transaction.attempt(&budget)?;
+            let attempt = transaction.attempt(&budget).await?;
             let mut slip = turn.take(&attempt.session).unwrap_or_else(|| receipt.slip(&attempt.session));
             if let Some(proof) = proof
                 && (slip.version.is_none() || *slip.path != *proof.path)
@@ -265,7 +265,7 @@ impl CertainTransaction {
         let target = &self.transaction.target;
         let expired = || target.error(RawError::SessionExpired { sent: true });
         loop {
-            let attempt = target.attempt(budget).map_err(Error::of_unknown_outcome)?;
+            let attempt = target.attempt(budget).await.map_err(Error::of_unknown_outcome)?;
             if !Arc::ptr_eq(&attempt.session, &slip.session) {
                 return Err(expired());
             }

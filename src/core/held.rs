@@ -108,7 +108,6 @@ impl Held {
     }
 
     pub(crate) fn chore(&self, path: String, bound: bool) -> Ticket {
-        metrics::backlog(1.0);
         self.hold(Thing::Chore(HeldChore { path, bound }))
     }
 
@@ -135,6 +134,13 @@ impl Held {
     /// Waits until the deletion of this node is not owed any more.
     pub(crate) async fn settled(&self, path: &str) {
         self.0.until(|held| !held.owes(path)).await;
+    }
+
+    /// Waits until the chores of now that end with their session have ended.
+    pub(crate) async fn released(&self) {
+        let is_bound = |thing: &Thing| matches!(thing, Thing::Chore(HeldChore { bound: true, .. }));
+        let before = self.0.look(|held| held.next);
+        self.0.until(|held| !held.things.range(..before).any(|(_, thing)| is_bound(thing))).await;
     }
 
     /// Waits until nothing is left that may come to owe a deletion beyond the session.
@@ -169,6 +175,7 @@ impl Held {
     }
 
     fn hold(&self, thing: Thing) -> Ticket {
+        thing.measure(1.0);
         let number = self.0.modify(|held| {
             let number = held.next;
             held.next += 1;
@@ -206,6 +213,16 @@ impl Things {
 impl Thing {
     const fn is_lasting(&self) -> bool {
         matches!(self, Self::Node(_, true) | Self::Debt(..))
+    }
+
+    #[cfg_attr(not(feature = "metrics"), expect(clippy::missing_const_for_fn, reason = "not with metrics"))]
+    fn measure(&self, change: f64) {
+        match self {
+            Self::Node(..) => metrics::owned_nodes(change),
+            Self::Watch(_) => metrics::watches(change),
+            Self::Chore(_) => metrics::backlog(change),
+            Self::Debt(..) => {}
+        }
     }
 }
 
@@ -250,8 +267,8 @@ impl Ticket {
             }
             thing
         });
-        if let Some(Thing::Chore(_)) = thing {
-            metrics::backlog(-1.0);
+        if let Some(thing) = thing {
+            thing.measure(-1.0);
         }
     }
 }

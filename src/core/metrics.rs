@@ -17,6 +17,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(crate) fn new(operation: &'static str) -> Self {
+        facade::in_progress(1.0);
         Self { operation, since: Instant::now(), over: false }
     }
 
@@ -32,6 +33,7 @@ impl Measured {
 
 impl Drop for Measured {
     fn drop(&mut self) {
+        facade::in_progress(-1.0);
         if !self.over {
             ended(self.operation, "cancelled", self.since.elapsed());
         }
@@ -40,7 +42,10 @@ impl Drop for Measured {
 
 #[cfg(feature = "metrics")]
 mod facade {
+    use std::time::SystemTime;
+
     use super::Duration;
+    use crate::state::ConnectionStatus;
 
     pub(super) fn ended(operation: &'static str, result: &'static str, took: Duration) {
         metrics::counter!("zk_curator_operations_total", "operation" => operation, "result" => result)
@@ -60,35 +65,57 @@ mod facade {
         metrics::counter!("zk_curator_sessions_lost_total").increment(1);
     }
 
+    pub(super) fn in_progress(change: f64) {
+        metrics::gauge!("zk_curator_operations_in_progress").increment(change);
+    }
+
     pub(crate) fn backlog(change: f64) {
         metrics::gauge!("zk_curator_janitor_backlog").increment(change);
+    }
+
+    pub(crate) fn owned_nodes(change: f64) {
+        metrics::gauge!("zk_curator_owned_nodes").increment(change);
+    }
+
+    pub(crate) fn watches(change: f64) {
+        metrics::gauge!("zk_curator_watches").increment(change);
+    }
+
+    /// Compares what was with what is.
+    pub(crate) fn status(framework: Option<&str>, before: &ConnectionStatus, now: &ConnectionStatus) {
+        let framework = || framework.unwrap_or_default().to_owned();
+        metrics::gauge!("zk_curator_connected", "framework" => framework())
+            .set(f64::from(u8::from(now.state.is_connected())));
+        let id = |status: &ConnectionStatus| status.session.map(|session| session.id);
+        if id(before) != id(now) {
+            let begun = now.session.and_then(|_| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok());
+            metrics::gauge!("zk_curator_session_start_time_seconds", "framework" => framework())
+                .set(begun.map_or(0.0, |begun| begun.as_secs_f64()));
+        }
     }
 }
 
 #[cfg(not(feature = "metrics"))]
 mod facade {
     use super::Duration;
+    use crate::state::ConnectionStatus;
 
     pub(super) const fn ended(_operation: &'static str, _result: &'static str, _took: Duration) {}
     pub(crate) const fn retried(_operation: &'static str) {}
     pub(super) const fn state(_state: &'static str) {}
     pub(crate) const fn session_lost() {}
+    pub(super) const fn in_progress(_change: f64) {}
     pub(crate) const fn backlog(_change: f64) {}
+    pub(crate) const fn owned_nodes(_change: f64) {}
+    pub(crate) const fn watches(_change: f64) {}
+    pub(crate) const fn status(_framework: Option<&str>, _before: &ConnectionStatus, _now: &ConnectionStatus) {}
 }
 
 use facade::ended;
-pub(crate) use facade::{backlog, retried, session_lost};
+pub(crate) use facade::{backlog, owned_nodes, retried, session_lost, status, watches};
 
 pub(crate) fn state_changed(state: ConnectionState) {
-    facade::state(match state {
-        ConnectionState::Connecting => "connecting",
-        ConnectionState::Connected => "connected",
-        ConnectionState::Suspended => "suspended",
-        ConnectionState::Reconnected { .. } => "reconnected",
-        ConnectionState::Lost => "lost",
-        ConnectionState::ReadOnly => "read_only",
-        ConnectionState::Closed => "closed",
-    });
+    facade::state(state.name());
 }
 
 const fn label(kind: ErrorKind) -> &'static str {

@@ -19,6 +19,16 @@ impl Random {
         uuid.as_hyphenated().to_string()
     }
 
+    /// A number, and not one to keep secrets with.
+    pub(crate) fn number(&self) -> u64 {
+        self.draw(|rng| rng.u64(..)).unwrap_or_else(|| fastrand::u64(..))
+    }
+
+    /// A number from zero to `most`, both included.
+    pub(crate) fn up_to(&self, most: u64) -> u64 {
+        self.draw(|rng| rng.u64(..=most)).unwrap_or_else(|| fastrand::u64(..=most))
+    }
+
     /// A seed for something else, if there is one.
     pub(crate) fn seed(&self) -> Option<u64> {
         self.draw(|rng| rng.u64(..))
@@ -27,5 +37,34 @@ impl Random {
     fn draw<R>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> R) -> Option<R> {
         let rng = self.0.as_ref()?;
         Some(draw(&mut rng.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    fn drawn(seed: Option<u64>) -> [u64; 3] {
+        let random = Random::new(seed);
+        [random.number(), random.number(), random.up_to(u64::MAX)]
+    }
+
+    #[test]
+    fn seed_decides_all_numbers() {
+        assert_eq!(drawn(Some(1)), drawn(Some(1)));
+        assert_ne!(drawn(Some(1)), drawn(Some(2)));
+        assert_ne!(drawn(None), drawn(None));
+    }
+
+    #[test]
+    fn both_ends_of_a_range_are_drawn() {
+        for seed in [Some(1), None] {
+            let random = Random::new(seed);
+            let mut seen = [false; 3];
+            for _ in 0..200 {
+                seen[usize::try_from(random.up_to(2)).unwrap()] = true;
+            }
+            assert_eq!((seen, random.up_to(0)), ([true; 3], 0));
+        }
     }
 }

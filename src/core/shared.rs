@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use zk_curator_client::{Acl, Error as RawError, SessionState, Signal};
@@ -179,11 +180,36 @@ impl Core {
             Lifecycle::Closed => ErrorKind::Closed,
             Lifecycle::Started => match self.session.look(Option::clone) {
                 Some(session) => return Ok(session),
-                // `start` has been called in another task and has not come far.
+                // The framework was started just now.
                 None => ErrorKind::NotStarted,
             },
         };
         Err(Error::new(missing, operation, path))
+    }
+
+    /// The session for an operation. The first one is waited for until it is open, within the time limit.
+    pub(crate) async fn opened_session(
+        &self,
+        operation: &'static str,
+        path: &str,
+        limit: Option<Duration>,
+    ) -> Result<Arc<Session>> {
+        let session = self.session(operation, path);
+        if session.is_ok() || *self.lifecycle() != Lifecycle::Started {
+            return session;
+        }
+        let limit = limit.unwrap_or_else(|| self.connection_timeout());
+        // On the heap: it is rare.
+        let opened = Box::pin(async {
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => Err(Error::new(ErrorKind::Closed, operation, path)),
+                opened = timeout(limit, self.session_after(0)) => {
+                    opened.map_err(|_| self.error(operation, path, RawError::NotConnected))
+                }
+            }
+        });
+        opened.await
     }
 
     /// Returns the error of an operation. Without a connection, it names the reason for that too.
@@ -287,7 +313,9 @@ impl Core {
 
     /// Notes a status before it is told, or held back.
     pub(crate) fn note(&self, status: &ConnectionStatus) {
-        self.status.modify(|published| published.actual = status.clone());
+        let before =
+            self.status.modify(|published| std::mem::replace(&mut published.actual, status.clone()));
+        metrics::status(self.name(), &before, status);
     }
 
     /// The policy of the circuit breaker, if there is one.

@@ -36,27 +36,42 @@
 //!
 //! | name | kind | labels | counts |
 //! |---|---|---|---|
+//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does; by the [name](crate::CuratorFrameworkBuilder::name) of the framework |
+//! | `zk_curator_session_start_time_seconds` | gauge | `framework` | when the present session began, in seconds since 1970; 0 without one |
+//! | `zk_curator_operations_in_progress` | gauge | – | operations that wait for an answer, or for a connection |
+//! | `zk_curator_owned_nodes` | gauge | – | nodes that guards answer for: locks that are held or waited for, leases, claims |
+//! | `zk_curator_watches` | gauge | – | watches that somebody waits on |
 //! | `zk_curator_operations_total` | counter | `operation`, `result` | operations that have ended. `result` is `ok`, `cancelled` if the future was dropped, or the name of the [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
 //! | `zk_curator_operation_duration_seconds` | histogram | `operation` | how long each took, retries and pauses included |
 //! | `zk_curator_retries_total` | counter | `operation` | attempts after the first |
 //! | `zk_curator_state_changes_total` | counter | `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
 //! | `zk_curator_sessions_lost_total` | counter | – | sessions that ended before the framework was closed |
 //! | `zk_curator_janitor_backlog` | gauge | – | deletions that are owed and not yet done, of all frameworks of the process |
-//! | `zk_curator_counter_writes_total` | counter | – | writes of counters and atomic values, of the crate `zk_curator_recipes` with its feature `metrics`, as the four below |
-//! | `zk_curator_counter_merged_total` | counter | – | operations that have shared the write of another one |
-//! | `zk_curator_counter_conflicts_total` | counter | – | writes that were refused because another process was faster |
-//! | `zk_curator_counter_promotions_total` | counter | – | operations that have asked for the lock |
-//! | `zk_curator_counter_unknown_total` | counter | – | operations with an unknown outcome |
 //!
 //! `operation` is the name that errors have, such as `create` or `get_data`: a small set, so that it is safe as a label.
-//! Paths are no labels. Operations on [typed](crate::CuratorFramework) values count as what they are made of.
+//! Paths are no labels, but of queues. Those of recipes are in `zk_curator_recipes::observe`. [`describe`] gives units and help to the
+//! recorder, [`METRICS`] is this table as data. A dashboard for Grafana and alert rules for Prometheus are in `docs/monitoring/`.
+//! Operations on [typed](crate::CuratorFramework) values count as what they are made of.
 //!
 //! # Who holds what
 //!
 //! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`FrameworkInspection`]: for the engineer
 //! on call, an admin page, or the failure of a test.
+//!
+//! # What a service does
+//!
+//! A service tells a [`Recorder`] what it believes to hold and what it does on the strength of that. [`TracingRecorder`] emits each
+//! step at debug level; in a simulation, checkers judge them.
+
+mod metric;
+mod recorder;
 
 use std::fmt;
+
+#[cfg(feature = "metrics")]
+pub use metric::describe;
+pub use metric::{METRICS, Metric, MetricKind};
+pub use recorder::{Attempt, Held, HoldMode, Outcome, Recorder, Release, Step, TracingRecorder, UseOutcome};
 
 pub use crate::core::{HeldChore, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;

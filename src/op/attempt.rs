@@ -23,9 +23,9 @@ impl<R> Target<R> {
         Budget::new(self.zk.core(), &self.call)
     }
 
-    /// The next attempt, in the present session.
-    pub(crate) fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
-        let session = self.zk.core().session(self.operation, &self.path)?;
+    /// The next attempt, in the present session. Waits only while the first session is being opened.
+    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+        let session = self.zk.core().opened_session(self.operation, &self.path, budget.time_left()).await?;
         if self.call.session_epoch.is_some_and(|bound| bound != session.epoch) || self.is_over(&session) {
             return Err(self.error(RawError::SessionExpired { sent: false }));
         }
@@ -68,7 +68,7 @@ impl<R> Target<R> {
         send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
     ) -> Result<(T, Arc<Session>)> {
         loop {
-            let Attempt { session, raw } = self.attempt(budget)?;
+            let Attempt { session, raw } = self.attempt(budget).await?;
             // What goes ahead is sent first, so answered first. Both belong to one attempt: were they tried again one by
             // one, the read might be answered by a server that is not up to date yet.
             let answer = match self.freshness {
@@ -95,7 +95,7 @@ impl<R> Target<R> {
     ) -> Result<T> {
         let mut unknown: Option<Error> = None;
         loop {
-            let attempt = self.attempt(budget).map_err(|last| unknown.clone().unwrap_or(last))?;
+            let attempt = self.attempt(budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
             let error = match send(&*attempt.raw).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => self.error(error),

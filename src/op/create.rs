@@ -254,7 +254,7 @@ impl<R> CreateBuilder<R> {
         let (mode, ttl) = (options.mode, options.ttl);
         let mut op = Op::Create { path: String::new(), data: data.clone(), acl, mode, ttl };
         loop {
-            let attempt = target.attempt(&budget).map_err(|last| unknown.clone().unwrap_or(last))?;
+            let attempt = target.attempt(&budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
             let prefix = claim.protection().filter(|protection| protection.data.is_none());
             let prefix = prefix.map_or("", |protection| protection.prefix.as_str());
             if let Op::Create { path, .. } = &mut op {
@@ -386,7 +386,7 @@ impl<R> CreateBuilder<R> {
         let mut error = lost.clone();
         loop {
             budget.spend(error, epoch).await.map_err(|_| lost.clone())?;
-            let attempt = self.target.attempt(budget).map_err(|_| lost.clone())?;
+            let attempt = self.target.attempt(budget).await.map_err(|_| lost.clone())?;
             match self.look(claim, &attempt).await {
                 Ok(created) => return Ok(created.map(|created| (created, attempt))),
                 Err(taken @ RawError::Refused(ErrorCode::NodeExists)) => {
@@ -448,7 +448,7 @@ impl<R> CreateBuilder<R> {
             let (epoch, read) = match in_flight.take() {
                 Some(sent) => sent,
                 None => {
-                    let attempt = self.target.attempt(budget)?;
+                    let attempt = self.target.attempt(budget).await?;
                     (attempt.session.epoch, beside(&*attempt.raw, parent))
                 }
             };

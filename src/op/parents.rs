@@ -83,7 +83,7 @@ pub(crate) async fn create_parents<R>(
         }
         let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
         let op = Op::Create { path: path.to_owned(), data: Bytes::new(), acl, mode, ttl: None };
-        let attempt = target.attempt(budget).map_err(|last| unknown.clone().unwrap_or(last))?;
+        let attempt = target.attempt(budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
         match attempt.raw.create(&op).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                 missing.pop();

@@ -158,8 +158,9 @@ impl Transaction {
     }
 
     pub(crate) fn check_size_of(&self, ops: &[Op]) -> Result<()> {
-        let attempt = self.target.attempt(&self.target.budget())?;
-        attempt.raw.check_size(ops).map_err(|error| self.error(ops, error))
+        let Target { zk, operation, path, .. } = &self.target;
+        let session = zk.core().session(operation, path)?;
+        session.raw.check_size(ops).map_err(|error| self.error(ops, error))
     }
 
     /// The operations as they are sent: before those of the caller a check of each fence.
@@ -185,7 +186,7 @@ impl Transaction {
         let mut budget = self.target.budget();
         let mut rounds = 0..RACE_ROUNDS;
         let results = loop {
-            let attempt = self.attempt(&budget)?;
+            let attempt = self.attempt(&budget).await?;
             match attempt.raw.multi(&ops).await {
                 Ok(results) => break results,
                 Err(error) => {
@@ -236,8 +237,8 @@ impl Transaction {
     }
 
     /// The session to send it in: what is fenced has to be applied in the session of the owned node.
-    pub(crate) fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
-        let attempt = self.target.attempt(budget)?;
+    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+        let attempt = self.target.attempt(budget).await?;
         match self.fences.iter().find(|fence| !fence.is_of(&attempt.session)) {
             Some(fence) => Err(self.ownership_lost(fence)),
             None => Ok(attempt),

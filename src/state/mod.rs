@@ -5,16 +5,20 @@ mod circuit_breaker;
 mod driver;
 mod farewell;
 mod handle;
+mod health;
 mod machine;
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_core::Stream;
+use tokio::time::Instant;
 use zk_curator_client::{SessionInfo, Signal};
 
 pub use background::BackgroundErrors;
 pub use circuit_breaker::CircuitBreaker;
 pub(crate) use driver::supervise;
+pub use health::Health;
 pub(crate) use machine::{Input, StateMachine};
 
 /// Where the connection stands (`org.apache.curator.framework.state.ConnectionState`).
@@ -47,6 +51,27 @@ impl ConnectionState {
     #[must_use]
     pub const fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected { .. } | Self::ReadOnly)
+    }
+
+    /// The name that metrics and [`Health`] use: `connecting`, `connected`, `suspended`, `reconnected`, `lost`, `read_only`,
+    /// `closed`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Reconnected { .. } => "reconnected",
+            Self::Lost => "lost",
+            Self::ReadOnly => "read_only",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -100,17 +125,22 @@ pub(crate) struct Published {
     pub(crate) latest: ConnectionStatus,
     /// The status as it is, whatever a circuit breaker holds back.
     pub(crate) actual: ConnectionStatus,
+    /// When the state of the latest began.
+    pub(crate) begun: Instant,
     last_lost: Option<ConnectionStatus>,
 }
 
 impl Published {
     pub(crate) fn new(latest: ConnectionStatus) -> Self {
-        Self { actual: latest.clone(), latest, last_lost: None }
+        Self { actual: latest.clone(), latest, begun: Instant::now(), last_lost: None }
     }
 
     pub(crate) fn push(&mut self, status: ConnectionStatus) {
         if status.state == ConnectionState::Lost {
             self.last_lost = Some(status.clone());
+        }
+        if status.state != self.latest.state {
+            self.begun = Instant::now();
         }
         self.latest = status;
     }

@@ -122,7 +122,7 @@ impl<T: FromData + Send + 'static> Typed<T> {
     fn node(&self, path: String, data: Bytes, stat: Stat) -> Result<ZNode<T>> {
         match T::from_data(&data) {
             Ok(value) => Ok(ZNode { path, stat, value }),
-            Err(why) => Err(Error::new(ErrorKind::Undecodable, "get_data", path).with_shared_source(why)),
+            Err(why) => Err(Error::undecodable("get_data", path, why)),
         }
     }
 }

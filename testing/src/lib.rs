@@ -2,6 +2,8 @@
 //!
 //! * [`TestServer`]: a complete in-memory ZooKeeper in this process, on TCP and on an in-memory
 //!   network, in real or in paused time. It is a test double: production runs on Apache ZooKeeper.
+//! * [`TestServer::framework`] builds frameworks that are connected to it, [`paused`] runs a test under a
+//!   paused clock, and [`TestServer::from_env`] runs the same test on a real ensemble.
 //! * [`TestServer::rule`]: faults on matched requests. A [`Verdict`] delays or refuses a request,
 //!   or loses it or its reply. See [`rule`]. [`TestServer::journal`] lists the injected faults.
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
@@ -63,8 +65,11 @@ mod config;
 mod ensemble;
 mod fault_proxy;
 mod four_letter;
+#[cfg(feature = "framework")]
+mod framework;
 mod ids;
 mod member;
+mod paused;
 mod quorum;
 pub mod rule;
 mod server;
@@ -81,14 +86,19 @@ pub use access::digest;
 pub use cluster::{ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder};
 pub use ensemble::{Fault, Journal, JournalEntry, NodeWrite, Snapshot, SnapshotError, WriteKind};
 pub use fault_proxy::{FaultProxy, Flow, ProxyCounts};
+#[cfg(feature = "framework")]
+pub use framework::{SERVERS_VARIABLE, TestEnsemble};
+pub use paused::paused;
 pub use rule::{RuleGuard, RuleRequest, Verdict};
-pub use server::{Probe, ProbeSession, ProbeWatch, TestServer, TestServerBuilder};
+pub use server::{HasSession, Probe, ProbeSession, ProbeWatch, TestServer, TestServerBuilder};
 pub use stop_signal::stop_signal;
 #[cfg(feature = "tls")]
 pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;
 pub use wire::{Direction, MemoryConnector};
+/// What rules compare with.
+pub use zk_curator_proto::{ErrorCode, OpCode};
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

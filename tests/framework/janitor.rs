@@ -283,3 +283,29 @@ fn a_parent_that_is_too_large_to_list_is_reported_once() {
         assert_eq!(zk.status().epoch, epoch + 2);
     });
 }
+
+#[test]
+fn what_was_dropped_is_gone_when_it_is_released() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let keep = zk.create("/kept").mode(CreateMode::Ephemeral).owned().await.unwrap();
+        for round in 0..3 {
+            let path = format!("/dropped-{round}");
+            drop(zk.create(&path).mode(CreateMode::Ephemeral).owned().await.unwrap());
+            if round == 1 {
+                // Also when its reply is lost.
+                let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
+                assert!(zk.wait_released().await);
+                assert_eq!(lost.hits(), 1);
+            }
+            assert!(zk.wait_released().await);
+            assert_eq!(server.probe().paths(), ["/kept"]);
+        }
+        drop(keep);
+        server.partition();
+        // Nobody can be told, so it is gone with the session.
+        assert!(zk.wait_released().await);
+        assert_eq!(zk.state(), ConnectionState::Lost);
+        server.heal();
+    });
+}

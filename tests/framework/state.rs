@@ -9,7 +9,7 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
-    real_time, session_id, simulated, until,
+    real_time, session_id, simulated, until, until_state,
 };
 
 /// All states from the present one on, collected in a task until the framework is closed.
@@ -535,13 +535,11 @@ fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
             zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
             let lost = session_id(&zk);
             server.stop().await;
-            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+            until_state(&zk, ConnectionState::Lost).await;
             sleep(Duration::from_secs(seconds)).await;
             assert!(server.probe().exists("/e"));
             server.restart().await.unwrap();
-            let next =
-                zk_curator_tests::until_state(&zk, ConnectionState::Reconnected { same_session: false })
-                    .await;
+            let next = until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
             // No message of this network takes any time, so nothing but round trips may be between.
             let connected = Instant::now();
             until(&server, |probe| !probe.exists("/e")).await;
@@ -564,7 +562,7 @@ fn the_farewell_is_repeated_until_a_server_has_taken_it() {
             let (server, zk) = in_memory().await;
             zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
             server.stop().await;
-            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+            until_state(&zk, ConnectionState::Lost).await;
             sleep(Duration::from_secs(60)).await;
             let lost = zk_curator_tests::once(&server, OpCode::CloseSession, verdict);
             server.restart().await.unwrap();
@@ -575,5 +573,72 @@ fn the_farewell_is_repeated_until_a_server_has_taken_it() {
             until(&server, |probe| probe.sessions().len() == 1).await;
             zk.close().await.unwrap();
         }
+    });
+}
+
+/// A service boots without ZooKeeper, answers its readiness probe, and connects when there is a server.
+#[test]
+fn a_framework_starts_before_its_server() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        server.stop().await;
+        let zk = builder(&server).build().unwrap();
+        assert_eq!(zk.health().state, ConnectionState::Connecting);
+        zk.start_in_background().unwrap();
+        let again = zk.start_in_background().unwrap_err();
+        assert_eq!((again.kind(), again.operation()), (ErrorKind::InvalidArgument, "start_in_background"));
+        // At once: the first session is not open yet.
+        let error = zk.exists("/a").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+        let health = zk.health();
+        assert!(!health.is_ready());
+        assert!(health.last_failure.is_some(), "{health}");
+        server.restart().await.unwrap();
+        zk.wait_connected().await.unwrap();
+        zk.create("/a").await.unwrap();
+        zk.close().await.unwrap();
+        let closed = zk.start_in_background().unwrap_err();
+        assert_eq!(closed.kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn the_first_operation_waits_until_the_session_is_open() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).build().unwrap();
+        zk.start_in_background().unwrap();
+        zk.create("/a").await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn health_says_how_long_a_state_lasts_and_who_serves_the_session() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let minute = Duration::from_secs(60);
+        let connected = zk.health();
+        assert!(connected.is_ready());
+        assert_eq!(connected.session, zk.session());
+        assert!(connected.server.is_some());
+        sleep(minute).await;
+        assert_eq!(zk.health().lasted, connected.lasted + minute);
+
+        server.partition();
+        until_state(&zk, ConnectionState::Suspended).await;
+        let suspended = zk.health();
+        assert!(!suspended.is_ready());
+        assert_eq!((suspended.lasted, suspended.server), (Duration::ZERO, None));
+        assert!(suspended.session.is_some(), "it may live on");
+        until_state(&zk, ConnectionState::Lost).await;
+        assert!(zk.health().session.is_none());
+
+        server.heal();
+        zk.wait_connected().await.unwrap();
+        let text = zk.health().to_string();
+        assert!(text.starts_with("reconnected for 0"), "{text}");
+        zk.close().await.unwrap();
+        assert_eq!(zk.health().state, ConnectionState::Closed);
     });
 }

@@ -10,7 +10,7 @@ use super::lag::LagGuard;
 use super::probe::ClusterProbe;
 use crate::ensemble::{Ensemble, Journal, NodeWrite, Snapshot, State, faults};
 use crate::rule::{RuleGuard, RuleRequest, Rules, Verdict};
-use crate::server::TestServer;
+use crate::server::{HasSession, TestServer};
 use crate::session::Session;
 use crate::wire::MemoryConnector;
 
@@ -182,14 +182,16 @@ impl TestCluster {
     /// Expires a session at once, at any member: deletes its ephemeral nodes in one transaction,
     /// and ends its connection. Returns whether it existed; always false without a leader. A
     /// lagging member ends the connection when it applies the transaction.
-    pub fn expire(&self, session_id: i64) -> bool {
-        self.ensemble.update(|state| faults::expire(state, session_id))
+    pub fn expire(&self, of: impl HasSession) -> bool {
+        let Some(session) = of.session_id() else { return false };
+        self.ensemble.update(|state| faults::expire(state, session))
     }
 
     /// Cuts the connection of a session. The session stays open. Returns whether it had a
     /// connection.
-    pub fn disconnect(&self, session_id: i64) -> bool {
-        self.ensemble.update(|state| faults::disconnect(state, session_id))
+    pub fn disconnect(&self, of: impl HasSession) -> bool {
+        let Some(session) = of.session_id() else { return false };
+        self.ensemble.update(|state| faults::disconnect(state, session))
     }
 
     /// Returns the member that a session is connected to.

@@ -74,6 +74,12 @@ impl<'a> RuleRequest<'a> {
         self.opcode() == opcode
     }
 
+    /// Returns whether the request is a transaction (a multi that writes).
+    #[must_use]
+    pub fn is_transaction(&self) -> bool {
+        self.is(OpCode::Multi)
+    }
+
     /// Returns whether the request, or any operation of a multi, creates a node, in any mode.
     #[must_use]
     pub fn is_create(&self) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use zk_curator_proto::ErrorCode;
 
+use super::has_session::HasSession;
 use super::probe::Probe;
 use crate::config::Config;
 use crate::ensemble::{Ensemble, Fault, Journal, NodeWrite, Snapshot, State, faults};
@@ -167,19 +168,21 @@ impl TestServer {
         Ok(())
     }
 
-    /// Expires a session at once: deletes its ephemeral nodes in one transaction, fires watches,
-    /// and ends its connection. Returns whether the session existed.
+    /// Expires a session at once, for example that of a framework: deletes its ephemeral nodes in
+    /// one transaction, fires watches, and ends its connection. Returns whether the session existed.
     ///
     /// # Cancel safety
     /// Never waits.
-    pub async fn expire(&self, session_id: i64) -> bool {
-        self.shared().update(|state| faults::expire(state, session_id))
+    pub async fn expire(&self, of: impl HasSession) -> bool {
+        let Some(session) = of.session_id() else { return false };
+        self.shared().update(|state| faults::expire(state, session))
     }
 
-    /// Cuts the connection of a session. The session stays open. Returns whether it had a
-    /// connection.
-    pub fn disconnect(&self, session_id: i64) -> bool {
-        self.shared().update(|state| faults::disconnect(state, session_id))
+    /// Cuts the connection of a session, for example that of a framework. The session stays open.
+    /// Returns whether it had a connection.
+    pub fn disconnect(&self, of: impl HasSession) -> bool {
+        let Some(session) = of.session_id() else { return false };
+        self.shared().update(|state| faults::disconnect(state, session))
     }
 
     /// Cuts every connection. Sessions stay open.

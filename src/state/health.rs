@@ -1,0 +1,129 @@
+//! What a readiness probe asks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use zk_curator_client::SessionInfo;
+
+use super::ConnectionState;
+use crate::framework::CuratorFramework;
+
+/// How the connection stands: what a service answers to a readiness probe. Printable, and with the feature `serde` serializable.
+///
+/// ```text
+/// suspended for 4.2s, session 0x1000a3f210000 (timeout 10s); last failure: connection refused
+/// ```
+///
+/// In JSON: `since` in seconds since 1970, `lasted` and the timeout in seconds, the session's number in hexadecimal.
+///
+/// ```json
+/// {"state":"connected","since":1763900000.25,"lasted":12.5,"server":"zk1:2181",
+///  "session":{"id":"0x1000a3f210000","timeout":10.0},"last_failure":null}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// The state.
+    pub state: ConnectionState,
+    /// When it began, by the clock of this host.
+    pub since: SystemTime,
+    /// For how long it has lasted.
+    pub lasted: Duration,
+    /// The server that serves the session, as `host:port` of the connect string, if the state is a connected one and the raw
+    /// client tells.
+    pub server: Option<Arc<str>>,
+    /// The session, if there is a live one.
+    pub session: Option<SessionInfo>,
+    /// Why the last connection of the present session, or the last attempt to open one, failed. It stays when a later attempt
+    /// succeeds.
+    pub last_failure: Option<String>,
+}
+
+impl Health {
+    /// Whether requests can be answered: [`ConnectionState::is_connected`].
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.state.is_connected()
+    }
+}
+
+impl CuratorFramework {
+    /// How the connection stands, for a readiness probe. Asks no server.
+    ///
+    /// Not for a liveness probe: a service that is restarted because ZooKeeper cannot be reached comes back no better.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let core = self.core();
+        let (status, begun) = core.status.look(|published| (published.latest.clone(), published.begun));
+        let lasted = Instant::now().saturating_duration_since(begun);
+        let now = SystemTime::now();
+        Health {
+            state: status.state,
+            since: now.checked_sub(lasted).unwrap_or(now),
+            lasted,
+            server: status.server,
+            session: status.session,
+            last_failure: core.last_failure().map(|why| why.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {:.1?}", self.state, self.lasted)?;
+        if let Some(server) = &self.server {
+            write!(f, ", served by {server}")?;
+        }
+        if let Some(session) = self.session {
+            write!(f, ", session {} (timeout {:?})", session.id, session.timeout)?;
+        }
+        match &self.last_failure {
+            Some(why) => write!(f, "; last failure: {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+mod json {
+    use std::time::{Duration, SystemTime};
+
+    use serde::ser::{Serialize, SerializeStruct, Serializer};
+    use zk_curator_client::SessionInfo;
+
+    use super::Health;
+
+    impl Serialize for Health {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let mut health = serializer.serialize_struct("Health", 6)?;
+            health.serialize_field("state", self.state.name())?;
+            health.serialize_field("since", &seconds(since))?;
+            health.serialize_field("lasted", &seconds(self.lasted))?;
+            health.serialize_field("server", &self.server.as_deref())?;
+            health.serialize_field("session", &self.session.map(Session))?;
+            health.serialize_field("last_failure", &self.last_failure)?;
+            health.end()
+        }
+    }
+
+    struct Session(SessionInfo);
+
+    impl Serialize for Session {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut session = serializer.serialize_struct("Session", 2)?;
+            session.serialize_field("id", &self.0.id.to_string())?;
+            session.serialize_field("timeout", &seconds(self.0.timeout))?;
+            session.end()
+        }
+    }
+
+    /// To the millisecond.
+    fn seconds(time: Duration) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 ms")]
+        let millis = time.as_millis() as f64;
+        millis / 1000.0
+    }
+}
