@@ -93,7 +93,7 @@ fn a_candidate_of_a_latch_that_waits_leaves_nothing() {
             for _ in 0..20 {
                 yield_now().await;
             }
-            let leaving = tokio::spawn(first.close());
+            let leaving = tokio::spawn(async move { first.close().await });
             let leadership = candidate.await_leadership().await.unwrap();
             tokio::join!(leadership.lost(), async { zk.delete(leadership.path()).await.unwrap() });
             leaving.await.unwrap().unwrap();

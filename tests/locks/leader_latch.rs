@@ -192,7 +192,7 @@ fn leadership_is_over_before_the_node_goes_away() {
             true => Verdict::Delay(Duration::from_secs(2)),
             false => Verdict::Pass,
         });
-        let closing = tokio::spawn(candidate.close());
+        let closing = tokio::spawn(async move { candidate.close().await });
         assert!(matches!(states.next().await, Some(LatchState::Closed)));
         leadership.lost().await;
         assert_eq!(server.probe().children(ELECTION).len(), 1);

@@ -3,9 +3,11 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinHandle, yield_now};
+use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
 use zk_curator_recipes::leader::{Error, LeaderSelector};
 use zk_curator_testing::TestServer;
@@ -170,7 +172,7 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
         // Deleted at the very end, when nobody looks any more.
         let lost = selector.run(async |leadership| {
             let _held = server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
-                true => zk_curator_testing::Verdict::Delay(std::time::Duration::from_millis(1)),
+                true => zk_curator_testing::Verdict::Delay(Duration::from_millis(1)),
                 false => zk_curator_testing::Verdict::Pass,
             });
             connected(&server).await.delete(leadership.path()).await.unwrap();
@@ -250,5 +252,77 @@ fn a_path_that_is_not_valid_is_refused() {
         let (_server, zk) = started().await;
         let refused = LeaderSelector::new(&zk, "no/path").run(|_| async {}).await;
         assert!(matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::InvalidPath));
+    });
+}
+
+/// A signal to stop, and what gives it.
+fn stop() -> (oneshot::Sender<()>, impl Future<Output = ()>) {
+    let (tell, told) = oneshot::channel();
+    (tell, async { drop(told.await) })
+}
+
+#[test]
+fn a_run_that_is_stopped_may_finish_its_turn() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let selector = selector(&zk);
+        let (tell, stopped) = stop();
+        let (mut tell, turns) = (Some(tell), AtomicUsize::new(0));
+        let body = |_| {
+            drop(tell.take());
+            async {
+                sleep(Duration::from_secs(5)).await;
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        selector.run_until(stopped, Duration::from_secs(60), body).await.unwrap();
+        assert_eq!(turns.into_inner(), 1);
+        assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
+        // It is the run that was stopped, not the selector.
+        assert_eq!(selector.run(|_| async { 7 }).await.unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_turn_that_does_not_end_in_time_is_dropped_before_the_node_goes() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let selector = selector(&zk);
+        let found = Arc::default();
+        let (tell, stopped) = stop();
+        let (mut tell, mut end) = (Some(tell), Some(AtTheEnd(Arc::clone(&server), Arc::clone(&found))));
+        let body = |_| {
+            drop(tell.take());
+            let end = end.take();
+            async {
+                let _end = end;
+                pending::<()>().await;
+            }
+        };
+        selector.run_until(stopped, Duration::from_secs(5), body).await.unwrap();
+        assert_eq!(*found.lock().unwrap(), Some(1), "the node went before the body");
+        assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
+    });
+}
+
+#[test]
+fn who_is_stopped_while_it_waits_leaves_the_queue() {
+    simulated(async {
+        let (server, zk) = started().await;
+        let other = connected(&server).await;
+        let leader = selector(&other);
+        let (leads, _) = leading(&server, &leader).await;
+        let (tell, stopped) = stop();
+        let waiting = selector(&zk);
+        let run =
+            waiting.run_until(stopped, Duration::from_secs(60), |_| async { panic!("it does not lead") });
+        let stopper = async {
+            until(&server, |probe| probe.children(ELECTION).len() == 2).await;
+            drop(tell);
+        };
+        let (ended, ()) = tokio::join!(run, stopper);
+        ended.unwrap();
+        assert_eq!(server.probe().children(ELECTION).len(), 1, "{}", server.probe());
+        leads.abort();
     });
 }

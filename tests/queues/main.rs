@@ -5,6 +5,7 @@ mod queue;
 mod queue_buckets;
 mod queue_cancel;
 mod queue_cost;
+mod queue_drain;
 mod queue_exactly_once;
 mod queue_faults;
 mod queue_foreign;

@@ -52,7 +52,7 @@ fn no_bucket_is_larger_than_it_is_meant_to_be_and_empty_ones_go() {
         for item in &all {
             queue.put(item.clone()).await.unwrap();
         }
-        queue.put_all((0..3 * SIZE).map(|_| "more".into())).await.unwrap();
+        queue.put_all((0..3 * SIZE).map(|_| "more")).await.unwrap();
         queue.put("last").await.unwrap();
         assert_eq!(largest(&server, ITEMS), 3 * SIZE as usize);
         assert_eq!(server.probe().children(ITEMS).len(), 100usize.div_ceil(SIZE as usize) + 2);
@@ -193,7 +193,7 @@ fn an_item_that_comes_back_to_an_old_bucket_comes_first() {
     simulated(async {
         let (server, zk) = in_memory().await;
         let queue = queue(&zk);
-        queue.put_all(numbers(40).into_iter().map(Into::into)).await.unwrap();
+        queue.put_all(numbers(40)).await.unwrap();
         for number in 40..60 {
             queue.put(format!("{number:04}")).await.unwrap();
         }

@@ -94,7 +94,7 @@ impl Election {
             let (node, kept) = contender.into_parts();
             if let Some((leadership, watch)) = Leadership::begin(zk, &node, kept).await? {
                 let told = Told::begin(&leadership);
-                return Ok(Elected { zk: zk.clone(), node, leadership, _watch: watch, _told: told });
+                return Ok(Elected { zk: zk.clone(), node, leadership, _watch: watch, told });
             }
         }
     }
@@ -130,7 +130,7 @@ pub struct Elected {
     leadership: Leadership,
     /// Kept until it fires with the end of the node: to give it up would be a request.
     _watch: Watch,
-    _told: Told,
+    told: Told,
 }
 
 impl Elected {
@@ -192,6 +192,8 @@ impl Elected {
     /// # Cancel safety
     /// We resign all the same.
     pub async fn resign(self) -> Result<(), Error> {
-        withdraw(self.node).await
+        let Self { node, told, .. } = self;
+        drop(told);
+        withdraw(node).await
     }
 }

@@ -239,7 +239,8 @@ impl Candidate {
     }
 
     /// Leaves the election, and waits for the answer. Before the node goes away,
-    /// [`has_leadership`](Self::has_leadership) is `false`, and the [`Leadership`] is over.
+    /// [`has_leadership`](Self::has_leadership) is `false`, and the [`Leadership`] is over. May be called through an `Arc`, and
+    /// again: every call has the same answer.
     ///
     /// # Errors
     /// [`Error::Framework`] when it cannot be known whether the node is gone, for example after a connection loss for
@@ -247,7 +248,7 @@ impl Candidate {
     ///
     /// # Cancel safety
     /// It leaves the election all the same.
-    pub async fn close(self) -> Result<(), Error> {
+    pub async fn close(&self) -> Result<(), Error> {
         self.leave();
         self.view.find(|view| view.end.clone()).await
     }

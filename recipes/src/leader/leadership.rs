@@ -10,6 +10,7 @@ use zk_curator::{
 };
 
 use crate::contender::Kept;
+use crate::measure::Term;
 
 /// That we lead, for one term: until it is [over](Self::is_over). Cheap to clone and to give to tasks; without the
 /// duty to resign.
@@ -150,11 +151,11 @@ impl Leadership {
 
 /// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
 #[derive(Debug)]
-pub(super) struct Told(Leadership);
+pub(super) struct Told(Leadership, Term);
 
 impl Told {
     pub(super) fn begin(leadership: &Leadership) -> Self {
-        let told = Self(leadership.clone());
+        let told = Self(leadership.clone(), Term::begin(leadership.path()));
         let (framework, session) = told.about();
         let token = leadership.fencing_token();
         info!(framework, session, path = leadership.path(), %token, "leads");
@@ -169,6 +170,7 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
+        self.1.end(self.0.is_over());
         let (framework, session) = self.about();
         info!(framework, session, path = self.0.path(), "leads no longer");
     }

@@ -65,6 +65,8 @@ pub enum Error {
     Framework(zk_curator::Error),
 }
 
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::Interrupted], unknown: []);
+
 impl From<zk_curator::Error> for Error {
     fn from(error: zk_curator::Error) -> Self {
         match error.kind() {

@@ -1,8 +1,10 @@
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::path::ZPath;
@@ -129,7 +131,7 @@ impl LeaderSelector {
     {
         let parent = self.queue.parent("run")?;
         let _running = self.running()?;
-        self.turn(&parent, body).await
+        self.turn(&parent, &Ending::never(), body).await
     }
 
     /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close). After every turn,
@@ -144,17 +146,64 @@ impl LeaderSelector {
     /// # Cancel safety
     /// As [`run`](Self::run).
     #[doc(alias = "autoRequeue")]
-    pub async fn run_repeatedly<F, Fut>(&self, mut body: F) -> Result<(), Error>
+    pub async fn run_repeatedly<F, Fut>(&self, body: F) -> Result<(), Error>
     where
         F: FnMut(Leadership) -> Fut,
         Fut: Future<Output = ()>,
     {
         let parent = self.queue.parent("run_repeatedly")?;
+        self.turns_until(&parent, &Ending::never(), body).await
+    }
+
+    /// As [`run_repeatedly`](Self::run_repeatedly), until `stop`: who waits leaves the queue then; who leads may go on for as long as
+    /// `drain`, before `body` is dropped. Returns when the node is gone, or the session is over. Other runs of this selector go on.
+    ///
+    /// # Errors
+    /// As [`run_repeatedly`](Self::run_repeatedly).
+    ///
+    /// # Panics
+    /// When `body` does; leadership is given up.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut>(
+        &self,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: FnMut(Leadership) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let parent = self.queue.parent("run_until")?;
+        let ending = Ending { begun: CancellationToken::new(), drain };
+        let stopped = async {
+            stop.await;
+            ending.begun.cancel();
+            pending().await
+        };
+        let ended = tokio::select! {
+            biased;
+            never = stopped => never,
+            ended = self.turns_until(&parent, &ending, body) => ended,
+        };
+        // A place whose creation was not answered yet is left in the background.
+        let _: bool = self.queue.zk.wait_released().await;
+        ended
+    }
+
+    async fn turns_until<F, Fut>(&self, parent: &ZPath, ending: &Ending, mut body: F) -> Result<(), Error>
+    where
+        F: FnMut(Leadership) -> Fut,
+        Fut: Future<Output = ()>,
+    {
         let _running = self.running()?;
-        while !self.closing.is_cancelled() {
-            match self.turn(&parent, &mut body).await {
+        let is_over = || self.closing.is_cancelled() || ending.begun.is_cancelled();
+        while !is_over() {
+            match self.turn(parent, ending, &mut body).await {
                 Ok(()) | Err(Error::Lost | Error::Interrupted) => {}
-                Err(Error::Closed) if self.closing.is_cancelled() => {}
+                Err(Error::Closed) if is_over() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -233,13 +282,13 @@ impl LeaderSelector {
         })
     }
 
-    async fn turn<F, Fut>(&self, parent: &ZPath, body: F) -> Result<Fut::Output, Error>
+    async fn turn<F, Fut>(&self, parent: &ZPath, ending: &Ending, body: F) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Leadership) -> Fut,
         Fut: Future,
     {
         // On the heap, for a body that is small.
-        let (node, leadership, watch) = Box::pin(self.elected(parent)).await?; // 1
+        let (node, leadership, watch) = Box::pin(self.elected(parent, ending)).await?; // 1
         let told = Told::begin(&leadership);
         let present = Present::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
@@ -247,6 +296,7 @@ impl LeaderSelector {
             biased;
             () = Box::pin(leadership.lost_by(watch)) => Err(Error::Lost), // 4
             () = present.interrupt.cancelled() => Err(Error::Interrupted),
+            () = ending.drained() => Err(Error::Interrupted),
             output = body(leadership.clone()) => Ok(output), // 2
         };
         drop(present);
@@ -271,13 +321,18 @@ impl LeaderSelector {
         }
     }
 
-    /// Waits until we lead, or the selector is closed.
-    async fn elected(&self, parent: &ZPath) -> Result<(OwnedNode, Leadership, Watch), Error> {
+    /// Waits until we lead, or the selector is closed, or this run of it ends.
+    async fn elected(
+        &self,
+        parent: &ZPath,
+        ending: &Ending,
+    ) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
             let mut place = Place::default();
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
+                () = ending.begun.cancelled() => None,
                 turn = self.queue.turn(parent, &mut place) => Some(turn?),
             };
             let Some((node, kept)) = turn else {
@@ -286,6 +341,7 @@ impl LeaderSelector {
             let begun = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return self.leave(Some(node)).await,
+                () = ending.begun.cancelled() => return self.leave(Some(node)).await,
                 begun = Leadership::begin(&self.queue.zk, &node, kept) => begun?,
             };
             if let Some((leadership, watch)) = begun {
@@ -308,6 +364,26 @@ impl fmt::Debug for LeaderSelector {
             .field("path", &self.queue.path)
             .field("has_leadership", &self.has_leadership())
             .finish_non_exhaustive()
+    }
+}
+
+/// The end of a run, without that of the selector.
+struct Ending {
+    /// No turn begins after it.
+    begun: CancellationToken,
+    /// How long the present turn may go on then.
+    drain: Duration,
+}
+
+impl Ending {
+    fn never() -> Self {
+        Self { begun: CancellationToken::new(), drain: Duration::ZERO }
+    }
+
+    /// The time for the present turn is over.
+    async fn drained(&self) {
+        self.begun.cancelled().await;
+        sleep(self.drain).await;
     }
 }
 

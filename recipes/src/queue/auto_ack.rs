@@ -1,13 +1,13 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, IntoFuture, Ready};
+use std::future::{Future, IntoFuture, Ready, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::Stream;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 use zk_curator::op::Started;
 use zk_curator::path::ZPath;
 use zk_curator::{ErrorKind, Stat};
@@ -174,7 +174,30 @@ impl AutoAckConsumer {
     ///
     /// # Cancel safety
     /// The items of `body` are lost, as when it panics.
-    pub async fn run<F, Fut>(mut self, limit: usize, body: F) -> Result<(), Error>
+    pub async fn run<F, Fut>(self, limit: usize, body: F) -> Result<(), Error>
+    where
+        F: Fn(Bytes) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        self.run_until(limit, pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: nothing is removed from the queue after that; what was removed before is handed out,
+    /// and may be worked off for as long as `drain`. Then the rest is dropped, and is lost: there is nothing to give back. See
+    /// [the graceful stop](crate::queue#a-graceful-stop).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut>(
+        self,
+        limit: usize,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
     where
         F: Fn(Bytes) -> Fut,
         Fut: Future<Output = ()>,
@@ -184,9 +207,9 @@ impl AutoAckConsumer {
                 body(item).await;
             }
             // What is taken cannot be held back.
-            None::<Ready<()>>
+            None::<(Ready<()>, Ready<()>)>
         };
-        driver::run(&mut self, limit, each).await
+        driver::run(self, limit, (stop, drain), each).await
     }
 
     /// Whether something was removed that is not handed out yet.
@@ -436,6 +459,20 @@ impl Source for AutoAckConsumer {
                 Stage::End => return Ok(None),
             }
         }
+    }
+
+    async fn rest(&mut self) -> Option<Item> {
+        while self.has_removed() {
+            if self.removed.is_empty() {
+                self.await_removal().await;
+            }
+            match self.hand_out().await {
+                Ok(None) => {}
+                Ok(item) => return item,
+                Err(error) => warn!(%error, "an item was not handed out"),
+            }
+        }
+        None
     }
 
     fn looks_again(&mut self, has_looked: bool) -> bool {

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
+use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode, Ownership};
 
 use super::codec;
@@ -18,6 +19,8 @@ use super::driver::{
 use super::error::{Error, ErrorMode};
 use super::layout::{QueueLayout, at_least_one, create_persistent};
 use super::redelivery::Backoff;
+use super::value::decode_all;
+use crate::measure;
 use crate::path::child;
 
 /// Hands out the items of a queue, in their order, each under a claim: an item leaves the queue when it is
@@ -90,6 +93,10 @@ struct DeadLetters {
 impl Claimer for BesideItems {
     type Claim = Delivery;
     const GIVES_WAY: bool = true;
+
+    fn attempt(claim: &Delivery) -> u32 {
+        claim.attempt()
+    }
 
     fn node(claim: &Delivery) -> &OwnedNode {
         &claim.claim
@@ -196,7 +203,32 @@ impl Consumer {
     ///
     /// # Cancel safety
     /// The items of `body` go back to the queue.
-    pub async fn run<F, Fut, E>(mut self, limit: usize, mode: ErrorMode, body: F) -> Result<(), Error>
+    pub async fn run<F, Fut, E>(self, limit: usize, mode: ErrorMode, body: F) -> Result<(), Error>
+    where
+        F: Fn(Bytes) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        self.run_until(limit, mode, pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: no item is taken after that, and the items in hand may be worked off for as long as
+    /// `drain`; what `body` has failed with goes back at once. Then the rest is dropped and goes back to its place. Returns when all
+    /// of it is there again, or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        self,
+        limit: usize,
+        mode: ErrorMode,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
     where
         F: Fn(Bytes) -> Fut,
         Fut: Future<Output = Result<(), E>>,
@@ -216,21 +248,20 @@ impl Consumer {
                 if mode != ErrorMode::Delete {
                     let delay = backoff.after(attempt, &delivery.layout.zk);
                     warn!(path, attempt, ?delay, %error, "an item goes back to the queue");
-                    return Some(give_back(delivery, delay, mode));
+                    let time = async move { drop(timeout(delay, lost.cancelled()).await) };
+                    return Some((time, give_back(delivery, mode)));
                 }
                 warn!(path, %error, "an item is given up");
             }
             log_unsettled(&path, delivery.ack().await);
             None
         };
-        driver::run(&mut self.claims, limit, each).await
+        driver::run(self.claims, limit, (stop, drain), each).await
     }
 }
 
-/// Puts an item back after a while, or when its session is over.
-async fn give_back(delivery: Delivery, delay: Duration, mode: ErrorMode) {
-    let lost = delivery.ownership().session_lost();
-    drop(timeout(delay, lost.cancelled()).await);
+/// Puts an item back, to the end or to its place.
+async fn give_back(delivery: Delivery, mode: ErrorMode) {
     let path = delivery.path.clone();
     if mode == ErrorMode::Requeue {
         log_unsettled(&path, delivery.requeue().await);
@@ -299,9 +330,14 @@ async fn put_aside(delivery: Delivery, dead_letters: &DeadLetters) -> Result<(),
     let anew = CreateOp::new(child(&dead_letters.path, layout.kind.base(layout.name(&delivery.path))));
     let anew = anew.mode(CreateMode::PersistentSequential).data(delivery.data.clone());
     warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item is put aside");
+    let kind = layout.kind;
     match delivery.settle(Some(anew)).await {
+        Ok(()) => {
+            measure::dead_letter(kind.recipe());
+            Ok(())
+        }
         Err(Error::Lost) => Ok(()),
-        settled => settled,
+        Err(error) => Err(error),
     }
 }
 
@@ -330,6 +366,14 @@ impl Delivery {
     #[must_use]
     pub fn items(&self) -> &[Bytes] {
         &self.items
+    }
+
+    /// The items as values of this type.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] when one of them is none.
+    pub fn values<T: FromData>(&self) -> Result<Vec<T>, Error> {
+        decode_all(&self.path, &self.items)
     }
 
     /// The id that the item was put with; `None` in another queue than a

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use zk_curator::op::fan_out;
+use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
 use super::auto_ack::AutoAckConsumer;
@@ -15,6 +16,7 @@ use super::driver::FeedDriver;
 use super::error::Error;
 use super::layout::QueueLayout;
 use super::put::{Producer, WhenFull};
+use super::value::{encode, encode_all};
 
 /// The number of items that are removed by their id at a time.
 const REMOVED_AT_ONCE: usize = 64;
@@ -315,8 +317,8 @@ impl<K: KeyedQueue> CuratorQueue<K> {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>, key: K::Key<'_>) -> Result<(), Error> {
-        self.put_as(&K::in_name(key), [vec![item.into()]]).await
+    pub async fn put(&self, item: impl ToData, key: K::Key<'_>) -> Result<(), Error> {
+        self.put_as(&K::in_name(key), [vec![encode(self.path(), &item)?]]).await
     }
 
     /// Puts an item with its key if there is room: whether there was. Never waits for room.
@@ -326,8 +328,8 @@ impl<K: KeyedQueue> CuratorQueue<K> {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn try_put(&self, item: impl Into<Bytes>, key: K::Key<'_>) -> Result<bool, Error> {
-        self.try_put_as(&K::in_name(key), item.into()).await
+    pub async fn try_put(&self, item: impl ToData, key: K::Key<'_>) -> Result<bool, Error> {
+        self.try_put_as(&K::in_name(key), encode(self.path(), &item)?).await
     }
 
     /// Puts several items as one: see [`DistributedQueue::put_multi`].
@@ -339,10 +341,10 @@ impl<K: KeyedQueue> CuratorQueue<K> {
     /// Once polled, the items may be in the queue.
     pub async fn put_multi(
         &self,
-        items: impl IntoIterator<Item = Bytes>,
+        items: impl IntoIterator<Item = impl ToData>,
         key: K::Key<'_>,
     ) -> Result<(), Error> {
-        self.put_as(&K::in_name(key), [items.into_iter().collect()]).await
+        self.put_as(&K::in_name(key), [encode_all(self.path(), items)?]).await
     }
 }
 
@@ -356,8 +358,8 @@ impl CuratorQueue<Plain> {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
-        self.put_as("", [vec![item.into()]]).await
+    pub async fn put(&self, item: impl ToData) -> Result<(), Error> {
+        self.put_as("", [vec![encode(self.path(), &item)?]]).await
     }
 
     /// Puts an item at the end if there is room: whether there was. Never waits for room.
@@ -367,8 +369,8 @@ impl CuratorQueue<Plain> {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn try_put(&self, item: impl Into<Bytes>) -> Result<bool, Error> {
-        self.try_put_as("", item.into()).await
+    pub async fn try_put(&self, item: impl ToData) -> Result<bool, Error> {
+        self.try_put_as("", encode(self.path(), &item)?).await
     }
 
     /// Puts several items as one: in one node, handed out together; Curator's `putMulti`.
@@ -378,8 +380,8 @@ impl CuratorQueue<Plain> {
     ///
     /// # Cancel safety
     /// Once polled, the items may be in the queue.
-    pub async fn put_multi(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
-        self.put_as("", [items.into_iter().collect()]).await
+    pub async fn put_multi(&self, items: impl IntoIterator<Item = impl ToData>) -> Result<(), Error> {
+        self.put_as("", [encode_all(self.path(), items)?]).await
     }
 
     /// Puts several items, each as its own, in this order: all or none. One request.
@@ -389,8 +391,8 @@ impl CuratorQueue<Plain> {
     ///
     /// # Cancel safety
     /// Once polled, the items may be in the queue.
-    pub async fn put_all(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
-        self.put_as("", items.into_iter().map(|item| vec![item])).await
+    pub async fn put_all(&self, items: impl IntoIterator<Item = impl ToData>) -> Result<(), Error> {
+        self.put_as("", encode_all(self.path(), items)?.into_iter().map(|item| vec![item])).await
     }
 }
 

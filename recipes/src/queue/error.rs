@@ -1,3 +1,5 @@
+use zk_curator::value::Failure;
+
 use super::codec::CorruptItem;
 use super::item::Item;
 
@@ -26,6 +28,22 @@ pub enum Error {
         path: String,
         /// The reason.
         why: CorruptItem,
+    },
+    /// An item is not of the type that was asked for.
+    #[error("the item {item} is no value of this type")]
+    Undecodable {
+        /// Its path, or its id.
+        item: String,
+        /// Why.
+        source: Failure,
+    },
+    /// A value has no data. Nothing was sent.
+    #[error("the value for {path} cannot be encoded")]
+    Unencodable {
+        /// The path of the queue.
+        path: String,
+        /// Why.
+        source: Failure,
     },
     /// A node in the queue is no item, by its name; or it is below an item, which cannot be removed as long as it is there.
     /// It stays where it is, and so does the item.
@@ -95,3 +113,5 @@ pub enum Error {
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
+
+crate::failure::classify!(Error, retryable: [Self::Full { .. }, Self::Empty], unknown: [Self::Unknown { .. }]);

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Mutex;
 use zk_curator::path::ZPath;
+use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use super::auto_ack::{AutoAckConsumer, Unconfirmed};
@@ -13,6 +14,7 @@ use super::layout::QueueLayout;
 use super::put::{Producer, SMALL};
 use super::put_ids::{PRODUCER, protected};
 use super::simple::SharedConsumers;
+use super::value::encode;
 use crate::path::child;
 
 /// A queue: bytes, first in, first out, each exactly once into it and at most once out of it.
@@ -181,8 +183,8 @@ impl FifoQueue {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
-        let item = item.into();
+    pub async fn put(&self, item: impl ToData) -> Result<(), Error> {
+        let item = encode(self.producer.layout.path.as_str(), &item)?;
         match self.put_mode {
             PutMode::Transaction => self.producer.put(&[(Kind::Fifo.tag().to_owned(), item)]).await,
             PutMode::TwoPhase => self.put_in_two_phases(item).await,

@@ -15,6 +15,19 @@
 //! Items are taken in one of two ways: with an [`AutoAckConsumer`] each is removed before it is handed out, and so handed out **at
 //! most once**; with a [`Consumer`] each is removed when it is acknowledged, and so handed out **at least once**.
 //!
+//! # A graceful stop
+//! `run` of a consumer or a worker goes on until the framework is closed. `run_until(…, stop, drain, body)` ends when the future `stop`
+//! does, for example at a SIGTERM:
+//!
+//! 1. nothing more is taken from the queue, at once;
+//! 2. what `body` has in its hands may be worked off, for as long as `drain`, and is settled as ever; what it fails with meanwhile,
+//!    or has failed with before, is given back or put aside without the pause before redelivery;
+//! 3. the rest is dropped, `body` first, then the claims;
+//! 4. `run_until` returns when the claims are gone, so that other consumers have the items; or when the session is over; or after twice the
+//!    session timeout at the latest.
+//!
+//! Close the framework after it, not at once: `close` ends everything that needs the session.
+//!
 //! ZooKeeper keeps all items in memory and writes them to the log of every server: queues in it are for few and small
 //! items, thousands and not millions, whose order and whose fate matter.
 
@@ -36,6 +49,7 @@ mod put_ids;
 mod redelivery;
 mod sharder;
 mod simple;
+mod value;
 
 pub use auto_ack::AutoAckConsumer;
 pub use codec::CorruptItem;

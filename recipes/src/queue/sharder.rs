@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, info, warn};
 use zk_curator::op::fan_out;
@@ -180,6 +181,29 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         F: Fn(Q) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
+        self.run_until(pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: `body` is run for no other queue after that, and may go on for as long as `drain` where it
+    /// runs. Then it is dropped. Returns when what it has held is given back, as [`wait_released`](CuratorFramework::wait_released)
+    /// says. A body that consumes its queue has to be told of `stop` itself: see [the graceful stop](super#a-graceful-stop).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        &self,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), E>
+    where
+        F: Fn(Q) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+    {
+        let mut stop = pin!(stop);
         let mut begun = BTreeSet::new();
         let mut running = FuturesUnordered::new();
         loop {
@@ -204,6 +228,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
             };
             let gone = tokio::select! {
                 biased;
+                () = &mut stop => break,
                 Some(done) = running.next(), if !running.is_empty() => done?,
                 () = self.known.until(is_news) => {
                     if self.known.look(|known| known.end.is_some()) {
@@ -216,6 +241,16 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
                 begun.remove(&name);
             }
         }
+        let rest = async {
+            while let Some(done) = running.next().await {
+                done?;
+            }
+            Ok(())
+        };
+        let ended = timeout(drain, rest).await;
+        drop(running);
+        let _: bool = self.zk.wait_released().await;
+        ended.unwrap_or(Ok(()))
     }
 
     /// Follows the health of the background task: [`Working`](Health::Working) after a check of the queues has succeeded.
@@ -365,7 +400,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
             let changed = async {
                 match self.watch.take() {
                     Some(watch) => drop(watch.await),
-                    None => std::future::pending().await,
+                    None => pending().await,
                 }
             };
             tokio::select! {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
+use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::auto_ack::AutoAckConsumer;
@@ -10,6 +11,7 @@ use super::error::Error;
 use super::item::Item;
 use super::layout::QueueLayout;
 use super::put::Producer;
+use super::value::encode;
 
 /// The queue of ZooKeeper's recipes, and of Apache Curator's `SimpleDistributedQueue`: bytes, first in, first out.
 ///
@@ -93,8 +95,9 @@ impl SimpleDistributedQueue {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn offer(&self, item: impl Into<Bytes>) -> Result<(), Error> {
-        self.producer.put(&[(Kind::Simple.tag().to_owned(), item.into())]).await
+    pub async fn offer(&self, item: impl ToData) -> Result<(), Error> {
+        let item = encode(self.path(), &item)?;
+        self.producer.put(&[(Kind::Simple.tag().to_owned(), item)]).await
     }
 
     /// Takes the first item, however long it takes until there is one.

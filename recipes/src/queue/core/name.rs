@@ -139,6 +139,20 @@ pub(crate) fn apart(name: &str) -> (&str, &str) {
 }
 
 impl Kind {
+    /// The name in metrics.
+    pub(crate) const fn recipe(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Plain => "queue",
+            Self::Priority => "priority_queue",
+            Self::Delay => "delay_queue",
+            Self::Id => "id_queue",
+            Self::Fifo => "fifo",
+            Self::Locking => "locking_queue",
+            Self::Job => "jobs",
+        }
+    }
+
     /// The layout of such queues.
     const fn format(self) -> Format {
         let (own, curator) = (Format::OWN, Format::CURATOR);

@@ -34,6 +34,9 @@ pub(in crate::queue) trait Claimer: Send + Sync {
     /// queues with priorities or times.
     const GIVES_WAY: bool;
 
+    /// Which delivery of the item it is, as far as that is counted.
+    fn attempt(claim: &Self::Claim) -> u32;
+
     /// The node of a claim.
     fn node(claim: &Self::Claim) -> &OwnedNode;
 
@@ -189,6 +192,10 @@ impl<C: Claimer> Source for Claims<C> {
 
     fn feed(&mut self) -> &mut FeedDriver {
         &mut self.feed
+    }
+
+    fn attempt(delivery: &C::Claim) -> u32 {
+        C::attempt(delivery)
     }
 
     async fn prepare(&mut self) -> Result<(), Error> {

@@ -14,6 +14,7 @@ use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
 use super::watches::Watches;
 use crate::contender::Contender;
+use crate::measure;
 use crate::order::Rule;
 use crate::queue::core::name::TAKER;
 use crate::queue::core::{Deletion, Effect, Feed, Input, Order, Watched};
@@ -194,6 +195,7 @@ impl FeedDriver {
         let enough = self.layout.bucket_size().div_ceil(4) as usize;
         let order = Order { is_watched, is_guarded: self.is_guarded(), enough };
         self.perform(Input::List(order), None).await?;
+        measure::listed(self.layout.path.as_str(), self.core.items.len());
         self.check = None;
         Ok(())
     }

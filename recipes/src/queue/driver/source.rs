@@ -1,11 +1,16 @@
 use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, Stream, unfold};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use zk_curator::ErrorKind;
+use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::feed::{FeedDriver, Turn};
+use crate::measure;
 use crate::queue::error::Error;
 use crate::queue::layout::at_least_one;
 use crate::queue::redelivery::MOST_HELD;
@@ -15,6 +20,11 @@ pub(in crate::queue) trait Source: Send + Sized {
     type Delivery: Send;
 
     fn feed(&mut self) -> &mut FeedDriver;
+
+    /// Which delivery of the item it is, as far as that is counted.
+    fn attempt(_delivery: &Self::Delivery) -> u32 {
+        1
+    }
 
     /// Refuses settings that make no sense, and makes sure of what is needed.
     fn prepare(&mut self) -> impl Future<Output = Result<(), Error>> + Send;
@@ -31,6 +41,11 @@ pub(in crate::queue) trait Source: Send + Sized {
     /// Decides whether a call that does not wait lists the queue at the end of the list.
     fn looks_again(&mut self, has_looked: bool) -> bool;
 
+    /// Returns an item that was taken from the queue already, so that it would be lost; `None` if there is none.
+    fn rest(&mut self) -> impl Future<Output = Option<Self::Delivery>> + Send {
+        async { None }
+    }
+
     /// Takes note of a listing, or of an event, while it is our turn in line, if there is a line.
     fn listed(&mut self, _was_first: bool, _is_first: bool) {}
 }
@@ -41,6 +56,7 @@ pub(in crate::queue) async fn next<S: Source>(source: &mut S) -> Result<S::Deliv
     let mut turn = None;
     loop {
         if let Some(delivery) = source.of_list(&mut turn).await? {
+            count(source, &delivery);
             return Ok(delivery);
         }
         let was_first = turn.is_some();
@@ -56,6 +72,7 @@ pub(in crate::queue) async fn try_next<S: Source>(source: &mut S) -> Result<Opti
     let mut has_looked = false;
     loop {
         if let Some(delivery) = source.of_list(&mut None).await? {
+            count(source, &delivery);
             return Ok(Some(delivery));
         }
         if !source.looks_again(has_looked) || !source.feed().look().await? {
@@ -65,6 +82,10 @@ pub(in crate::queue) async fn try_next<S: Source>(source: &mut S) -> Result<Opti
     }
 }
 
+fn count<S: Source>(source: &mut S, delivery: &S::Delivery) {
+    measure::delivered(source.feed().layout.kind.recipe(), S::attempt(delivery));
+}
+
 /// Returns the items as a stream, which does not end.
 pub(in crate::queue) fn into_stream<S: Source>(
     source: S,
@@ -72,28 +93,47 @@ pub(in crate::queue) fn into_stream<S: Source>(
     unfold(source, |mut source| async move { Some((next(&mut source).await, source)) })
 }
 
-/// Hands the items to `body`, so many at a time, through every failure that passes. What `body` returns goes on beside the
-/// others and does not count among them: it holds an item back.
-pub(in crate::queue) async fn run<S, B, Fut, W>(source: &mut S, limit: usize, body: B) -> Result<(), Error>
+/// Hands the items to `body`, so many at a time, through every failure that passes. Nothing new begins after `stop`, and what runs
+/// by then may go on for as long as `drain`. `body` may return how long an item is held
+/// back, and what gives it back then: both go on beside the others and do not count among them.
+pub(in crate::queue) async fn run<S, B, Fut, H, W>(
+    mut source: S,
+    limit: usize,
+    (stop, drain): (impl Future<Output = ()>, Duration),
+    body: B,
+) -> Result<(), Error>
 where
     S: Source,
     B: Fn(S::Delivery) -> Fut,
-    Fut: Future<Output = Option<W>>,
+    Fut: Future<Output = Option<(H, W)>>,
+    H: Future<Output = ()>,
     W: Future<Output = ()>,
 {
     let limit = at_least_one("limit", limit)?;
     let zk = source.feed().layout.zk.clone();
+    let stopped = CancellationToken::new();
     let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());
+    let hold = |(time, back): (H, W)| async {
+        tokio::select! {
+            biased;
+            () = stopped.cancelled() => {}
+            () = time => {}
+        }
+        back.await;
+    };
+    let mut stop = pin!(stop);
+    let mut is_cut = false;
     loop {
         let is_free = running.len() < limit && held.len() < MOST_HELD;
         let next = tokio::select! {
             biased;
+            () = &mut stop => break,
             Some(back) = running.next(), if !running.is_empty() => {
-                held.extend(back);
+                held.extend(Option::<(H, W)>::map(back, hold));
                 continue;
             }
             Some(()) = held.next(), if !held.is_empty() => continue,
-            next = next(source), if is_free => next,
+            next = next_connected(&mut source, &zk, &mut is_cut), if is_free => next,
         };
         match next {
             Ok(delivery) => running.push(body(delivery)),
@@ -101,12 +141,47 @@ where
                 if error.is_retryable() || error.kind() == ErrorKind::SessionExpired =>
             {
                 warn!(%error, "consuming goes on when there is a connection");
-                zk.wait_connected().await?;
+                is_cut = true;
             }
             Err(error @ (Error::Framework(_) | Error::Zero { .. })) => return Err(error),
             Err(error) => warn!(%error, "an item was not handed out"),
         }
     }
+    // What is held back goes back now, with its reason.
+    stopped.cancel();
+    let rest = async {
+        loop {
+            let is_free = running.len() < limit;
+            tokio::select! {
+                biased;
+                Some(back) = running.next(), if !running.is_empty() => held.extend(Option::<(H, W)>::map(back, hold)),
+                Some(()) = held.next(), if !held.is_empty() => {}
+                Some(delivery) = source.rest(), if is_free => running.push(body(delivery)),
+                else => break,
+            }
+        }
+    };
+    if timeout(drain, rest).await.is_err() {
+        warn!(items = running.len() + held.len(), "the time to drain has passed: items are given back");
+    }
+    drop((running, held, source));
+    if !zk.wait_released().await {
+        warn!("items are given back in the background");
+    }
+    Ok(())
+}
+
+/// Returns the next item. If it `is_cut`, waits for a connection before.
+async fn next_connected<S: Source>(
+    source: &mut S,
+    zk: &CuratorFramework,
+    is_cut: &mut bool,
+) -> Result<S::Delivery, Error> {
+    if *is_cut {
+        zk.wait_connected().await?;
+        *is_cut = false;
+    }
+    next(source).await
 }
 
 /// Returns what comes of the work on an item, or `None` if the claim to the item is lost by then.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zk_curator::op::CreateOp;
 use zk_curator::path::ZPath;
+use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::inspect::{self, JobInfo};
@@ -17,6 +18,7 @@ use crate::queue::error::Error;
 use crate::queue::layout::{QueueLayout, at_least_one};
 use crate::queue::put::Producer;
 use crate::queue::redelivery::MOST_DELIVERIES;
+use crate::queue::value::encode;
 
 /// The number of attempts when something changes in between.
 const ROUNDS: usize = 50;
@@ -85,7 +87,7 @@ impl Jobs {
     ///
     /// # Cancel safety
     /// Once polled, the job may be submitted.
-    pub async fn submit(&self, job: impl Into<Bytes>) -> Result<String, Error> {
+    pub async fn submit(&self, job: impl ToData) -> Result<String, Error> {
         let id = self.places.zk.new_guid();
         self.submit_as(&id, job).await?;
         Ok(id)
@@ -100,9 +102,9 @@ impl Jobs {
     ///
     /// # Cancel safety
     /// Once polled, the job may be submitted.
-    pub async fn submit_as(&self, id: &str, job: impl Into<Bytes>) -> Result<(), Error> {
+    pub async fn submit_as(&self, id: &str, job: impl ToData) -> Result<(), Error> {
         self.check_id(id)?;
-        let job = self.places.pending.pack(job.into())?;
+        let job = self.places.pending.pack(encode(&self.places.path, &job)?)?;
         let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {

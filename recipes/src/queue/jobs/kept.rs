@@ -69,6 +69,11 @@ impl Node {
         Self { path, data: data.into(), end: Some((end, id.to_owned())), bucket }
     }
 
+    /// Whether the job has failed for good.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.end, Some((End::Failed, _)))
+    }
+
     /// The next state of the job of an attempt that has ended without success.
     pub(super) fn after_attempt(places: &Places, name: &str, why: &str, max_attempts: Option<u32>) -> Self {
         let meta = Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));

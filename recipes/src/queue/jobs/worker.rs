@@ -1,5 +1,5 @@
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, pending};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 use zk_curator::op::Transaction;
+use zk_curator::value::{FromData, ToData};
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
 
 use super::cleaner;
@@ -16,6 +17,7 @@ use super::kept::Node;
 use super::places::{End, Places, is_gone};
 use super::record::Executing;
 use crate::health::{HealthReporter, HealthWatch};
+use crate::measure;
 use crate::queue::core::name::{ItemMeta, Kind};
 use crate::queue::driver::{
     self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, Source, Turn, is_lost, log_unsettled,
@@ -24,6 +26,7 @@ use crate::queue::driver::{
 use crate::queue::error::Error;
 use crate::queue::layout::QueueLayout;
 use crate::queue::redelivery::Backoff;
+use crate::queue::value::{decode, encode};
 
 /// Claims jobs. See [the module](super).
 ///
@@ -119,7 +122,32 @@ impl Worker {
     ///
     /// # Cancel safety
     /// The jobs of `body` are given back.
-    pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
+    pub async fn run<F, Fut, E>(self, limit: usize, body: F) -> Result<(), Error>
+    where
+        F: Fn(Task) -> Fut,
+        Fut: Future<Output = Result<Option<Bytes>, E>>,
+        E: fmt::Display,
+    {
+        self.run_until(limit, pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: no job is claimed after that, and the jobs in hand may be done for as long as
+    /// `drain`; an attempt that has failed is told of at once. Then the rest is dropped and given back, which counts as an attempt.
+    /// Returns when the leases are given back, or the session is over. See
+    /// [the graceful stop](crate::queue#a-graceful-stop).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        self,
+        limit: usize,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
     where
         F: Fn(Task) -> Fut,
         Fut: Future<Output = Result<Option<Bytes>, E>>,
@@ -136,13 +164,15 @@ impl Worker {
                     let is_last = job.max_attempts.is_some_and(|limit| attempt >= limit);
                     let delay = if is_last { Duration::ZERO } else { backoff.after(attempt, &job.places.zk) };
                     warn!(id, attempt, is_last, ?delay, %error, "a job has failed");
-                    return Some(fail_after(job, delay, error.to_string()));
+                    let lease = job.ownership().clone();
+                    let time = async move { drop(timeout(delay, lease.over()).await) };
+                    return Some((time, fail(job, error.to_string())));
                 }
             };
             log_unsettled(&id, settled);
             None
         };
-        driver::run(&mut self, limit, each).await
+        driver::run(self, limit, (stop, drain), each).await
     }
 }
 
@@ -151,6 +181,10 @@ impl Source for Worker {
 
     fn feed(&mut self) -> &mut FeedDriver {
         self.claims.feed()
+    }
+
+    fn attempt(delivery: &Job) -> u32 {
+        delivery.attempt()
     }
 
     /// Makes sure of the directories, and of a candidate for the cleaner.
@@ -191,10 +225,9 @@ impl Source for Worker {
     }
 }
 
-/// Says of a job that it has failed, after a while, unless its lease is over by then.
-async fn fail_after(job: Job, delay: Duration, why: String) {
+/// Says of a job that it has failed.
+async fn fail(job: Job, why: String) {
     let id = job.id().to_owned();
-    drop(timeout(delay, job.ownership().over()).await);
     log_unsettled(&id, job.fail(why).await);
 }
 
@@ -219,6 +252,16 @@ pub struct Task {
     pub lease: Ownership,
 }
 
+impl Task {
+    /// The job as a value of this type.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] when it is none.
+    pub fn value<T: FromData>(&self) -> Result<T, Error> {
+        decode(&self.id, &self.data)
+    }
+}
+
 /// Claims make attempts of pending jobs.
 struct Executed {
     places: Places,
@@ -230,6 +273,10 @@ struct Executed {
 impl Claimer for Executed {
     type Claim = Job;
     const GIVES_WAY: bool = false;
+
+    fn attempt(claim: &Job) -> u32 {
+        claim.attempt()
+    }
 
     fn node(claim: &Job) -> &OwnedNode {
         &claim.lease
@@ -375,6 +422,14 @@ impl Job {
         &self.task.data
     }
 
+    /// The job as a value of this type: see [`Task::value`].
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] when it is none.
+    pub fn value<T: FromData>(&self) -> Result<T, Error> {
+        self.task.value()
+    }
+
     /// The number of the attempt, from 1.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
@@ -433,8 +488,9 @@ impl Job {
     ///
     /// # Cancel safety
     /// The job is done, or given back.
-    pub async fn complete_with(self, result: impl Into<Bytes>) -> Result<(), Error> {
-        let result = self.places.pending.pack(result.into())?;
+    pub async fn complete_with(self, result: impl ToData) -> Result<(), Error> {
+        let result = encode(&self.places.path, &result)?;
+        let result = self.places.pending.pack(result)?;
         let done = Node::kept(&self.places, End::Done, self.id(), result);
         self.end(done).await
     }
@@ -472,6 +528,9 @@ impl Job {
                 |fenced: Transaction| next.create(&self.places, fenced.delete(&lease).delete(&self.path));
             let Err(error) = try_settle(&self.receipts, &self.lease, ending).await else {
                 drop(self.lease.leak());
+                if next.is_failure() {
+                    measure::dead_letter(Kind::Job.recipe());
+                }
                 return Ok(());
             };
             // On the heap, for futures of callers that are small.

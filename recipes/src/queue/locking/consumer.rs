@@ -1,5 +1,5 @@
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, pending};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join;
@@ -96,7 +96,32 @@ impl LockingConsumer {
     ///
     /// # Cancel safety
     /// The items of `body` go back to their places.
-    pub async fn run<F, Fut, E>(mut self, limit: usize, body: F) -> Result<(), Error>
+    pub async fn run<F, Fut, E>(self, limit: usize, body: F) -> Result<(), Error>
+    where
+        F: Fn(Message) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        self.run_until(limit, pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: no item is claimed after that, and the items in hand may be worked off for as long as
+    /// `drain`; what `body` has failed with goes back at once. Then the rest is dropped and goes back to its place, which counts as a
+    /// delivery. Returns when all of it is there again, or the session is over. See
+    /// [the graceful stop](crate::queue#a-graceful-stop).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        self,
+        limit: usize,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
     where
         F: Fn(Message) -> Fut,
         Fut: Future<Output = Result<(), E>>,
@@ -116,19 +141,16 @@ impl LockingConsumer {
                 Err(error) => {
                     let delay = backoff.after(attempt, &zk);
                     warn!(id, attempt, ?delay, %error, "an item goes back to its place");
-                    return Some(hold(item, delay));
+                    let claim = item.ownership().clone();
+                    let time = async move { drop(timeout(delay, claim.over()).await) };
+                    return Some((time, async move { drop(item) }));
                 }
             };
             log_unsettled(&id, settled);
             None
         };
-        driver::run(&mut self.claims, limit, each).await
+        driver::run(self.claims, limit, (stop, drain), each).await
     }
-}
-
-/// Gives an item back after a while, or when its claim is over.
-async fn hold(item: LockingDelivery, delay: Duration) {
-    drop(timeout(delay, item.ownership().over()).await);
 }
 
 impl fmt::Debug for LockingConsumer {
@@ -147,6 +169,10 @@ impl Claimer for OnItems {
     type Claim = LockingDelivery;
     // It would count as a delivery.
     const GIVES_WAY: bool = false;
+
+    fn attempt(claim: &LockingDelivery) -> u32 {
+        claim.attempt()
+    }
 
     fn node(claim: &LockingDelivery) -> &OwnedNode {
         claim.node()

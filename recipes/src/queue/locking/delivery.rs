@@ -3,13 +3,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_curator::op::{CreateOp, Transaction};
+use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OpResult, OwnedNode, Ownership};
 
+use crate::measure;
 use crate::queue::buckets::{Buckets, PutTarget};
-use crate::queue::core::name::ItemMeta;
+use crate::queue::core::name::{ItemMeta, Kind};
 use crate::queue::driver::{Back, Receipts, count, is_lost, try_settle};
 use crate::queue::error::Error;
 use crate::queue::redelivery::{self, Rejection};
+use crate::queue::value::decode;
 
 /// The name of the claim to an item.
 pub(super) const CLAIM: &str = "claim";
@@ -28,6 +31,16 @@ pub struct Message {
     pub rejection: Option<Rejection>,
     /// The claim: [`Ownership::fenced`] transactions are only applied while it is held.
     pub claim: Ownership,
+}
+
+impl Message {
+    /// The item as a value of this type.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] when it is none.
+    pub fn value<T: FromData>(&self) -> Result<T, Error> {
+        decode(&self.id, &self.data)
+    }
 }
 
 /// An item in the hands of its consumer. Dropped, it goes back to its place in the queue.
@@ -75,6 +88,14 @@ impl LockingDelivery {
     #[must_use]
     pub const fn data(&self) -> &Bytes {
         &self.message.data
+    }
+
+    /// The item as a value of this type: see [`Message::value`].
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] when it is none.
+    pub fn value<T: FromData>(&self) -> Result<T, Error> {
+        self.message.value()
     }
 
     /// A UUID that stays as long as the item exists, also when it is put back or put aside.
@@ -191,7 +212,9 @@ impl LockingDelivery {
             !matches!(changed.check_size(), Err(error) if error.kind() == ErrorKind::TooLarge)
         };
         let put = candidates.into_iter().find(fits).unwrap_or_else(|| with(""));
-        self.settle(put).await
+        self.settle(put).await?;
+        measure::dead_letter(Kind::Locking.recipe());
+        Ok(())
     }
 
     fn put(&self, to: &Arc<Buckets>, times: u32, data: Bytes) -> Put {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zk_curator::CuratorFramework;
 use zk_curator::path::ZPath;
+use zk_curator::value::ToData;
 
 use super::consumer::LockingConsumer;
 use super::delivery::Home;
@@ -14,6 +15,7 @@ use crate::queue::error::Error;
 use crate::queue::layout::{QueueLayout, at_least_one};
 use crate::queue::put::Producer;
 use crate::queue::redelivery::MOST_DELIVERIES;
+use crate::queue::value::{encode, encode_all};
 
 /// A queue whose items are taken under claims: an item leaves it when it is acknowledged, and is back at its place when
 /// its consumer lets go of it or dies. Each is put exactly once, in a line of those that wait there is no herd, every
@@ -218,7 +220,7 @@ impl LockingQueue {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn put(&self, item: impl Into<Bytes>) -> Result<(), Error> {
+    pub async fn put(&self, item: impl ToData) -> Result<(), Error> {
         self.put_with_priority(item, 0).await
     }
 
@@ -229,8 +231,8 @@ impl LockingQueue {
     ///
     /// # Cancel safety
     /// Once polled, the item may be in the queue.
-    pub async fn put_with_priority(&self, item: impl Into<Bytes>, priority: i32) -> Result<(), Error> {
-        self.producer.put(&[self.node(item.into(), priority)]).await
+    pub async fn put_with_priority(&self, item: impl ToData, priority: i32) -> Result<(), Error> {
+        self.producer.put(&[self.node(encode(self.items.layout.parent(), &item)?, priority)]).await
     }
 
     /// Puts several items at the end, in this order: all or none, and once. One flight.
@@ -240,7 +242,8 @@ impl LockingQueue {
     ///
     /// # Cancel safety
     /// Once polled, the items may be in the queue.
-    pub async fn put_all(&self, items: impl IntoIterator<Item = Bytes>) -> Result<(), Error> {
+    pub async fn put_all(&self, items: impl IntoIterator<Item = impl ToData>) -> Result<(), Error> {
+        let items = encode_all(self.items.layout.parent(), items)?;
         let nodes: Vec<_> = items.into_iter().map(|item| self.node(item, 0)).collect();
         self.producer.put(&nodes).await
     }
