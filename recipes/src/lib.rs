@@ -22,6 +22,7 @@
 //! | configuration | Name Service, Configuration, Group Membership | | [`config::ConfigStore`] |
 //! | name service | Name Service, Configuration, Group Membership | | [`name::NameService`] |
 //! | two-phase commit | Recipes: Two-phased Commit | | [`two_phase`] |
+//! | once per period | | | [`schedule::OncePer`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
 //! | leader with a value, and observers | Recipes: Leader Election | etcd's `Election` | [`leader::Election`] |
@@ -40,24 +41,31 @@
 //! Every guard carries a [`FencingToken`](zk_curator::FencingToken), says when it is lost, and cleans up when
 //! it is dropped, also when the future that was to return it is dropped at any point.
 
+/// The framework, for crates that depend on the recipes alone. The features of the recipes are those of the framework.
+pub use zk_curator;
+
 mod attention;
 pub mod barrier;
 pub mod cache;
 pub mod config;
 mod contender;
 pub mod counter;
+mod failure;
 pub mod group;
 pub mod health;
 pub mod leader;
 pub mod lock;
+mod measure;
 pub mod name;
 pub mod node;
+pub mod observe;
 mod order;
 mod participant;
 mod path;
 pub mod queue;
 mod random;
 mod removal;
+pub mod schedule;
 pub mod shared;
 pub mod two_phase;
 

@@ -1,5 +1,7 @@
 //! The participants of a queue.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
@@ -23,6 +25,14 @@ pub struct Participant {
     /// The transaction that created its node: the fencing token it has, or will have when its turn comes. Only a
     /// [reader that was a writer](crate::lock::WriteGuard::downgrade) has a lower one.
     pub fencing_token: FencingToken,
+}
+
+impl Participant {
+    /// The label as text; what is not UTF-8 in it is replaced. Java's Curator writes text.
+    #[must_use]
+    pub fn label_str(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.label)
+    }
 }
 
 /// Returns the participants of a queue, in their order.

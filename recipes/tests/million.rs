@@ -81,7 +81,7 @@ fn a_locking_queue_of_a_million_items() {
         let empty = ALLOCATOR.allocated();
         let batches = (1..ITEMS).step_by(500).map(|first| first..ITEMS.min(first + 500));
         for batch in batches {
-            queue.put_all(batch.map(|number| number.to_string().into())).await.unwrap();
+            queue.put_all(batch.map(|number| number.to_string())).await.unwrap();
         }
         queue.flush().await.unwrap();
         assert_eq!(queue.count().await.unwrap(), ITEMS);

@@ -38,3 +38,5 @@ pub enum Error {
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
+
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::OverSubscribed { .. }], unknown: []);

@@ -94,14 +94,8 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
+crate::failure::classify!(Error, retryable: [Self::Busy { .. }], unknown: []);
+
 fn revision(of: &Option<Revision>) -> String {
     of.map_or_else(|| "no value".to_owned(), |revision| format!("revision {revision}"))
-}
-
-impl Error {
-    /// Whether the update may have been made although it failed here.
-    #[must_use]
-    pub const fn may_have_applied(&self) -> bool {
-        matches!(self, Self::Framework(error) if error.may_have_applied())
-    }
 }

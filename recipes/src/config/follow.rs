@@ -1,6 +1,7 @@
 use std::fmt;
 
 use futures_util::Stream;
+use zk_curator::CuratorFramework;
 use zk_curator::watch::{Watch, until_error};
 
 use super::read::View;
@@ -84,6 +85,14 @@ impl ConfigWatch {
     /// Returns the states as a stream that ends after the first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Snapshot, Error>> + Send {
         until_error(self, |watch| Box::pin(watch.next()))
+    }
+
+    pub(super) const fn framework(&self) -> &CuratorFramework {
+        &self.store.zk
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.store.path()
     }
 
     fn snapshot(&self) -> Snapshot {

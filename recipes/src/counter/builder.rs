@@ -76,7 +76,7 @@ impl<N: Number> AtomicBuilder<N> {
 
     /// The number of writes in a row that may meet a newer value, from 1: zero counts as 1. After that the counter takes its
     /// [lock](Self::promoted_to_lock), or fails with [`Error::Contended`](super::Error::Contended). Default: 30, which takes
-    /// about a second.
+    /// some seconds: the pauses grow with the number of conflicts.
     pub fn optimistic_tries(mut self, tries: u32) -> Self {
         self.site.optimistic_tries(tries);
         self

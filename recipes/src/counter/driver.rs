@@ -1,19 +1,26 @@
 //! The task of a counter: brings the operations of this process into as few writes as possible.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
 use super::batch::{Change, Operation, Outcome};
 use super::error::Error;
-use super::metrics;
 use super::once::{self, RECORDS_PER_SWEEP, Record};
 use super::settings::{Missing, Settings};
 use super::site::{Conflicts, Failure, Node};
+use crate::measure;
+use crate::random::fraction;
 
+/// For how long another process that was faster is taken for one that still writes.
+const RIVALRY: Duration = Duration::from_secs(1);
+/// Shorter flights differ enough by themselves.
+const LONG_FLIGHT: Duration = Duration::from_millis(1);
 /// The most operations in one write.
 const MOST: usize = 10_000;
 /// The most records in one write.
@@ -139,11 +146,23 @@ pub(super) struct Driver {
     known: Option<Node>,
     /// The records that were written since a bucket was cleaned.
     unswept: u32,
+    /// When another process was faster last.
+    rivals: Option<Instant>,
+    /// How long the last write took.
+    flight: Duration,
 }
 
 impl Driver {
     pub(super) const fn new(settings: Settings, requests: mpsc::UnboundedReceiver<Request>) -> Self {
-        Self { settings, requests, later: VecDeque::new(), known: None, unswept: 0 }
+        Self {
+            settings,
+            requests,
+            later: VecDeque::new(),
+            known: None,
+            unswept: 0,
+            rivals: None,
+            flight: Duration::ZERO,
+        }
     }
 
     /// Runs until the last handle is gone and everything is answered.
@@ -167,6 +186,7 @@ impl Driver {
     /// Performs operations, and those that come before they are sent. On an error nothing was written for those that are left.
     async fn perform(&mut self, batch: &mut Batch) -> Result<(), Error> {
         let mut conflicts = Conflicts::new();
+        self.give_way().await;
         loop {
             while let Some(more) = batch.has_room().then(|| self.requests.try_recv().ok()).flatten() {
                 self.later.extend(batch.add(more));
@@ -203,9 +223,11 @@ impl Driver {
             let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
             let first_record = parents.len();
             let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
+            let sent = Instant::now();
             let is_lock_lost =
                 match self.settings.site.write(node.clone(), data, companions, conflicts.guard()).await {
                     Ok(node) => {
+                        self.flight = sent.elapsed();
                         self.known = node;
                         self.sweep(batch, &recorded);
                         self.answer(std::mem::take(batch), folded.outcomes);
@@ -228,7 +250,17 @@ impl Driver {
                     Err(Failure::LockLost) => true,
                     Err(Failure::Conflict) => false,
                 };
+            self.rivals = Some(Instant::now());
             conflicts.met(&self.settings.site, is_lock_lost).await?;
+        }
+    }
+
+    /// Who has written last knows the value, and writes again in one flight. Others read first: between their read and their write
+    /// there is always one of ours, unless we give way.
+    async fn give_way(&self) {
+        let has_rivals = self.rivals.is_some_and(|met| met.elapsed() < RIVALRY);
+        if has_rivals && self.known.is_some() && self.flight >= LONG_FLIGHT {
+            sleep(self.flight.mul_f64(fraction(&self.settings.site.zk))).await;
         }
     }
 
@@ -306,7 +338,7 @@ impl Driver {
                     self.later.push_back(request);
                 }
                 (Outcome::Done(_), None) => {
-                    metrics::unknown();
+                    measure::counter_unknown();
                     request.fail(path, &Error::Unknown { path: path.to_owned(), why: why.clone() });
                 }
                 _ => request.fail(path, &Error::Framework(why.clone())),
@@ -315,7 +347,7 @@ impl Driver {
     }
 
     fn answer(&self, batch: Batch, outcomes: Vec<Outcome>) {
-        metrics::merged(outcomes.len().saturating_sub(1));
+        measure::counter_merged(outcomes.len().saturating_sub(1));
         for (request, outcome) in batch.requests.into_iter().zip(outcomes) {
             let answer = match outcome {
                 Outcome::Done(change) => Ok(Answer::Done(change)),

@@ -82,7 +82,6 @@ mod encoding;
 mod error;
 mod handle;
 mod latch;
-mod metrics;
 mod once;
 mod promoted;
 mod settings;

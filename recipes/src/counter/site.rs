@@ -11,9 +11,9 @@ use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 
 use super::error::Error;
-use super::metrics;
 use super::promoted::PromotedToLock;
 use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
+use crate::measure;
 use crate::path::create_parents;
 use crate::random::fraction;
 
@@ -22,6 +22,8 @@ const TRIES: u32 = 30;
 /// The pauses after a write that another process was faster with.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// After so many conflicts the longest pause is four times as long, and again after as many more.
+const MET_BY_FEW: u32 = 10;
 /// After this number of conflicts in a row the pauses are halved.
 const UNLUCKY: u32 = 3;
 
@@ -211,7 +213,7 @@ impl Site {
         };
         let error = match written {
             Ok((created, proof)) => {
-                metrics::written();
+                measure::counter_written();
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
                     Node::Present { czxid, version, data, proof } => {
@@ -289,7 +291,7 @@ impl Site {
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let path = || self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
-        metrics::promoted();
+        measure::counter_promoted();
         let acquire = InterProcessMutex::new(&self.zk, lock.path.as_str());
         match timeout(lock.timeout, acquire.acquire()).await {
             Ok(Ok(guard)) => Ok(guard),
@@ -320,7 +322,7 @@ impl Conflicts {
 
     /// Waits before the next try, or acquires the lock.
     pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
-        metrics::conflict();
+        measure::counter_conflict();
         self.met += 1;
         if is_lock_lost {
             self.guard = None;
@@ -330,7 +332,9 @@ impl Conflicts {
             return Ok(());
         }
         sleep(if self.met >= UNLUCKY { self.pause / 2 } else { self.pause }).await;
-        let (least, most) = (FIRST_PAUSE, (self.pause * 3).min(LONGEST_PAUSE));
+        // The more were met, the more others there are.
+        let longest = LONGEST_PAUSE * 4_u32.pow((self.met / MET_BY_FEW).min(2));
+        let (least, most) = (FIRST_PAUSE, (self.pause * 3).min(longest));
         self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));
         Ok(())
     }

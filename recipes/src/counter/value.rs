@@ -10,9 +10,9 @@ use zk_curator::watch::DataWatch;
 
 use super::error::Error;
 use super::handle::Change;
-use super::metrics;
 use super::promoted::PromotedToLock;
 use super::site::{Conflicts, Failure, Node, Site, SiteOptions};
+use crate::measure;
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type of its users. Cheap to clone.
 ///
@@ -221,7 +221,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
                     return Ok(Change { pre, post: Some(self.decode_data(&data)?) });
                 }
                 Err(Failure::Unknown(why)) => {
-                    metrics::unknown();
+                    measure::counter_unknown();
                     return Err(Error::Unknown { path: self.path().to_owned(), why });
                 }
                 Err(Failure::Other(error)) => return Err(error),

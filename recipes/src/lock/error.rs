@@ -52,3 +52,5 @@ pub enum Error {
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
+
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::Busy], unknown: []);

@@ -6,6 +6,7 @@ use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
 use super::{Error, revocation};
+use crate::measure::Holding;
 
 /// Holds a lock.
 ///
@@ -18,11 +19,13 @@ pub struct Guard<K> {
     pub(super) node: OwnedNode,
     /// The data that only this kind of lock needs.
     pub(super) kind: K,
+    pub(super) held: Holding,
 }
 
 impl<K> Guard<K> {
     pub(super) fn new(zk: &CuratorFramework, node: OwnedNode, kind: K) -> Self {
-        Self { zk: zk.clone(), node, kind }
+        let held = Holding::begin(node.name(), node.ownership());
+        Self { zk: zk.clone(), node, kind, held }
     }
 
     /// The path of our node.
@@ -94,13 +97,15 @@ impl<K> Guard<K> {
     /// # Cancel safety
     /// The lock is released all the same.
     pub async fn release(self) -> Result<(), Error> {
-        match self.node.delete().await {
+        let released = match self.node.delete().await {
             Ok(()) => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
                 Err(Error::Lost)
             }
             Err(error) => Err(error.into()),
-        }
+        };
+        self.held.end(matches!(released, Err(Error::Lost)));
+        released
     }
 }
 
@@ -153,7 +158,7 @@ pub struct Any;
 impl<K> Guard<K> {
     /// The guard without what only its kind of lock can do.
     pub fn into_any(self) -> Guard<Any> {
-        Guard { zk: self.zk, node: self.node, kind: Any }
+        Guard { zk: self.zk, node: self.node, kind: Any, held: self.held }
     }
 }
 

@@ -9,6 +9,7 @@ use zk_curator::{FencingToken, Ownership};
 
 use super::guard::{after_work, while_held};
 use super::{Error, InterProcessMutex, MutexGuard};
+use crate::measure;
 
 /// An [`InterProcessMutex`] that many tasks of one process contend for: they pass it on among themselves, without a
 /// request, up to so many times in a row; then it is released, and others get their turn.
@@ -183,6 +184,7 @@ impl Pass {
         let mut guard = self.guard.take().filter(|guard| passable && !guard.ownership().is_over());
         if let Some(guard) = &mut guard {
             guard.node.renew_ownership();
+            measure::handed_over();
         }
         if let Some(next) = next {
             let pass = Self { local: Arc::clone(&self.local), guard, turns: self.turns.saturating_sub(1) };

@@ -99,8 +99,16 @@ impl InterProcessMutex {
         self
     }
 
-    /// Waits for nodes with these names too: kazoo's `extra_lock_patterns`. To share a lock with kazoo's `Lock`, give
-    /// `__lock__` here, and `-lock-` there. Default: none.
+    /// Shares the lock with kazoo's `Lock` and `Election`, which need no settings for it: names our nodes as kazoo does,
+    /// `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with the name by default as well. All Rust contenders have to
+    /// set it. Java contenders cannot: they compare names as strings.
+    #[must_use]
+    pub fn with_kazoo(self) -> Self {
+        self.lock_name("__lock__").extra_lock_patterns([tag::LOCK])
+    }
+
+    /// Waits for nodes with these names too: kazoo's `extra_lock_patterns`; for kazoo's own see [`with_kazoo`](Self::with_kazoo).
+    /// Default: none.
     #[must_use]
     pub fn extra_lock_patterns<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         let blocker = |pattern: P| Blocker { tag: Tag::Owned(pattern.into()), can_be_replaced: false };

@@ -8,6 +8,7 @@ use zk_curator::{CuratorFramework, OwnedNode, Ownership};
 use super::guard::with_guard;
 use super::{Error, Guard};
 use crate::contender::Contender;
+use crate::measure::Waiting;
 use crate::order::Rule;
 use crate::participant::{Participant, participants};
 
@@ -59,8 +60,10 @@ impl<K: Clone> QueueLock<K> {
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
-        let contender = self.enter(&path).await?.turn().await?;
-        Ok(self.guard(contender.into_node()))
+        let waiting = Waiting::begin();
+        let node = self.enter(&path).await?.turn().await?.into_node();
+        waiting.over(node.name());
+        Ok(self.guard(node))
     }
 
     /// Acquires the lock if it is free, in one round trip; `None` if it is not. Never waits for others.

@@ -11,6 +11,7 @@ use super::guard::with_guard;
 use super::queue_lock::server_path;
 use super::{Error, Guard, tag};
 use crate::contender::Contender;
+use crate::measure::Waiting;
 use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
 use crate::path::child;
@@ -182,6 +183,7 @@ impl InterProcessSemaphore {
         if count == 0 {
             return Ok(Vec::new());
         }
+        let waiting = Waiting::begin();
         let mut turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?; // 1
         // Where others wait, we are likely to wait as well.
         let watched = !turn.is_turn().await?;
@@ -202,6 +204,7 @@ impl InterProcessSemaphore {
                 continue;
             }
             if let Some(leases) = self.granted(&paths, leases, listing).await? {
+                waiting.over(tag::LEASE);
                 return Ok(leases);
             }
         }

@@ -56,3 +56,5 @@ pub enum Error {
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
+
+crate::failure::classify!(Error, retryable: [], unknown: []);

@@ -92,16 +92,4 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-impl Error {
-    /// Whether the value may have been replaced.
-    #[must_use]
-    pub const fn may_have_applied(&self) -> bool {
-        matches!(self, Self::Framework(error) if error.may_have_applied())
-    }
-
-    /// Whether the same call may succeed later.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Framework(error) if error.is_transient())
-    }
-}
+crate::failure::classify!(Error, retryable: [Self::Unreadable { .. }], unknown: []);

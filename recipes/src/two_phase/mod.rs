@@ -267,3 +267,5 @@ pub enum Error {
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
+
+crate::failure::classify!(Error, retryable: [Self::Undecided { .. }], unknown: []);

@@ -1,0 +1,189 @@
+//! The clock of a member, and the comparison with that of the servers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode};
+
+use super::plan::since_epoch;
+use crate::path::child;
+
+/// A comparison is valid for this time.
+const FRESH: Duration = Duration::from_secs(60);
+/// A member whose clock is wrong compares it again after this time.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The most comparisons in a row, if the answers take too long for a precise result.
+const TRIES: u32 = 3;
+/// The end of the name of the node that a member writes.
+const NODE: &str = "clock";
+
+/// Tells the time.
+#[derive(Clone)]
+pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
+
+impl Clock {
+    pub(super) fn new(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self(Arc::new(clock))
+    }
+
+    fn time(&self) -> SystemTime {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(SystemTime::now)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
+}
+
+/// The clock of a member, compared with that of the servers from time to time.
+///
+/// Servers tell their time in the stat of a node that was written: the member has a node of its own for that. It is ephemeral,
+/// and deleted when this is dropped.
+pub(super) struct ComparedClock {
+    zk: CuratorFramework,
+    parent: String,
+    id: Bytes,
+    clock: Clock,
+    tolerance: Duration,
+    node: Option<OwnedNode>,
+    /// When the clock was found right, by itself and by the monotonic clock.
+    right: Option<(SystemTime, Instant)>,
+}
+
+impl ComparedClock {
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        parent: &str,
+        id: &str,
+        clock: Clock,
+        tolerance: Duration,
+    ) -> Self {
+        let (parent, id) = (parent.to_owned(), Bytes::from(id.to_owned()));
+        Self { zk: zk.clone(), parent, id, clock, tolerance, node: None, right: None }
+    }
+
+    /// The time since the Unix epoch.
+    pub(super) fn now(&self) -> Duration {
+        since_epoch(self.clock.time())
+    }
+
+    /// Whether there is no need to compare before a slot is claimed.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_right_for(FRESH)
+    }
+
+    /// Whether there is no need to compare ahead of a slot.
+    pub(super) fn is_fresh_ahead(&self) -> bool {
+        self.is_right_for(FRESH / 2)
+    }
+
+    fn is_right_for(&self, age: Duration) -> bool {
+        let Some((wall, since)) = self.right else { return false };
+        // A clock that was set since, or stood still with the machine, is compared again.
+        let expected = wall + since.elapsed();
+        since.elapsed() < age && distance(expected, self.clock.time()) <= self.precision()
+    }
+
+    /// The longest answer that makes a precise comparison.
+    fn precision(&self) -> Duration {
+        self.tolerance.max(Duration::from_secs(1))
+    }
+
+    /// Compares the clock with that of the servers, until it is right. Returns whether it was at once.
+    pub(super) async fn until_right(&mut self) -> zk_curator::Result<bool> {
+        let mut was_told = false;
+        loop {
+            let off = self.compare().await?;
+            if off <= self.tolerance {
+                self.right = Some((self.clock.time(), Instant::now()));
+                return Ok(!was_told);
+            }
+            self.right = None;
+            if !std::mem::replace(&mut was_told, true) {
+                warn!(path = self.parent, ?off, "the clock is wrong: slots are left to other members");
+                let why = "the clock differs from that of the servers by more than the tolerance";
+                self.zk.report_background_error(Error::invalid_argument("run", self.parent.as_str(), why));
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Returns the time by which the clock is off, at least.
+    async fn compare(&mut self) -> zk_curator::Result<Duration> {
+        let mut tries = 1;
+        loop {
+            let before = self.clock.time();
+            let written = self.write().await?;
+            let after = self.clock.time();
+            let took = distance(before, after);
+            if took <= self.precision() || tries == TRIES {
+                return Ok(off_by(before, after, written));
+            }
+            debug!(path = self.parent, ?took, "the answer took too long to compare clocks");
+            tries += 1;
+        }
+    }
+
+    /// Writes our node, and returns the time of that, by the clock of the servers.
+    async fn write(&mut self) -> zk_curator::Result<i64> {
+        if let Some(node) = self.node.as_ref().filter(|node| node.is_ours()) {
+            match self.zk.set_data(node.path(), self.id.clone()).idempotent().await {
+                Ok(stat) => return Ok(stat.mtime),
+                // Somebody has deleted it.
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.node = None;
+        let create = self.zk.create(child(&self.parent, NODE)).mode(CreateMode::Ephemeral);
+        let create = create.creating_parents_as_containers().data(self.id.clone());
+        let node = create.protected().owned().await?;
+        let written = node.stat().ctime;
+        self.node = Some(node);
+        Ok(written)
+    }
+}
+
+/// The time between a time of the servers, in milliseconds since the Unix epoch, and a span of ours that contains it if the
+/// clocks agree.
+fn off_by(before: SystemTime, after: SystemTime, written: i64) -> Duration {
+    let millis = Duration::from_millis(u64::try_from(written).unwrap_or(0));
+    let (begin, end) = (since_epoch(before.min(after)), since_epoch(before.max(after)));
+    // Servers leave out parts of milliseconds.
+    begin.saturating_sub(millis + Duration::from_millis(1)).max(millis.saturating_sub(end))
+}
+
+fn distance(one: SystemTime, other: SystemTime) -> Duration {
+    one.duration_since(other).unwrap_or_else(|error| error.duration())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_agree_if_the_write_was_between() {
+        let at = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        let off = |before, after, written| off_by(at(before), at(after), written).as_millis();
+        assert_eq!(off(1000, 1010, 1000), 0);
+        assert_eq!(off(1000, 1010, 1010), 0);
+        assert_eq!(off(1000, 1010, 999), 0);
+        assert_eq!(off(1000, 1010, 990), 9);
+        assert_eq!(off(1000, 1010, 2000), 990);
+        // Set back meanwhile.
+        assert_eq!(off(1010, 1000, 1005), 0);
+        assert_eq!(off(5000, 5000, -1), 4999);
+    }
+}

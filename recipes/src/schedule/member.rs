@@ -1,0 +1,297 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, Ownership, Result};
+
+use super::claim::{Claim, Run};
+use super::plan::{self, Missed};
+use super::record::{State, may_be_forgotten};
+use super::site::{Abandoned, Site};
+use super::slot::Slot;
+use super::timing::Timing;
+
+/// One member that follows a schedule.
+pub(super) struct Member {
+    site: Site,
+    timing: Timing,
+    missed: Missed,
+    keep: u32,
+    /// The time after which a slot without a runner is taken over; `None` if slots run at most once.
+    again: Option<Duration>,
+    has_begun: bool,
+    /// Slots of other members, until they are done or may run again.
+    waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<Abandoned>>)>>,
+    waited_for: BTreeSet<i64>,
+    /// Whether there may be unfinished slots that this member does not wait for.
+    is_stale: bool,
+}
+
+/// A slot that a member wants to run.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// A new one, by its number.
+    New(i64),
+    /// One that may run again, by its start.
+    Again(i64, Abandoned),
+}
+
+/// The reason why a run is over.
+enum Ended {
+    ByItself(Result<(), String>),
+    /// Another member may take the slot over.
+    Lost,
+    /// The time to drain has passed.
+    Stopped,
+}
+
+/// The end of a member.
+pub(super) struct Ending {
+    /// No slot is claimed after it.
+    begun: CancellationToken,
+    since: OnceLock<Instant>,
+    /// The time for which the present run may go on then.
+    drain: Duration,
+}
+
+impl Ending {
+    pub(super) fn new(drain: Duration) -> Self {
+        Self { begun: CancellationToken::new(), since: OnceLock::new(), drain }
+    }
+
+    pub(super) fn begin(&self) {
+        self.since.get_or_init(Instant::now);
+        self.begun.cancel();
+    }
+
+    /// Resolves when the time to drain has passed.
+    async fn drained(&self) {
+        self.begun.cancelled().await;
+        match self.since.get().and_then(|since| since.checked_add(self.drain)) {
+            Some(end) => sleep_until(end).await,
+            None => pending().await,
+        }
+    }
+}
+
+impl Member {
+    pub(super) fn new(site: Site, timing: Timing, missed: Missed, keep: u32, again: Option<Duration>) -> Self {
+        Self {
+            site,
+            timing,
+            missed,
+            keep,
+            again,
+            has_begun: false,
+            waiting: FuturesUnordered::new(),
+            waited_for: BTreeSet::new(),
+            is_stale: again.is_some(),
+        }
+    }
+
+    /// Runs slots until the ending begins, or an error does not pass by itself.
+    pub(super) async fn work<F, Fut, E>(mut self, ending: &Ending, body: &F) -> Result<()>
+    where
+        F: Fn(Slot) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        while !ending.begun.is_cancelled() {
+            let wanted = tokio::select! {
+                biased;
+                () = ending.begun.cancelled() => break,
+                wanted = self.wanted() => wanted?,
+            };
+            // Other members may have been refused by now: what is claimed when the ending begins still runs.
+            let claimed = tokio::select! {
+                biased;
+                () = ending.drained() => break,
+                claimed = self.claim(wanted) => claimed?,
+            };
+            if let Some((claim, starts)) = claimed {
+                Box::pin(self.run(claim, starts, ending, body)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next slot to run.
+    async fn wanted(&mut self) -> Result<Wanted> {
+        loop {
+            match self.try_wanted().await {
+                Err(error) => self.site.zk.ride_out(error).await?,
+                wanted => return wanted,
+            }
+        }
+    }
+
+    async fn try_wanted(&mut self) -> Result<Wanted> {
+        loop {
+            if !self.has_begun {
+                let is_needed = self.missed != Missed::Skip;
+                let starts = if is_needed { self.site.starts().await? } else { Vec::new() };
+                self.timing.begin(starts.into_iter().max()).await?;
+                self.has_begun = true;
+            }
+            if self.is_stale {
+                self.look_for_open().await?;
+            }
+            tokio::select! {
+                biased;
+                Some((start, open)) = self.waiting.next(), if !self.waiting.is_empty() => {
+                    self.waited_for.remove(&start);
+                    if let Some(abandoned) = open? {
+                        return Ok(Wanted::Again(start, abandoned));
+                    }
+                }
+                number = self.timing.until_due() => return number.map(Wanted::New),
+            }
+        }
+    }
+
+    /// Waits for all unfinished slots from now on.
+    async fn look_for_open(&mut self) -> Result<()> {
+        let starts = self.site.starts().await?;
+        let open: Vec<i64> = self.site.read(&starts).await?.into_iter()
+            .filter(|entry| entry.record.is_open()).map(|entry| entry.start).collect();
+        open.into_iter().for_each(|start| self.wait_for(start));
+        self.is_stale = false;
+        Ok(())
+    }
+
+    /// Waits until the slot of another member is done or may run again, if it may at all.
+    fn wait_for(&mut self, start: i64) {
+        let Some(after) = self.again else { return };
+        if self.waited_for.insert(start) {
+            let site = self.site.clone();
+            self.waiting.push(Box::pin(async move { (start, site.until_abandoned(start, after).await) }));
+        }
+    }
+
+    /// Claims a slot; with the starts of all recorded slots. `None` if it is not for us.
+    async fn claim(&mut self, wanted: Wanted) -> Result<Option<(Claim, Vec<i64>)>> {
+        let claimed = match wanted {
+            Wanted::New(number) => self.site.claim(self.timing.start(number)).await,
+            Wanted::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
+        };
+        match (wanted, &claimed) {
+            (Wanted::New(number), Ok(claimed)) => {
+                let is_behind = self.timing.dealt_with(number);
+                self.is_stale |= is_behind && self.again.is_some();
+                if claimed.is_none() {
+                    self.wait_for(self.timing.start(number));
+                }
+            }
+            // A slot of which nothing is known is still the next.
+            (Wanted::New(_), Err(_)) | (Wanted::Again(..), Ok(Some(_))) => {}
+            (Wanted::Again(start, _), Ok(None) | Err(_)) => self.wait_for(start),
+        }
+        let claim = match claimed {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Ok(None),
+            Err(error) => return self.site.zk.ride_out(error).await.map(|()| None),
+        };
+        let starts = loop {
+            match self.site.starts().await {
+                Ok(starts) => break starts,
+                Err(error) => self.site.zk.ride_out(error).await?,
+            }
+        };
+        if matches!(wanted, Wanted::New(_)) && may_be_forgotten(claim.start, &starts, self.keep) {
+            // The clock was behind, or this process was stopped for long: the slot may have run.
+            debug!(slot = plan::name(claim.start), "newer slots are recorded: a slot is given back");
+            if let Err(error) = claim.withdraw().await {
+                debug!(%error, "a slot that was given back is still recorded");
+            }
+            return Ok(None);
+        }
+        Ok(Some((claim, starts)))
+    }
+
+    /// Runs a slot, records how that ended, and deletes old slots meanwhile.
+    async fn run<F, Fut, E>(
+        &mut self,
+        claim: Claim,
+        starts: Vec<i64>,
+        ending: &Ending,
+        body: &F,
+    ) -> Result<()>
+    where
+        F: Fn(Slot) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let start = claim.start;
+        let (slot, mut run, watch) = claim.begin();
+        let name = slot.name().to_owned();
+        // Dropped when the end is recorded, which is an event: to remove the watch would be a request.
+        let mut lost = pin!(lost(slot.runner().cloned(), watch));
+        let ended = async {
+            tokio::select! {
+                biased;
+                () = ending.drained() => Ended::Stopped,
+                () = &mut lost => Ended::Lost,
+                done = body(slot) => Ended::ByItself(done.map_err(|error| error.to_string())),
+            }
+        };
+        let cleaned = async {
+            tokio::select! {
+                biased;
+                () = ending.drained() => {}
+                () = self.site.clean(starts, self.keep) => {}
+            }
+        };
+        let (ended, ()) = join(ended, cleaned).await;
+        let state = match ended {
+            Ended::ByItself(Ok(())) => Some(State::Done),
+            Ended::ByItself(Err(why)) => Some(State::Failed(why)),
+            Ended::Stopped => Some(State::Failed("the member was stopped".to_owned())),
+            Ended::Lost => None,
+        };
+        match &state {
+            Some(State::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
+            None => warn!(slot = name, "the run of a slot was lost"),
+            _ => {}
+        }
+        if let Some(state) = &state {
+            record(&self.site.zk, &mut run, state, ending).await?;
+        }
+        drop(run);
+        if state != Some(State::Done) {
+            self.wait_for(start);
+        }
+        Ok(())
+    }
+}
+
+/// Resolves when another member may take a slot over: never, if it is run at most once.
+async fn lost(runner: Option<Ownership>, watch: Option<Watch>) {
+    match (runner, watch) {
+        (Some(runner), Some(watch)) => runner.lost_by(watch).await,
+        _ => pending().await,
+    }
+}
+
+/// Records how a run has ended, through outages that pass before the time to drain does.
+async fn record(zk: &CuratorFramework, run: &mut Run, state: &State, ending: &Ending) -> Result<()> {
+    while let Err(error) = run.end(state).await {
+        tokio::select! {
+            biased;
+            () = ending.drained() => {
+                warn!(%error, "the end of a run is not recorded");
+                break;
+            }
+            again = zk.ride_out(error.clone()) => again?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+use std::fmt;
+use std::future::{Future, pending};
+use std::time::{Duration, SystemTime};
+
+use zk_curator::CuratorFramework;
+use zk_curator::path::ZPath;
+
+use super::clock::{Clock, ComparedClock};
+use super::error::Error;
+use super::member::{Ending, Member};
+use super::plan::{self, Missed, Plan, Schedule};
+use super::record::Mode;
+use super::site::Site;
+use super::slot::{Slot, SlotInfo, SlotState};
+use super::timing::Timing;
+use crate::random::fraction;
+
+/// The default number of slots that are kept.
+const KEPT: u32 = 24;
+/// The default tolerance.
+const TOLERANCE: Duration = Duration::from_secs(30);
+
+/// Runs a body once per period, in one of the processes that follow the same schedule. Cheap to clone. See the
+/// [module](super).
+#[derive(Debug, Clone)]
+pub struct OncePer {
+    zk: CuratorFramework,
+    path: String,
+    schedule: Schedule,
+    id: String,
+    missed: Missed,
+    keep: u32,
+    tolerance: Duration,
+    again: Option<Duration>,
+    clock: Clock,
+}
+
+impl OncePer {
+    /// The schedule at a path. Nothing is sent. Invalid paths and settings are refused when it runs.
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, schedule: Schedule) -> Self {
+        Self {
+            zk: zk.clone(),
+            path: path.into(),
+            schedule,
+            id: String::new(),
+            missed: Missed::default(),
+            keep: KEPT,
+            tolerance: TOLERANCE,
+            again: None,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Sets the name of this process for people: it is written into the slots that this process claims. Default: empty.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Sets what becomes of slots that no member has claimed in time. Default: [`Missed::Skip`].
+    #[must_use]
+    pub const fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Sets the number of recorded slots that are kept, from 1; the same in all members. Every winner deletes the older ones.
+    /// Default: 24.
+    ///
+    /// Unfinished slots that run [at least once](Self::at_least_once) are kept beyond that number, the newest of them up to the
+    /// same number.
+    #[must_use]
+    pub const fn keep(mut self, slots: u32) -> Self {
+        self.keep = slots;
+        self
+    }
+
+    /// Sets the largest difference between the clock of this process and that of the servers. With a larger one, this process
+    /// claims no slot, compares the clocks every minute, and says so once by
+    /// [`background_errors`](CuratorFramework::background_errors). Default: 30 s.
+    #[must_use]
+    pub const fn tolerance(mut self, difference: Duration) -> Self {
+        self.tolerance = difference;
+        self
+    }
+
+    /// Runs a slot again that is not done: `after` this time, when the process that ran it is gone or its body has failed.
+    /// Members wait up to a quarter of that longer, by chance. The same in all members. Default: slots run at most once.
+    #[must_use]
+    pub const fn at_least_once(mut self, after: Duration) -> Self {
+        self.again = Some(after);
+        self
+    }
+
+    /// Sets the source of the time. Default: the clock of the system.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Clock::new(clock);
+        self
+    }
+
+    /// The path of the schedule.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Runs `body` for every slot that this process claims, one at a time, for ever and through every outage that passes.
+    ///
+    /// While a body runs, this process claims no other slot; other members do. An error of the body is recorded, and ends
+    /// nothing.
+    ///
+    /// # Errors
+    /// * [`Error::InvalidSetting`].
+    /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. The end of a run may
+    ///   not be recorded then.
+    ///
+    /// # Panics
+    /// When `body` does. Outside a tokio runtime, if slots run at least once and the framework has no spawner.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body`. A slot whose body has begun stays recorded as running; one that runs
+    /// [at least once](Self::at_least_once) is taken over by another member. A slot whose body has not begun is given back in
+    /// the background.
+    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
+    where
+        F: Fn(Slot) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        self.run_until(pending(), Duration::ZERO, body).await
+    }
+
+    /// As [`run`](Self::run), until `stop`: no slot is claimed after that. The body that runs may go on for as long as `drain`;
+    /// then it is dropped, and its slot has failed. A claim that is under way at `stop` and succeeds still runs within `drain`.
+    ///
+    /// Returns when the ephemeral nodes of this member are deleted, or the session is over.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        &self,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: Fn(Slot) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let (member, ending) = (self.member()?, Ending::new(drain));
+        let stopped = async {
+            stop.await;
+            ending.begin();
+            pending().await
+        };
+        let worked = tokio::select! {
+            biased;
+            never = stopped => never,
+            worked = Box::pin(member.work(&ending, &body)) => worked,
+        };
+        worked?;
+        self.zk.wait_released().await;
+        Ok(())
+    }
+
+    /// Returns the recorded slots, from the oldest to the newest.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework. A schedule that never ran has no slots.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn slots(&self) -> Result<Vec<SlotInfo>, Error> {
+        ZPath::for_operation("slots", self.path.as_str())?;
+        let site = self.site();
+        let mut starts = site.starts().await?;
+        starts.sort_unstable();
+        let at = |millis: i64| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        let slots = site.read(&starts).await?.into_iter().map(|entry| SlotInfo {
+            name: plan::name(entry.start),
+            start: plan::time_of(entry.start),
+            claimed_by: entry.record.by.clone(),
+            claimed_at: at(entry.stat.ctime),
+            changed_at: at(entry.stat.mtime),
+            attempt: entry.record.attempt,
+            state: SlotState::of(entry.record, entry.stat.num_children > 0),
+        });
+        Ok(slots.collect())
+    }
+
+    fn site(&self) -> Site {
+        let mode = if self.again.is_some() { Mode::AtLeastOnce } else { Mode::AtMostOnce };
+        Site::new(&self.zk, &self.path, &self.id, mode)
+    }
+
+    /// Checks the settings.
+    fn member(&self) -> Result<Member, Error> {
+        ZPath::for_operation("run", self.path.as_str())?;
+        let invalid =
+            |(setting, expected)| Error::InvalidSetting { path: self.path.clone(), setting, expected };
+        let plan = Plan::new(self.schedule).map_err(invalid)?;
+        if self.keep == 0 {
+            return Err(invalid(("number of kept slots", "at least one")));
+        }
+        let site = self.site();
+        let clock =
+            ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
+        let timing = Timing::new(clock, plan, self.missed, self.keep, fraction(&self.zk));
+        Ok(Member::new(site, timing, self.missed, self.keep, self.again))
+    }
+}

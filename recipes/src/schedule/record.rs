@@ -1,0 +1,214 @@
+//! The data of a slot, and the slots that are kept: pure functions.
+
+use std::collections::BTreeSet;
+
+const MAGIC: &str = "slot 1";
+const ONCE: &str = "at most once";
+const AGAIN: &str = "at least once";
+/// The longest reason that is kept, in bytes.
+const LONGEST_WHY: usize = 1024;
+
+/// The number of runs that a slot may have, as its first claim has decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    AtMostOnce,
+    AtLeastOnce,
+}
+
+/// The state of the latest run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not over, as far as is recorded.
+    Running,
+    Done,
+    /// Why.
+    Failed(String),
+}
+
+/// The data of a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    /// A GUID of the claim, so that no two claims write the same data.
+    pub(super) claim: String,
+    pub(super) mode: Mode,
+    /// The number of the run, from 1.
+    pub(super) attempt: u32,
+    pub(super) state: State,
+    /// The id of the member.
+    pub(super) by: String,
+}
+
+impl Record {
+    /// The data of the node:
+    /// ```text
+    /// slot 1
+    /// claim 5b0c…
+    /// at most once                     or `at least once`
+    /// attempt 1
+    /// failed                           or `running`, or `done`
+    /// by 8                             length of the id
+    ///
+    /// worker-1                         the id, and the end of the line
+    /// no space left on device          the reason of a failure
+    /// ```
+    pub(super) fn encode(&self) -> String {
+        let Self { claim, mode, attempt, state, by } = self;
+        let mode = match mode {
+            Mode::AtMostOnce => ONCE,
+            Mode::AtLeastOnce => AGAIN,
+        };
+        let (state, why) = match state {
+            State::Running => ("running", ""),
+            State::Done => ("done", ""),
+            State::Failed(why) => ("failed", cut(why)),
+        };
+        let length = by.len();
+        format!("{MAGIC}\nclaim {claim}\n{mode}\nattempt {attempt}\n{state}\nby {length}\n\n{by}\n{why}")
+    }
+
+    /// `None` if these are not the data of a slot.
+    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+        let rest = std::str::from_utf8(data).ok()?.strip_prefix(MAGIC)?.strip_prefix("\nclaim ")?;
+        let (head, text) = rest.split_once("\n\n")?;
+        let mut lines = head.split('\n');
+        let claim = lines.next()?.to_owned();
+        let mode = match lines.next()? {
+            ONCE => Mode::AtMostOnce,
+            AGAIN => Mode::AtLeastOnce,
+            _ => return None,
+        };
+        let attempt = lines.next()?.strip_prefix("attempt ")?.parse().ok()?;
+        let state = lines.next()?;
+        let length = lines.next()?.strip_prefix("by ")?.parse().ok()?;
+        let (by, why) = text.split_at_checked(length)?;
+        let why = why.strip_prefix('\n')?;
+        let state = match state {
+            "running" => State::Running,
+            "done" => State::Done,
+            "failed" => State::Failed(why.to_owned()),
+            _ => return None,
+        };
+        lines.next().is_none().then(|| Self { claim, mode, attempt, state, by: by.to_owned() })
+    }
+
+    /// Whether the slot is to run again when its runner is gone.
+    pub(super) fn is_open(&self) -> bool {
+        self.mode == Mode::AtLeastOnce && self.state != State::Done
+    }
+}
+
+/// The slots behind the newest `keep` ones, by their starts.
+pub(super) fn older(mut starts: Vec<i64>, keep: u32) -> Vec<i64> {
+    starts.sort_unstable();
+    let kept = usize::try_from(keep).unwrap_or(usize::MAX).min(starts.len());
+    starts.truncate(starts.len() - kept);
+    starts
+}
+
+/// Those of the [older](older) slots that are deleted: all but the newest `keep` of those that [are open](Record::is_open).
+pub(super) fn outdated(older: &[(i64, bool)], keep: u32) -> BTreeSet<i64> {
+    let open: BTreeSet<i64> = older.iter().filter(|(_, is_open)| *is_open).map(|(start, _)| *start).collect();
+    let kept: BTreeSet<&i64> = open.iter().rev().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
+    older.iter().map(|(start, _)| *start).filter(|start| !kept.contains(start)).collect()
+}
+
+/// Whether a slot may have been recorded before and [deleted](outdated) since: then as many newer ones are kept.
+pub(super) fn may_be_forgotten(start: i64, recorded: &[i64], keep: u32) -> bool {
+    let newer = recorded.iter().filter(|other| **other > start).count();
+    newer >= usize::try_from(keep).unwrap_or(usize::MAX)
+}
+
+fn cut(why: &str) -> &str {
+    let mut end = why.len().min(LONGEST_WHY);
+    while !why.is_char_boundary(end) {
+        end -= 1;
+    }
+    &why[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(state: State, by: &str) -> Record {
+        Record { claim: "guid".into(), mode: Mode::AtLeastOnce, attempt: 2, state, by: by.into() }
+    }
+
+    #[test]
+    fn data_are_readable_text() {
+        let failed = record(State::Failed("no\n\nluck".into()), "worker 1");
+        let text = "slot 1\nclaim guid\nat least once\nattempt 2\nfailed\nby 8\n\nworker 1\nno\n\nluck";
+        assert_eq!(failed.encode(), text);
+        assert_eq!(Record::parse(text.as_bytes()), Some(failed));
+        let running = Record { mode: Mode::AtMostOnce, attempt: 1, ..record(State::Running, "") };
+        assert_eq!(running.encode(), "slot 1\nclaim guid\nat most once\nattempt 1\nrunning\nby 0\n\n\n");
+    }
+
+    #[test]
+    fn long_reasons_are_cut_at_a_character() {
+        let long = record(State::Failed("é".repeat(LONGEST_WHY)), "");
+        let read = Record::parse(long.encode().as_bytes()).unwrap();
+        assert_eq!(read.state, State::Failed("é".repeat(LONGEST_WHY / 2)));
+    }
+
+    #[test]
+    fn only_unfinished_slots_that_run_again_are_open() {
+        assert!(record(State::Running, "").is_open() && record(State::Failed(String::new()), "").is_open());
+        assert!(!record(State::Done, "").is_open());
+        assert!(!Record { mode: Mode::AtMostOnce, ..record(State::Running, "") }.is_open());
+    }
+
+    #[test]
+    fn old_slots_are_deleted_and_open_ones_stay() {
+        assert_eq!(older(vec![5, 1, 4, 2, 3], 2), [1, 2, 3]);
+        assert!(older(vec![1], 1).is_empty() && older(Vec::new(), 9).is_empty());
+        let slots = [(1, true), (4, false), (2, false), (3, true)];
+        assert_eq!(outdated(&slots, 2), BTreeSet::from([2, 4]));
+        assert_eq!(outdated(&slots, 1), BTreeSet::from([1, 2, 4]));
+        assert!(may_be_forgotten(1, &[1, 2, 3], 2) && !may_be_forgotten(2, &[1, 2, 3], 2));
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(claim in "[0-9a-f-]{0,36}", attempt in any::<u32>(), by in ".{0,20}", why in ".{0,40}") {
+            for mode in [Mode::AtMostOnce, Mode::AtLeastOnce] {
+                for state in [State::Running, State::Done, State::Failed(why.clone())] {
+                    let record = Record { claim: claim.clone(), mode, attempt, state, by: by.clone() };
+                    prop_assert_eq!(Record::parse(record.encode().as_bytes()), Some(record));
+                }
+            }
+        }
+
+        #[test]
+        fn other_data_are_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
+            prop_assert_eq!(Record::parse(&data), None);
+            let text = record(State::Done, "a").encode();
+            prop_assert_eq!(Record::parse(&text.as_bytes()[..cut.index(text.len())]), None);
+        }
+
+        /// Deleted slots are recognised, also when others have been deleted since.
+        #[test]
+        fn deleted_slots_are_never_claimed_again(
+            slots in prop::collection::btree_map(0..60_i64, any::<bool>(), 0..30),
+            keep in 1..6_u32,
+        ) {
+            let mut recorded = std::collections::BTreeMap::new();
+            let mut deleted = BTreeSet::new();
+            for (start, is_open) in slots {
+                recorded.insert(start, is_open);
+                let old = older(recorded.keys().copied().collect(), keep);
+                let old: Vec<(i64, bool)> = old.into_iter().map(|start| (start, recorded[&start])).collect();
+                let old = outdated(&old, keep);
+                recorded.retain(|start, _| !old.contains(start));
+                deleted.extend(old);
+                prop_assert!(recorded.len() <= 2 * keep as usize);
+                let starts: Vec<i64> = recorded.keys().copied().collect();
+                for start in &deleted {
+                    prop_assert!(may_be_forgotten(*start, &starts, keep));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use tracing::debug;
+use zk_curator::certain::{Applied, Receipt};
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, Result, Stat};
+
+use super::claim::{Claim, Hold, Runner};
+use super::plan;
+use super::record::{Mode, Record, State, older, outdated};
+use crate::path::child;
+use crate::random::fraction;
+
+/// The number of attempts at a claim while the parent is deleted.
+const ROUNDS: usize = 50;
+/// The shortest pause before a slot is taken over.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The nodes of a schedule, as one member uses them. Clones share a receipt.
+#[derive(Debug, Clone)]
+pub(super) struct Site {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    pub(super) id: String,
+    pub(super) mode: Mode,
+    receipt: Receipt,
+}
+
+/// A slot that may run again, as it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Abandoned {
+    version: i32,
+    attempt: u32,
+}
+
+/// A slot that was read.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) start: i64,
+    pub(super) record: Record,
+    pub(super) stat: Stat,
+}
+
+impl Site {
+    pub(super) fn new(zk: &CuratorFramework, path: &str, id: &str, mode: Mode) -> Self {
+        let receipt = Receipt::at(zk, path);
+        let (path, id) = (path.to_owned(), id.to_owned());
+        Self { zk: zk.uncompressed(), path, id, mode, receipt }
+    }
+
+    fn slot(&self, start: i64) -> String {
+        child(&self.path, &plan::name(start))
+    }
+
+    fn runner(&self, start: i64) -> String {
+        format!("{}/runner", self.slot(start))
+    }
+
+    fn record(&self, attempt: u32) -> Record {
+        let (claim, by) = (self.zk.new_guid(), self.id.clone());
+        Record { claim, mode: self.mode, attempt, state: State::Running, by }
+    }
+
+    /// Claims a slot; `None` if it is claimed. One request.
+    ///
+    /// Dropping the future gives it back.
+    pub(super) async fn claim(&self, start: i64) -> Result<Option<Claim>> {
+        match self.mode {
+            Mode::AtMostOnce => self.claim_once(start).await,
+            Mode::AtLeastOnce => self.claim_owned(start, None).await,
+        }
+    }
+
+    /// Claims a slot whose runner is gone; `None` if another member was faster.
+    pub(super) async fn take_over(&self, start: i64, seen: Abandoned) -> Result<Option<Claim>> {
+        self.claim_owned(start, Some(seen)).await
+    }
+
+    async fn claim_once(&self, start: i64) -> Result<Option<Claim>> {
+        let (path, record) = (self.slot(start), self.record(1));
+        let create = self.zk.create(&path).creating_parents_as_containers().data(record.encode());
+        match create.protected_by_data().owned().await {
+            Ok(node) => {
+                let hold = Hold::Slot(node);
+                Ok(Some(Claim { start, zk: self.zk.clone(), path, record, hold }))
+            }
+            Err(error) if error.kind() == ErrorKind::NodeExists => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn claim_owned(&self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
+        let (site, (tell, told)) = (self.clone(), oneshot::channel());
+        // A task of its own, which goes on when this future is dropped: nobody else would delete the runner, which keeps all
+        // members from the slot as long as our session.
+        self.zk.spawn(async move { drop(tell.send(site.claim_with_runner(start, seen).await)) });
+        match told.await {
+            Ok(claimed) => claimed,
+            // The runtime of the task has ended.
+            Err(_) => pending().await,
+        }
+    }
+
+    async fn claim_with_runner(self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
+        let attempt = seen.map_or(1, |seen| seen.attempt.saturating_add(1));
+        let (path, runner, record) = (self.slot(start), self.runner(start), self.record(attempt));
+        let mut rounds = 0..ROUNDS;
+        let applied = loop {
+            let transaction = match seen {
+                None => self.zk.transaction().create(&path, record.encode()),
+                Some(seen) => self.zk.transaction().set_data_if(&path, record.encode(), seen.version),
+            };
+            let transaction = transaction.create_with_mode(&runner, self.id.clone(), CreateMode::Ephemeral);
+            let error = match transaction.certain(&self.receipt).commit().await {
+                Ok(applied) => break applied,
+                Err(error) => error,
+            };
+            match error.code() {
+                // Of the slot, or of a runner.
+                Some(ErrorCode::NodeExists | ErrorCode::BadVersion) => return Ok(None),
+                Some(ErrorCode::NoNode) if seen.is_some() => return Ok(None),
+                Some(ErrorCode::NoNode) if rounds.next().is_some() => {
+                    self.zk.create_containers(self.path.as_str()).await?;
+                }
+                _ => return Err(error),
+            }
+        };
+        let version = seen.map_or(0, |seen| seen.version.wrapping_add(1));
+        let runner = self.own(&applied, &runner, version).await?;
+        let claim = |runner| Claim { start, zk: self.zk.clone(), path, record, hold: Hold::Runner(runner) };
+        Ok(runner.map(claim))
+    }
+
+    /// The guard of a runner that was created; `None` if it is gone already.
+    async fn own(&self, applied: &Applied, path: &str, version: i32) -> Result<Option<Runner>> {
+        loop {
+            match self.zk.get_data(path).watched().await {
+                Ok(read) => {
+                    let (_, stat) = read.value;
+                    let node = applied.own(&self.zk, path, stat);
+                    let receipt = self.receipt.clone();
+                    return Ok(node.map(|node| Runner { node, watch: read.watch, version, receipt }));
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+                // Until it is known, nobody would delete it.
+                Err(error) => self.zk.ride_out(error).await?,
+            }
+        }
+    }
+
+    /// Waits until a slot that a member has claimed may run again: when it has no runner, and is not done within `after` from
+    /// then on. `None` if it is done, or need not run again.
+    pub(super) async fn until_abandoned(&self, start: i64, after: Duration) -> Result<Option<Abandoned>> {
+        loop {
+            // No herd of requests: one event, and one read.
+            self.zk.wait_gone(self.runner(start)).await?;
+            let Some(seen) = self.open(start).await? else { return Ok(None) };
+            let longest = (after / 4).max(PAUSE);
+            sleep(after + longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10)).await;
+            match self.open(start).await? {
+                None => return Ok(None),
+                Some(now) if now == seen => return Ok(Some(now)),
+                // Another member has taken it over.
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reads a slot, if it is to run again when it has no runner.
+    async fn open(&self, start: i64) -> Result<Option<Abandoned>> {
+        let (data, stat) = loop {
+            match self.zk.get_data(self.slot(start)).with_stat().await {
+                Ok(read) => break read,
+                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+                Err(error) => self.zk.ride_out(error).await?,
+            }
+        };
+        let record = Record::parse(&data).filter(Record::is_open);
+        Ok(record.map(|record| Abandoned { version: stat.version, attempt: record.attempt }))
+    }
+
+    /// The starts of the recorded slots.
+    pub(super) async fn starts(&self) -> Result<Vec<i64>> {
+        match self.zk.children(self.path.as_str()).await {
+            Ok(names) => Ok(names.iter().filter_map(|name| plan::parse(name)).collect()),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads slots; without those that are gone, or that no member has written.
+    pub(super) async fn read(&self, starts: &[i64]) -> Result<Vec<Entry>> {
+        if starts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reads = starts.iter().fold(self.zk.multi_read(), |reads, start| reads.get_data(self.slot(*start)));
+        let mut entries = Vec::new();
+        for (start, read) in starts.iter().copied().zip(reads.await?) {
+            match read {
+                Ok(read) => entries.extend(read.into_data().and_then(|(data, stat)| {
+                    Record::parse(&data).map(|record| Entry { start, record, stat })
+                })),
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Deletes old slots. What cannot be deleted now is left to the next winner.
+    pub(super) async fn clean(&self, starts: Vec<i64>, keep: u32) {
+        if let Err(error) = self.try_clean(starts, keep).await {
+            debug!(path = self.path, %error, "old slots are not deleted yet");
+            if !error.is_transient() && error.kind() != ErrorKind::Closed {
+                self.zk.report_background_error(error);
+            }
+        }
+    }
+
+    async fn try_clean(&self, starts: Vec<i64>, keep: u32) -> Result<()> {
+        let read = self.read(&older(starts, keep)).await?;
+        let slots: Vec<(i64, bool)> = read.iter().map(|entry| (entry.start, entry.record.is_open())).collect();
+        let outdated = outdated(&slots, keep);
+        let deletes = read.iter().filter(|entry| outdated.contains(&entry.start)).map(|entry| {
+            let (path, version) = (self.slot(entry.start), entry.stat.version);
+            async move { self.zk.delete(path).version(version).await }
+        });
+        for deleted in join_all(deletes).await {
+            match deleted.map_err(|error| (error.kind(), error)) {
+                // Deleted or taken over by another member, or it has a child.
+                Ok(()) | Err((ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NotEmpty, _)) => {}
+                Err((_, error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
