@@ -8,6 +8,7 @@ mod gzip;
 mod gzip_recipes;
 mod harness;
 mod metrics;
+mod monitoring;
 #[path = "../locks/mutex_faults.rs"]
 mod mutex_faults;
 mod sasl;

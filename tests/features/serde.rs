@@ -6,11 +6,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use zk_curator::typed::Typed;
-use zk_curator::value::Json;
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::value::{Failure, Json, ToData};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::queue::jobs::Jobs;
+use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue, LockingQueue, SimpleDistributedQueue};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{connected, in_memory, once, poll_then_drop, simulated};
+use zk_curator_tests::{connected, in_memory, once, poll_then_drop, simulated, until_state};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Job {
@@ -186,5 +188,85 @@ fn raw_values_are_the_bytes_and_modes_are_kept() {
         texts.put("/text", &"rot".to_owned()).await.unwrap();
         assert_eq!(watched.value.value, "grün");
         watched.watch.await.unwrap();
+    });
+}
+
+/// What a readiness probe answers.
+#[test]
+fn health_is_json() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let health: serde_json::Value = serde_json::to_value(zk.health()).unwrap();
+        let session = zk.session().unwrap();
+        assert_eq!(health["state"], "connected");
+        assert_eq!(health["server"], server.connect_string());
+        assert_eq!(health["session"]["id"], session.id.to_string());
+        assert_eq!(health["session"]["timeout"], session.timeout.as_secs_f64());
+        assert_eq!(health["last_failure"], serde_json::Value::Null);
+        assert!(health["since"].as_f64().unwrap() > 1.7e9);
+        assert!(health["lasted"].as_f64().is_some());
+        server.stop().await;
+        until_state(&zk, ConnectionState::Lost).await;
+        let health = serde_json::to_value(zk.health()).unwrap();
+        assert_eq!((&health["state"], &health["session"]), (&"lost".into(), &serde_json::Value::Null));
+        assert!(health["last_failure"].is_string());
+    });
+}
+
+/// Queues carry values of any type.
+#[test]
+fn items_of_queues_are_values() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let (one, two) = (job("one", 1), job("two", 2));
+
+        let queue = DistributedQueue::new(&zk, "/plain");
+        queue.put(&one).await.unwrap();
+        queue.put_all([&two, &one]).await.unwrap();
+        let item = queue.auto_ack_consumer().next().await.unwrap();
+        assert_eq!(item.values::<Json<Job>>().unwrap(), [one.clone()]);
+        let delivery = queue.consumer("/plain-locks").next().await.unwrap();
+        assert_eq!(delivery.values::<Json<Job>>().unwrap(), [two.clone()]);
+        let error = delivery.values::<u32>().unwrap_err();
+        assert!(matches!(&error, Error::Undecodable { item, .. } if item == delivery.path()), "{error}");
+
+        let queue = LockingQueue::new(&zk, "/locking");
+        queue.put(&one).await.unwrap();
+        let delivery = queue.consumer().next().await.unwrap();
+        assert_eq!(delivery.value::<Json<Job>>().unwrap(), one);
+        assert_eq!(delivery.message().value::<Json<Job>>().unwrap(), one);
+
+        let jobs = Jobs::new(&zk, "/jobs");
+        jobs.submit(&two).await.unwrap();
+        let task = jobs.worker("w").next().await.unwrap();
+        assert_eq!(task.value::<Json<Job>>().unwrap(), two);
+        task.complete_with(&one).await.unwrap();
+    });
+}
+
+/// A value without data is refused before anything is sent.
+#[test]
+fn a_value_that_cannot_be_encoded_is_no_item() {
+    struct Never;
+    impl ToData for Never {
+        fn to_data(&self) -> Result<Bytes, Failure> {
+            Err(std::sync::Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("never")))
+        }
+    }
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let before = server.probe().total_requests();
+        let refused = [
+            ("/q", DistributedQueue::new(&zk, "/q").put(Never).await.unwrap_err()),
+            ("/l", LockingQueue::new(&zk, "/l").put(Never).await.unwrap_err()),
+            ("/f", FifoQueue::new(&zk, "/f").put(Never).await.unwrap_err()),
+            ("/s", SimpleDistributedQueue::new(&zk, "/s").offer(Never).await.unwrap_err()),
+            ("/j", Jobs::new(&zk, "/j").submit(Never).await.unwrap_err()),
+        ];
+        for (queue, error) in refused {
+            assert!(matches!(&error, Error::Unencodable { path, .. } if path.starts_with(queue)), "{error}");
+            assert!(!error.may_have_applied() && !error.is_retryable());
+        }
+        assert_eq!(server.probe().total_requests(), before);
     });
 }

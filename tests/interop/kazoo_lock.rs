@@ -1,4 +1,4 @@
-//! kazoo's `Lock` and our mutex share a lock when each is told of the other's names.
+//! kazoo's `Lock` and our mutex share a lock: when ours is told of kazoo, or when each is told of the other's names.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,10 +18,21 @@ const WITNESS: &str = "/witness";
 const ROUNDS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-async fn contend(connect_string: &str, label: &str) {
+/// Who is told of the other's names.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    Ours,
+    Both,
+}
+
+async fn contend(connect_string: &str, label: &str, told: Told) {
     let zk = builder_for(connect_string).build().unwrap();
     zk.start().await.unwrap();
-    let lock = InterProcessMutex::new(&zk, LOCK).label(label.to_owned()).extra_lock_patterns(["__lock__"]);
+    let lock = InterProcessMutex::new(&zk, LOCK).label(label.to_owned());
+    let lock = match told {
+        Told::Ours => lock.with_kazoo(),
+        Told::Both => lock.extra_lock_patterns(["__lock__"]),
+    };
     for _ in 0..ROUNDS {
         let guard = lock.acquire().await.unwrap();
         zk.create(WITNESS).mode(CreateMode::Ephemeral).await.unwrap();
@@ -31,18 +42,21 @@ async fn contend(connect_string: &str, label: &str) {
     zk.close().await.unwrap();
 }
 
-async fn kazoo_and_rust_contend(python: &Path, connect_string: &str) {
+async fn kazoo_and_rust_contend(python: &Path, connect_string: &str, told: Told) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_lock_contender.py");
     let rounds = ROUNDS.to_string();
     let kazoo = ["kazoo-1", "kazoo-2"].map(|label| {
         let mut command = Command::new(python);
         command.arg("-B").arg(&script).args([connect_string, LOCK, WITNESS, &rounds, label]);
+        if let Told::Both = told {
+            command.arg("-lock-");
+        }
         command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
     });
     let mut ours = JoinSet::new();
     for label in ["rust-1", "rust-2"] {
         let connect_string = connect_string.to_owned();
-        ours.spawn(async move { contend(&connect_string, label).await });
+        ours.spawn(async move { contend(&connect_string, label, told).await });
     }
     while let Some(contender) = ours.join_next().await {
         contender.unwrap();
@@ -65,7 +79,10 @@ async fn never_two_of_kazoo_and_rust_hold_the_lock() {
     }
     let python = python.unwrap();
     let server = TestServer::start().await;
-    timeout(PATIENCE, kazoo_and_rust_contend(&python, &server.connect_string())).await.unwrap();
     let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, kazoo_and_rust_contend(&python, &zookeeper.connect_string())).await.unwrap();
+    for connect_string in [server.connect_string(), zookeeper.connect_string()] {
+        for told in [Told::Ours, Told::Both] {
+            timeout(PATIENCE, kazoo_and_rust_contend(&python, &connect_string, told)).await.unwrap();
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod curator_queue;
 mod followed_reads;
 mod framework;
 mod framework_options;
+mod kazoo_barrier;
 mod kazoo_lock;
 mod mutex;
 mod peer;

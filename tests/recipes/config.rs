@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, pin_mut};
+use futures_util::{FutureExt, StreamExt, pin_mut};
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -619,5 +619,74 @@ fn a_history_of_no_updates_is_refused() {
         let error = store(&zk).kept(0).update().set("a", 1_i64).commit().await.unwrap_err();
         assert!(matches!(&error, Error::Zero { path, setting: "kept" } if path == STORE), "{error}");
         assert!(!server.probe().exists(STORE), "{}", server.probe());
+    });
+}
+
+/// What a service makes of its configuration.
+#[derive(Debug, PartialEq)]
+struct Limits {
+    requests: u32,
+}
+
+impl TryFrom<Snapshot> for Limits {
+    type Error = Error;
+
+    fn try_from(now: Snapshot) -> Result<Self, Error> {
+        Ok(Self { requests: now.get("requests")?.unwrap_or(100) })
+    }
+}
+
+#[test]
+fn a_service_receives_its_configuration_as_a_value() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = ConfigStore::new(&zk, "/config/limits");
+        let mut limits = store.follow_as::<Limits>().await.unwrap();
+        assert_eq!(limits.get().requests, 100, "there is no store yet");
+        let mut clone = limits.clone();
+        store.update().set("requests", 200).commit().await.unwrap();
+        assert_eq!(limits.changed().await.unwrap().requests, 200);
+        assert_eq!(clone.changed().await.unwrap().requests, 200);
+        assert_eq!(clone.get(), limits.get());
+
+        // What is no value changes nothing, and is told.
+        let mut errors = zk.background_errors();
+        store.update().set("requests", "many").commit().await.unwrap();
+        let error = errors.next().await.unwrap();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Undecodable, "follow_as"));
+        assert!(error.path().ends_with("/requests"), "{error}");
+        assert_eq!(limits.get().requests, 200);
+        assert!(limits.changed().now_or_never().is_none());
+        let refused = store.follow_as::<Limits>().await.unwrap_err();
+        assert!(matches!(refused, Error::Undecodable { .. }), "{refused}");
+
+        // Across sessions.
+        store.update().set("requests", 300).commit().await.unwrap();
+        assert_eq!(limits.changed().await.unwrap().requests, 300);
+        expire(&server, &zk).await;
+        store.update().set("requests", 400).commit().await.unwrap();
+        assert_eq!(limits.changed().await.unwrap().requests, 400);
+
+        let part = store.follow_below("other").receive::<Limits>().await.unwrap();
+        assert_eq!(part.get().requests, 100);
+        drop(part);
+        zk.close().await.unwrap();
+        assert_eq!(limits.changed().await, None);
+        assert_eq!(limits.get().requests, 400);
+    });
+}
+
+#[test]
+fn the_task_of_a_configuration_ends_with_its_last_value() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let store = ConfigStore::new(&zk, "/config/limits");
+        let limits = store.follow_as::<Limits>().await.unwrap();
+        let other = limits.clone();
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        drop(limits);
+        assert!(!server.probe().watches().is_empty());
+        drop(other);
+        until(&server, |probe| probe.watches().is_empty()).await;
     });
 }

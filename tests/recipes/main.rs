@@ -19,6 +19,7 @@ mod name;
 mod nodes;
 mod nodes_cancel;
 mod replay;
+mod schedule;
 mod shared;
 mod two_phase;
 mod two_phase_cancel;

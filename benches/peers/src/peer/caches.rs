@@ -17,8 +17,22 @@ const IN_FLIGHT: usize = 16;
 /// The nodes of the cache that is changed.
 const NODES: usize = 100;
 
-/// Creates a node with `count` children.
-async fn plant(zk: &CuratorFramework, path: &str, count: usize, payload: &[u8]) -> Result<()> {
+/// The children of a node of a large tree: an answer with a million names is longer than clients and servers accept.
+const GROUP: usize = 1_000;
+
+/// The number of a node, as the end of its path.
+type Name = fn(usize) -> String;
+
+fn flat(number: usize) -> String {
+    format!("{number:08}")
+}
+
+fn grouped(number: usize) -> String {
+    format!("{:04}/{:03}", number / GROUP, number % GROUP)
+}
+
+/// Creates a node with `count` nodes below it.
+async fn plant(zk: &CuratorFramework, path: &str, count: usize, name: Name, payload: &[u8]) -> Result<()> {
     zk.create(path).creating_parents().await?;
     let payload = Bytes::copy_from_slice(payload);
     let firsts: Vec<_> = (0..count).step_by(AT_ONCE).collect();
@@ -26,11 +40,26 @@ async fn plant(zk: &CuratorFramework, path: &str, count: usize, payload: &[u8]) 
         let all = firsts.iter().map(|&first| {
             let numbers = first..count.min(first + AT_ONCE);
             let create = |transaction: zk_curator::op::Transaction, number| {
-                transaction.create(format!("{path}/{number:08}"), payload.clone())
+                let end = name(number);
+                let transaction = match end.strip_suffix("/000") {
+                    Some(group) => transaction.create(format!("{path}/{group}"), ""),
+                    None => transaction,
+                };
+                transaction.create(format!("{path}/{end}"), payload.clone())
             };
             numbers.fold(zk.transaction(), create).commit()
         });
+        // Sent in this order, so that a group is there before its nodes.
         try_join_all(all).await?;
+    }
+    Ok(())
+}
+
+/// Waits until a cache knows all nodes.
+async fn loaded(cache: &CuratorCache) -> Result<()> {
+    let loaded = cache.loaded().await?;
+    if loaded.unreadable > 0 {
+        return Err(format!("{} nodes could not be read", loaded.unreadable).into());
     }
     Ok(())
 }
@@ -38,13 +67,13 @@ async fn plant(zk: &CuratorFramework, path: &str, count: usize, payload: &[u8]) 
 pub(crate) async fn load(stage: &mut Stage) -> Result<()> {
     let (path, size) = (stage.below("tree"), stage.size);
     let zk = stage.client().await?;
-    plant(&zk, &path, size, &stage.payload()).await?;
+    plant(&zk, &path, size, flat, &stage.payload()).await?;
     let run = async |operations: usize| {
         let (mut latencies, mut nodes) = (Samples::new(), 0);
         for _ in 0..operations {
             let began = Instant::now();
             let cache = CuratorCache::tree(&zk, path.as_str()).start();
-            cache.loaded().await?;
+            loaded(&cache).await?;
             latencies.push(began.elapsed());
             nodes += cache.len() - 1;
             cache.close().await;
@@ -57,9 +86,9 @@ pub(crate) async fn load(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn change(stage: &mut Stage) -> Result<()> {
     let (path, payload) = (stage.below("tree"), stage.payload());
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    plant(&reading, &path, NODES, &payload).await?;
+    plant(&reading, &path, NODES, flat, &payload).await?;
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
-    let run = async |operations| changes(&cache, &writing, &path, NODES, &payload, operations).await;
+    let run = async |operations| changes(&cache, &writing, &path, (NODES, flat), &payload, operations).await;
     stage.run_plain(run).await
 }
 
@@ -68,15 +97,15 @@ async fn changes(
     cache: &CuratorCache,
     writing: &CuratorFramework,
     path: &str,
-    nodes: usize,
+    (nodes, name): (usize, Name),
     payload: &[u8],
     operations: usize,
 ) -> Result<Outcome> {
     let (mut latencies, mut seen) = (Samples::new(), 0);
     let mut changes = cache.changes();
-    cache.loaded().await?;
+    loaded(cache).await?;
     for turn in 0..operations {
-        let node = format!("{path}/{:08}", turn * nodes / operations);
+        let node = format!("{path}/{}", name(turn * nodes / operations));
         let began = Instant::now();
         let write = writing.set_data(&node, payload.to_vec());
         let (written, told) = futures_util::future::join(write.into_future(), changes.next()).await;
@@ -94,12 +123,12 @@ async fn changes(
 pub(crate) async fn large(stage: &mut Stage) -> Result<()> {
     let (path, payload, size) = (stage.below("tree"), stage.payload(), stage.size);
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    plant(&writing, &path, size, &payload).await?;
+    plant(&writing, &path, size, grouped, &payload).await?;
     let before = resident("self");
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
-    cache.loaded().await?;
+    loaded(&cache).await?;
     let bytes = each(before, size);
-    let run = async |operations| changes(&cache, &writing, &path, size, &payload, operations).await;
+    let run = async |operations| changes(&cache, &writing, &path, (size, grouped), &payload, operations).await;
     stage.measure(bytes, run).await?;
     cache.close().await;
     stage.clear().await

@@ -40,7 +40,7 @@ async fn visit(client: Client) -> Result<(), Failure> {
             let attempt = user.attempt(Mode::Shared);
             let lock = lock.read_lock();
             match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => user.read(attempt.acquired(guard.fencing_token()), guard).await,
+                Some(guard) => Box::pin(user.read(attempt.acquired(guard.fencing_token()), guard)).await,
                 None => attempt.missed(),
             }
         }

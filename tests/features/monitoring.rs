@@ -1,0 +1,141 @@
+//! The dashboard and the alert rules name metrics, labels and kinds that exist, and all of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use zk_curator_recipes::observe::{Metric, MetricKind};
+
+const PREFIX: &str = "zk_curator_";
+/// What Prometheus adds to each series.
+const ADDED: [&str; 2] = ["job", "instance"];
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/monitoring").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+fn all_metrics() -> impl Iterator<Item = &'static Metric> {
+    zk_curator::observe::METRICS.iter().chain(zk_curator_recipes::observe::METRICS)
+}
+
+/// The metric of a series: histograms have several.
+fn metric(series: &str) -> &'static Metric {
+    let ends = ["_sum", "_count", "_bucket"];
+    all_metrics()
+        .find(|metric| match metric.kind {
+            MetricKind::Histogram => ends.iter().any(|end| series.strip_suffix(end) == Some(metric.name)),
+            _ => metric.name == series,
+        })
+        .unwrap_or_else(|| panic!("there is no metric {series}"))
+}
+
+fn is_name(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+/// Checks an expression in Prometheus' language, and returns the metrics in it.
+fn check(expression: &str) -> BTreeSet<&'static str> {
+    let mut found = BTreeSet::new();
+    let mut labels: BTreeSet<&str> = ADDED.into();
+    for (at, _) in expression.match_indices(PREFIX) {
+        let rest = &expression[at..];
+        let (series, rest) = rest.split_at(rest.find(|char| !is_name(char)).unwrap_or(rest.len()));
+        let metric = metric(series);
+        found.insert(metric.name);
+        labels.extend(metric.labels);
+        if let Some(selectors) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+            for selector in selectors.0.split(", ") {
+                let label = selector.split(|char| !is_name(char)).next().unwrap();
+                assert!(
+                    metric.labels.contains(&label) || ADDED.contains(&label),
+                    "{series} has no label {label}: {expression}"
+                );
+            }
+        }
+        // A counter only makes sense as a rate.
+        let before = &expression[..at];
+        let is_rate = before.ends_with("rate(") || before.ends_with("increase(");
+        let is_counted = metric.kind != MetricKind::Gauge;
+        assert_eq!(is_rate, is_counted, "{series} is a {}: {expression}", metric.kind);
+    }
+    assert!(!found.is_empty(), "no metric in {expression}");
+    for (_, by) in expression.match_indices("by (").map(|(at, by)| (at, &expression[at + by.len()..])) {
+        for label in by.split_once(')').unwrap().0.split(", ") {
+            assert!(labels.contains(label), "no label {label}: {expression}");
+        }
+    }
+    found
+}
+
+fn expressions(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    Some(text) if name == "expr" => into.push(text.to_owned()),
+                    _ => expressions(value, into),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| expressions(value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_dashboard_shows_every_metric() {
+    let dashboard: Value = serde_json::from_str(&read("dashboard.json")).unwrap();
+    let mut shown = Vec::new();
+    expressions(&dashboard, &mut shown);
+    let shown: BTreeSet<_> = shown.iter().flat_map(|expression| check(expression)).collect();
+    let all: BTreeSet<_> = all_metrics().map(|metric| metric.name).collect();
+    assert_eq!(shown, all);
+}
+
+#[test]
+fn alerts_name_metrics_that_exist_and_are_explained() {
+    let (rules, readme) = (read("alerts.yml"), read("README.md"));
+    let of = |key: &str| {
+        let lines =
+            rules.lines().filter_map(move |line| line.trim_start_matches([' ', '-']).strip_prefix(key));
+        lines.map(str::trim).collect::<Vec<_>>()
+    };
+    let (alerts, expressions) = (of("alert:"), of("expr:"));
+    assert_eq!(
+        (alerts.len(), of("summary:").len(), of("labels:").len()),
+        (expressions.len(), alerts.len(), alerts.len())
+    );
+    for expression in expressions {
+        check(expression);
+    }
+    let explained = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let explained: Vec<_> = explained.map(|(alert, _)| alert).collect();
+    assert_eq!(alerts, explained);
+}
+
+#[test]
+fn the_tables_in_the_documentation_are_those_of_the_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let tables = [
+        ("src/observe/mod.rs", zk_curator::observe::METRICS),
+        ("recipes/src/observe.rs", zk_curator_recipes::observe::METRICS),
+    ];
+    for (file, metrics) in tables {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `zk_curator_"));
+        let rows: Vec<_> = rows.map(|row| format!("zk_curator_{row}")).collect();
+        let documented: Vec<Vec<&str>> =
+            rows.iter().map(|row| row.split('|').take(3).map(str::trim).collect()).collect();
+        let expected: Vec<Vec<String>> = metrics
+            .iter()
+            .map(|metric| {
+                let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+                let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
+                vec![format!("{}`", metric.name), metric.kind.to_string(), labels]
+            })
+            .collect();
+        assert_eq!(documented, expected, "{file}");
+    }
+}
