@@ -148,21 +148,11 @@ pub(super) struct Driver {
     unswept: u32,
     /// When another process was faster last.
     rivals: Option<Instant>,
-    /// How long the last write took.
-    flight: Duration,
 }
 
 impl Driver {
     pub(super) const fn new(settings: Settings, requests: mpsc::UnboundedReceiver<Request>) -> Self {
-        Self {
-            settings,
-            requests,
-            later: VecDeque::new(),
-            known: None,
-            unswept: 0,
-            rivals: None,
-            flight: Duration::ZERO,
-        }
+        Self { settings, requests, later: VecDeque::new(), known: None, unswept: 0, rivals: None }
     }
 
     /// Runs until the last handle is gone and everything is answered.
@@ -223,11 +213,9 @@ impl Driver {
             let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
             let first_record = parents.len();
             let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
-            let sent = Instant::now();
             let is_lock_lost =
                 match self.settings.site.write(node.clone(), data, companions, conflicts.guard()).await {
                     Ok(node) => {
-                        self.flight = sent.elapsed();
                         self.known = node;
                         self.sweep(batch, &recorded);
                         self.answer(std::mem::take(batch), folded.outcomes);
@@ -259,8 +247,9 @@ impl Driver {
     /// there is always one of ours, unless we give way.
     async fn give_way(&self) {
         let has_rivals = self.rivals.is_some_and(|met| met.elapsed() < RIVALRY);
-        if has_rivals && self.known.is_some() && self.flight >= LONG_FLIGHT {
-            sleep(self.flight.mul_f64(fraction(&self.settings.site.zk))).await;
+        let site = &self.settings.site;
+        if has_rivals && self.known.is_some() && site.flight() >= LONG_FLIGHT {
+            sleep(site.flight().mul_f64(fraction(&site.zk))).await;
         }
     }
 

@@ -1,10 +1,11 @@
 //! The node of a number or of a value: read, and written at its version.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 use zk_curator::certain::{Proof, Receipt};
 use zk_curator::op::{CreateOp, SetDataOp};
@@ -107,7 +108,7 @@ impl SiteOptions {
     pub(super) fn build(self) -> Site {
         let Self { zk, path, optimistic_tries, lock, receipts } = self;
         let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        Site { zk, path, optimistic_tries, lock, receipt, proof: Mutex::default() }
+        Site { zk, path, optimistic_tries, lock, receipt, proof: Mutex::default(), flight: AtomicU64::new(0) }
     }
 }
 
@@ -122,6 +123,8 @@ pub(super) struct Site {
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
     proof: Mutex<Option<Proof>>,
+    /// How long the last write took, in microseconds.
+    flight: AtomicU64,
 }
 
 impl Site {
@@ -130,7 +133,8 @@ impl Site {
         self.read_with(true, None).await
     }
 
-    /// Reads the node in order to write it; `confirmed` is behind a quorum.
+    /// Reads the node in order to write it; `confirmed` is behind a quorum. Otherwise it may be older than what is committed, which
+    /// the write finds out; after a write that was refused it is not older than what refused it.
     pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
         loop {
             let (proof, is_missing) = self.prove().await;
@@ -162,7 +166,7 @@ impl Site {
 
     async fn read_with(&self, confirmed: bool, proof: Option<Proof>) -> Result<Node, Error> {
         let read = self.zk.get_data(self.path.as_str());
-        match if confirmed { read.linearizable() } else { read.synced() }.with_stat().await {
+        match if confirmed { read.linearizable() } else { read }.with_stat().await {
             Ok((data, stat)) => {
                 Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data, proof })
             }
@@ -191,6 +195,7 @@ impl Site {
         for companion in companions {
             transaction = transaction.with(companion);
         }
+        let sent = Instant::now();
         let written = match &self.receipt {
             Some(receipt) => {
                 let transaction = transaction.certain(receipt);
@@ -213,6 +218,8 @@ impl Site {
         };
         let error = match written {
             Ok((created, proof)) => {
+                let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+                self.flight.store(took, Ordering::Relaxed);
                 measure::counter_written();
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
@@ -259,6 +266,11 @@ impl Site {
             }
             _ => Err(Failure::Other(error.into())),
         }
+    }
+
+    /// How long the last write took.
+    pub(super) fn flight(&self) -> Duration {
+        Duration::from_micros(self.flight.load(Ordering::Relaxed))
     }
 
     fn proof(&self) -> Option<Proof> {
@@ -331,10 +343,12 @@ impl Conflicts {
             self.guard = Some(site.lock(self.met).await?);
             return Ok(());
         }
-        sleep(if self.met >= UNLUCKY { self.pause / 2 } else { self.pause }).await;
+        let pause = self.pause.max(site.flight().min(LONGEST_PAUSE));
+        sleep(if self.met >= UNLUCKY { pause / 2 } else { pause }).await;
         // The more were met, the more others there are.
         let longest = LONGEST_PAUSE * 4_u32.pow((self.met / MET_BY_FEW).min(2));
-        let (least, most) = (FIRST_PAUSE, (self.pause * 3).min(longest));
+        let least = FIRST_PAUSE.max(site.flight()).min(longest);
+        let most = (self.pause.max(least) * 3).min(longest);
         self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));
         Ok(())
     }
