@@ -61,14 +61,10 @@ impl TestServer {
     /// Dropping the future starts nothing.
     pub async fn from_env() -> TestEnsemble {
         let servers = env::var(SERVERS_VARIABLE).ok().filter(|servers| !servers.trim().is_empty());
-        let kind = match servers {
-            Some(servers) => {
-                let chroot = format!("/zk-curator-test-{:016x}", fastrand::u64(..));
-                Kind::Real { servers: servers.trim().trim_end_matches('/').to_owned(), chroot }
-            }
-            None => Kind::Embedded(Self::start().await),
-        };
-        TestEnsemble { kind }
+        match servers {
+            Some(servers) => TestEnsemble::real(&servers),
+            None => TestEnsemble { kind: Kind::Embedded(Self::start().await) },
+        }
     }
 }
 
@@ -105,6 +101,15 @@ enum Kind {
 }
 
 impl TestEnsemble {
+    /// Returns the real ensemble with this connect string. The test has a chroot of its own in it,
+    /// below the chroot of the connect string.
+    #[must_use]
+    pub fn real(connect_string: &str) -> Self {
+        let servers = connect_string.trim().trim_end_matches('/').to_owned();
+        let chroot = format!("/zk-curator-test-{:016x}", fastrand::u64(..));
+        Self { kind: Kind::Real { servers, chroot } }
+    }
+
     /// Returns a builder of frameworks that are connected to it. On a real ensemble they live in a
     /// chroot with a random name, which the first of them creates.
     pub fn framework(&self) -> CuratorFrameworkBuilder {

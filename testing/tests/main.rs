@@ -30,3 +30,4 @@ mod server_snapshots;
 mod server_tls;
 mod server_watch_requests;
 mod server_watches;
+mod test_kit;

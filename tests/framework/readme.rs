@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 
@@ -11,7 +10,7 @@ use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 #[tokio::test]
 async fn a_lost_answer_leaves_one_node() {
     let server = TestServer::start().await;
-    let zk = CuratorFramework::builder().connect_string(server.connect_string()).build().unwrap();
+    let zk = server.framework().build().unwrap();
     zk.start().await.unwrap();
 
     let lose =
