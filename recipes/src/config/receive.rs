@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{Stream, unfold};
-use tokio::time::sleep;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 use zk_curator::value::Failure;
@@ -198,6 +198,8 @@ where
             Err(error) => error,
         };
         let text = Some(error.to_string());
+        // The next call waits for another snapshot.
+        let waits = matches!(error, Error::Undecodable { .. });
         if told != text {
             warn!(path = watch.path(), %error, "the configuration stays as it was");
             told = text;
@@ -207,10 +209,9 @@ where
                 error => zk_curator::Error::undecodable(OP, watch.path(), Arc::new(error)),
             });
         }
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = sleep(PAUSE) => {}
+        if !waits {
+            // Cut short by the end of the task, which the next round sees.
+            drop(timeout(PAUSE, stop.cancelled()).await);
         }
     }
 }

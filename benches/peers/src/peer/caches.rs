@@ -128,7 +128,8 @@ pub(crate) async fn large(stage: &mut Stage) -> Result<()> {
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
     loaded(&cache).await?;
     let bytes = each(before, size);
-    let run = async |operations| changes(&cache, &writing, &path, (size, grouped), &payload, operations).await;
+    let run =
+        async |operations| changes(&cache, &writing, &path, (size, grouped), &payload, operations).await;
     stage.measure(bytes, run).await?;
     cache.close().await;
     stage.clear().await

@@ -1,0 +1,78 @@
+//! The leader of several processes writes to a database. A process that stands still and goes on writes nothing any more: the
+//! database refuses what has an older token than it has seen.
+//!
+//! `sql-writer DATABASE`
+
+use std::error::Error;
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+use zk_curator_recipes::leader::{LeaderSelector, Leadership};
+use zk_curator_recipes::zk_curator::{CuratorFramework, FencingToken};
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS fence (id INTEGER PRIMARY KEY CHECK (id = 1), token INTEGER NOT NULL);
+    INSERT OR IGNORE INTO fence VALUES (1, 0);
+    CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, token INTEGER NOT NULL, writer INTEGER NOT NULL);
+";
+
+/// Writes an entry in one transaction with the token; not `true` if a later leader has written.
+fn write(database: &mut Connection, token: FencingToken) -> rusqlite::Result<bool> {
+    let token = token.get();
+    let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let is_newest =
+        transaction.execute("UPDATE fence SET token = ?1 WHERE id = 1 AND token <= ?1", [token])? == 1;
+    if is_newest {
+        let entry = params![token, std::process::id()];
+        transaction.execute("INSERT INTO entries (token, writer) VALUES (?1, ?2)", entry)?;
+        transaction.commit()?;
+    }
+    Ok(is_newest)
+}
+
+async fn lead(path: &str, term: Leadership) -> Result<(), Box<dyn Error>> {
+    let mut database = Connection::open(path)?;
+    println!("leads with {}", term.fencing_token().get());
+    loop {
+        match write(&mut database, term.fencing_token())? {
+            true => println!("wrote with {}", term.fencing_token().get()),
+            false => {
+                println!("refused with {}", term.fencing_token().get());
+                return Ok(());
+            }
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let path = std::env::args().nth(1).ok_or("usage: sql-writer DATABASE")?;
+    let timeout = std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
+    let database = Connection::open(&path)?;
+    database.busy_timeout(Duration::from_secs(10))?;
+    database.execute_batch(SCHEMA)?;
+    drop(database);
+
+    let zk = CuratorFramework::builder()
+        .connect_string(std::env::var("ZOOKEEPER")?)
+        .session_timeout(Duration::from_millis(timeout))
+        .build()?;
+    zk.start().await?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = async {
+        terminate.recv().await;
+    };
+    let selector = LeaderSelector::new(&zk, "/leaders/ledger");
+    let body = |term| async {
+        if let Err(error) = lead(&path, term).await {
+            eprintln!("the database: {error}");
+        }
+    };
+    selector.run_until(stop, Duration::ZERO, body).await?;
+    zk.close().await?;
+    Ok(())
+}

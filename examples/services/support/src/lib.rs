@@ -1,0 +1,84 @@
+//! What the tests of the services share: the program as a process, with its lines, and signals to it.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+use zk_curator_testing::TestServer;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The session timeout of the services in tests.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A running service. Killed when it is dropped.
+pub struct Service {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Service {
+    /// Starts a program for a server.
+    pub fn start(program: &str, server: &TestServer, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env("ZOOKEEPER", server.connect_string())
+            .env("SESSION_TIMEOUT_MS", SESSION_TIMEOUT.as_millis().to_string())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the program starts");
+        let stdout = child.stdout.take().expect("it is piped");
+        Self { child, lines: BufReader::new(stdout).lines() }
+    }
+
+    /// The next line; `None` after the last one.
+    pub async fn next_line(&mut self) -> Option<String> {
+        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("the service is silent");
+        line.expect("its output can be read")
+    }
+
+    /// Waits for a line that begins so, and returns the rest of it.
+    pub async fn line(&mut self, beginning: &str) -> String {
+        loop {
+            let line = self.next_line().await;
+            let line = line.unwrap_or_else(|| panic!("the service has ended before it said {beginning:?}"));
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    /// `kill -9`.
+    pub async fn kill(mut self) {
+        self.child.kill().await.expect("it runs");
+    }
+
+    /// Sends a signal such as `TERM`, `STOP`, `CONT`.
+    pub async fn signal(&self, name: &str) {
+        let pid = self.child.id().expect("it runs").to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().await.expect("there is a kill");
+        assert!(sent.success(), "kill -s {name} {pid}");
+    }
+
+    /// Waits for its end.
+    pub async fn ended(mut self) -> ExitStatus {
+        while self.next_line().await.is_some() {}
+        timeout(PATIENCE, self.child.wait()).await.expect("it goes on").expect("it has ended")
+    }
+}
+
+/// Asks a service over HTTP: the status and the body.
+pub async fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("no answer").expect("it is text");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    (status, body.to_owned())
+}
