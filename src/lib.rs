@@ -90,7 +90,7 @@ pub use builder::CuratorFrameworkBuilder;
 pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
 pub use owned_node::{OwnedNode, Ownership};
-pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
+pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, Health};
 pub use task::{TaskError, TaskHandle};
 
 pub use zk_curator_client::{

@@ -86,7 +86,7 @@ impl<T> fmt::Debug for TaskHandle<T> {
     }
 }
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskError {
@@ -110,7 +110,7 @@ impl fmt::Display for TaskError {
 
 impl std::error::Error for TaskError {}
 
-/// Where the result of a task goes. Dropped without one, it says why.
+/// The sender of a task's result. Dropped without a result, it sends the reason.
 struct Reply<T>(Option<oneshot::Sender<Result<T, TaskError>>>);
 
 impl<T> Reply<T> {
@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn end_of_the_runtime_is_told() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let task = runtime.block_on(async { framework().spawn_task(pending::<()>()) });
+        let entered = runtime.enter();
+        let task = framework().spawn_task(pending::<()>());
+        drop(entered);
         drop(runtime);
         assert_eq!(futures_util::FutureExt::now_or_never(task), Some(Err(TaskError::RuntimeEnded)));
     }

@@ -26,6 +26,7 @@
 //! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
 //! | `the server was not told of a lost session` | debug | `error` | it is tried again |
 //! | `the lost session ends at its timeout` | warn | `error` | no server could be told of its end: its ephemeral nodes stay until then |
+//! | `step` | debug | `step` | a step of a service, told by its [`TracingRecorder`]; it has no other fields |
 //!
 //! The targets are the modules of this crate (`zk_curator::…`); those of recipes and of the raw client begin with
 //! `zk_curator_recipes` and `zk_curator_client`. Data of nodes and credentials are in no event.
@@ -49,7 +50,7 @@
 //! | `zk_curator_janitor_backlog` | gauge | – | deletions that are owed and not yet done, of all frameworks of the process |
 //!
 //! `operation` is the name that errors have, such as `create` or `get_data`: a small set, so that it is safe as a label.
-//! Paths are no labels, but of queues. Those of recipes are in `zk_curator_recipes::observe`. [`describe`] gives units and help to the
+//! Paths are no labels, but of queues. Those of recipes are in `zk_curator_recipes::observe`. `describe` gives units and help to the
 //! recorder, [`METRICS`] is this table as data. A dashboard for Grafana and alert rules for Prometheus are in `docs/monitoring/`.
 //! Operations on [typed](crate::CuratorFramework) values count as what they are made of.
 //!
@@ -63,15 +64,17 @@
 //! A service tells a [`Recorder`] what it believes to hold and what it does on the strength of that. [`TracingRecorder`] emits each
 //! step at debug level; in a simulation, checkers judge them.
 
+mod attempt;
 mod metric;
 mod recorder;
 
 use std::fmt;
 
+pub use attempt::{Attempt, Held, Release};
 #[cfg(feature = "metrics")]
 pub use metric::describe;
 pub use metric::{METRICS, Metric, MetricKind};
-pub use recorder::{Attempt, Held, HoldMode, Outcome, Recorder, Release, Step, TracingRecorder, UseOutcome};
+pub use recorder::{HoldMode, Outcome, Recorder, Step, TracingRecorder, UseOutcome};
 
 pub use crate::core::{HeldChore, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;

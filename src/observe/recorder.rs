@@ -14,8 +14,9 @@ use crate::error::Result;
 /// neither.
 ///
 /// # When to record
-/// A step that announces (`…ing`) is recorded before the call, every other one after the answer. [`Attempt`] records the steps
-/// of a lock, a lease or a term of leadership in this order. Those of queues are recorded one by one:
+/// A step that announces (`…ing`) is recorded before the call, every other one after the answer.
+/// [`Attempt`](super::Attempt) records the steps of a lock, a lease or a term of leadership in this order. Those of queues are
+/// recorded one by one:
 ///
 /// ```
 /// use zk_curator::observe::{Outcome, Recorder, Step};
@@ -203,198 +204,10 @@ impl fmt::Display for Step<'_> {
     }
 }
 
-/// An attempt to hold a resource, which records its steps. Dropped without success it records [`Missed`](Step::Missed).
-///
-/// ```
-/// # use zk_curator::{CreateMode, CuratorFramework, Error};
-/// use zk_curator::observe::{Attempt, HoldMode, Recorder, UseOutcome};
-///
-/// /// Writes the report if no other process does.
-/// async fn report(zk: &CuratorFramework, recorder: &impl Recorder) -> Result<(), Error> {
-///     let attempt = Attempt::begin(recorder, "report", HoldMode::Exclusive);
-///     let node = zk.create("/reporter").mode(CreateMode::Ephemeral).owned().await?;
-///     // After the guard, so that it is dropped before the guard.
-///     let held = attempt.acquired(node.ownership().fencing_token());
-///     let written = node.ownership().fenced().set_data("/report", "…").commit().await?;
-///     let version = written[0].stat().map_or(0, |stat| stat.version);
-///     held.used(UseOutcome::Accepted(version.unsigned_abs().into()));
-///     Ok(())
-/// }
-/// ```
-#[must_use = "dropping it records that nothing was acquired"]
-pub struct Attempt<R: Recorder>(Option<Tale<R>>);
-
-/// The belief to hold a resource. Dropped, it records [`Releasing`](Step::Releasing): declare it after the guard, so that it is
-/// dropped first.
-#[must_use = "dropping it records that the resource is released"]
-pub struct Held<R: Recorder> {
-    tale: Option<Tale<R>>,
-    token: FencingToken,
-}
-
-/// The release of a resource, under way. Dropped, it records nothing: whether the resource was held until then is unknown.
-#[must_use = "says whether the release was confirmed"]
-pub struct Release<R: Recorder>(Option<Tale<R>>);
-
-/// An attempt and what comes of it.
-struct Tale<R> {
-    recorder: R,
-    resource: Arc<str>,
-    mode: HoldMode,
-    hold: u64,
-}
-
-impl<R: Recorder> Attempt<R> {
-    /// Records that a resource is about to be acquired: before the call that acquires it.
-    pub fn begin(recorder: R, resource: impl Into<Arc<str>>, mode: HoldMode) -> Self {
-        let (hold, resource) = (recorder.next_attempt(), resource.into());
-        recorder.record(Step::Acquiring { resource: &resource, mode, hold });
-        Self(Some(Tale { recorder, resource, mode, hold }))
-    }
-
-    /// Records that the resource is held, with the token of the guard.
-    pub fn acquired(mut self, token: FencingToken) -> Held<R> {
-        if let Some(Tale { recorder, resource, mode, hold }) = &self.0 {
-            recorder.record(Step::Acquired { resource, mode: *mode, hold: *hold, token });
-        }
-        Held { tale: self.0.take(), token }
-    }
-}
-
-impl<R: Recorder> Drop for Attempt<R> {
-    fn drop(&mut self) {
-        if let Some(Tale { recorder, hold, .. }) = &self.0 {
-            recorder.record(Step::Missed { hold: *hold });
-        }
-    }
-}
-
-impl<R: Recorder> Held<R> {
-    /// Records that the resource was used, with the token of this hold.
-    pub fn used(&self, outcome: UseOutcome) {
-        if let Some(Tale { recorder, resource, hold, .. }) = &self.tale {
-            recorder.record(Step::Used { resource, hold: *hold, token: self.token, outcome });
-        }
-    }
-
-    /// Records that the resource is known to be lost.
-    pub fn lost(mut self) {
-        if let Some(Tale { recorder, hold, .. }) = self.tale.take() {
-            recorder.record(Step::Lost { hold });
-        }
-    }
-
-    /// Records that the resource is about to be released: before the call that releases it.
-    pub fn releasing(mut self) -> Release<R> {
-        let tale = self.tale.take();
-        if let Some(Tale { recorder, hold, .. }) = &tale {
-            recorder.record(Step::Releasing { hold: *hold });
-        }
-        Release(tale)
-    }
-}
-
-impl<R: Recorder> Drop for Held<R> {
-    fn drop(&mut self) {
-        if let Some(Tale { recorder, hold, .. }) = &self.tale {
-            recorder.record(Step::Releasing { hold: *hold });
-        }
-    }
-}
-
-impl<R: Recorder> Release<R> {
-    /// Records that a server has confirmed the release.
-    pub fn released(self) {
-        if let Some(Tale { recorder, hold, .. }) = &self.0 {
-            recorder.record(Step::Released { hold: *hold });
-        }
-    }
-}
-
-impl<R> fmt::Debug for Tale<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, mode, hold, .. } = self;
-        write!(f, "{resource} ({mode:?}), #{hold}")
-    }
-}
-
-impl<R: Recorder> fmt::Debug for Attempt<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Attempt").field(&self.0).finish()
-    }
-}
-
-impl<R: Recorder> fmt::Debug for Held<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("what", &self.tale).field("token", &self.token).finish()
-    }
-}
-
-impl<R: Recorder> fmt::Debug for Release<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Release").field(&self.0).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
-    use crate::{Error, ErrorKind, FencingToken};
-
-    #[derive(Default)]
-    struct Lines(Mutex<Vec<String>>);
-
-    impl Recorder for Lines {
-        fn record(&self, step: Step<'_>) {
-            self.0.lock().unwrap().push(step.to_string());
-        }
-
-        fn next_attempt(&self) -> u64 {
-            7
-        }
-    }
-
-    fn lines(service: impl FnOnce(&dyn Recorder)) -> Vec<String> {
-        let lines = Lines::default();
-        service(&lines);
-        lines.0.into_inner().unwrap()
-    }
-
-    fn token() -> FencingToken {
-        FencingToken::new(0x1f)
-    }
-
-    #[test]
-    fn dropped_attempt_is_missed() {
-        let dropped = lines(|recorder| drop(Attempt::begin(recorder, "orders", HoldMode::Exclusive)));
-        assert_eq!(dropped, ["acquiring orders (Exclusive), #7", "missed #7"]);
-    }
-
-    #[test]
-    fn hold_ends_once() {
-        let held = |end: fn(super::Held<&dyn Recorder>)| {
-            let lines = lines(|recorder| end(Attempt::begin(recorder, "o", HoldMode::Leader).acquired(token())));
-            assert_eq!(lines[1], "acquired o (Leader), #7, token 0x1f");
-            lines[2..].to_vec()
-        };
-        assert_eq!(held(|held| drop(held)), ["releasing #7"]);
-        assert_eq!(held(|held| held.lost()), ["lost #7"]);
-        assert_eq!(held(|held| drop(held.releasing())), ["releasing #7"]);
-        assert_eq!(held(|held| held.releasing().released()), ["releasing #7", "released #7"]);
-        let used = held(|held| held.used(UseOutcome::Accepted(3)));
-        assert_eq!(used, ["used o, #7, token 0x1f: Accepted(3)", "releasing #7"]);
-    }
-
-    #[test]
-    fn handles_of_a_recorder_are_recorders() {
-        let lines = Arc::new(Lines::default());
-        let held = Attempt::begin(Arc::clone(&lines), "o", HoldMode::Lease);
-        assert_eq!(held.0.as_ref().unwrap().hold, 7);
-        drop(held);
-        assert_eq!(lines.0.lock().unwrap().len(), 2);
-    }
+    use super::{Outcome, Recorder};
+    use crate::{Error, ErrorKind};
 
     #[test]
     fn attempts_of_a_process_have_different_numbers() {
@@ -403,9 +216,9 @@ mod tests {
 
     #[test]
     fn outcomes_follow_the_error() {
-        let failed = |kind| Outcome::of::<()>(&Err(Error::new(kind, "create", "/a")));
+        let refused = Error::new(ErrorKind::NoNode, "create", "/a");
         assert_eq!(Outcome::of(&Ok(1)), Outcome::Sure);
-        assert_eq!(failed(ErrorKind::NoNode), Outcome::Failed);
+        assert_eq!(Outcome::of::<()>(&Err(refused)), Outcome::Failed);
         assert_eq!(Outcome::of_failure(true), Outcome::Unknown);
     }
 }

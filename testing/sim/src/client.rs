@@ -23,6 +23,7 @@ use super::deadline::may_be_of_a_deadline;
 use super::history::{Event, History, Mode, Name, ProcessId};
 use super::options::Manner;
 use super::remote::Remote;
+use super::service::Ended;
 use super::{FencedResource, seed};
 
 /// Why a workload cannot go on: a bug, of the code under test or of the workload.
@@ -131,6 +132,11 @@ impl Run {
     #[must_use]
     pub fn history(&self) -> History {
         lock(&self.shared.history).clone()
+    }
+
+    /// The place that the next record gets.
+    pub(crate) fn place(&self) -> usize {
+        lock(&self.shared.history).records().len()
     }
 
     /// A number that no other call in this run returns: for holds, calls and items.
@@ -313,8 +319,9 @@ impl Client {
             }
         };
         if let Err(error) = done {
-            // A workload need not be prepared for deadlines: it begins again, as after a close in the middle.
-            if self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error) {
+            // A workload need not be prepared for deadlines: it begins again, as after a close in the middle. So does a service.
+            let is_of_a_deadline = || self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error);
+            if error.is::<Ended>() || is_of_a_deadline() {
                 self.note(format!("begins again: {}", in_one_line(&*error)));
                 self.close_in_the_middle(work).await;
                 return Lived::Closed;

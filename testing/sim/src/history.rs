@@ -37,6 +37,7 @@
 //! ```
 
 mod cache;
+mod names;
 
 use std::fmt;
 use std::sync::Arc;

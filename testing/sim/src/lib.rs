@@ -3,9 +3,13 @@
 //! * [`Sim`] runs a [`Workload`] on so many clients and servers while [`Faults`] happen, and returns an [`Outcome`]:
 //!   the [history](History), what is wrong with it, and figures. The same seed, the same history, byte for byte.
 //! * A workload is written once, against a [`Client`]; what it did and saw it writes down as [`Event`]s.
+//! * [`Sim::service`] runs a service as it is in production: with a framework, and a
+//!   [`Recorder`](zk_curator::observe::Recorder) in place of the client.
 //! * [Checkers](checkers) judge the history. Beside them every run is checked for what must never be: a client that
-//!   does not finish when all faults are over, a panic, a task, a session or a node that is left behind.
+//!   does not finish when all faults are over, a panic, a task that was not started through its client or its framework, a
+//!   task, a session or a node that is left behind.
 //! * [`Sim::shrink`] makes a run that has failed as small as it can.
+//! * [`Coverage`] counts which faults have hit between which events.
 //! * [`scenarios`] has a workload for each recipe, which the program `zk-sim` runs.
 //!
 //! ```
@@ -42,8 +46,10 @@
 //!
 //! Only one thread runs at a time: what two threads of one process do to each other is for tests of another kind.
 
+mod census;
 pub mod checkers;
 mod client;
+mod coverage;
 mod deadline;
 mod faults;
 pub mod history;
@@ -56,10 +62,13 @@ mod remote;
 mod resource;
 pub mod scenarios;
 mod seed;
+mod service;
 mod shrink;
+mod watch;
 mod world;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
@@ -67,10 +76,11 @@ use tokio::runtime::{Builder, Handle};
 use checkers::Checker;
 pub use checkers::Violation;
 pub use client::{Client, ClientParts, Failure, Rounds, Run, Running, Task, Workload};
+pub use coverage::Coverage;
 pub use faults::{Fault, FaultAction, FaultKind, Faults};
 pub use history::{Event, History, Record};
 pub use options::{Manner, Setting};
-pub use outcome::{Outcome, RunStats};
+pub use outcome::{Injected, Outcome, RunStats};
 pub use resource::FencedResource;
 pub use scenarios::Scenario;
 pub use shrink::Shrunk;
@@ -334,7 +344,13 @@ impl Sim {
         // Whoever draws without asking for a seed: the servers their passwords, for one.
         fastrand::seed(seed::of(self.seed, "others", 0));
         let (faults, settings) = (self.schedule(), self.chosen_settings());
-        let runtime = match Builder::new_current_thread().enable_time().start_paused(true).build() {
+        let threads = Arc::new(AtomicU32::new(0));
+        let started = Arc::clone(&threads);
+        let mut builder = Builder::new_current_thread();
+        builder.on_thread_start(move || {
+            started.fetch_add(1, Ordering::Relaxed);
+        });
+        let runtime = match builder.enable_time().start_paused(true).build() {
             Ok(runtime) => runtime,
             Err(error) => panic!("cannot start a runtime: {error}"),
         };
@@ -345,7 +361,13 @@ impl Sim {
             };
             world.play().await
         });
+        // Waits for the threads of the runtime, if there are any.
+        drop(runtime);
         fastrand::seed(before);
+        if threads.load(Ordering::Relaxed) > 0 {
+            let broken = "a process has work done by other threads, by spawn_blocking or files: they are not simulated";
+            outcome.run.fail(Violation::new("strays", broken, Vec::new()));
+        }
         let history = outcome.run.history();
         let mut stats = RunStats {
             runs: 1,
@@ -360,7 +382,7 @@ impl Sim {
         stats.count(&history);
         let judged = || self.checkers.iter().find_map(|checker| checker.check(&history).err());
         let violation = outcome.run.violation().or_else(judged);
-        Outcome { violation, history, faults, settings, stats }
+        Outcome { violation, history, faults, injected: outcome.injected, settings, stats }
     }
 
     /// The faults that happen, with their numbers.

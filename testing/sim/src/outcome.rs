@@ -19,10 +19,24 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The faults it was to have, each with its number; of a run that was over before, the last ones have not come.
     pub faults: Vec<(usize, Fault)>,
+    /// The faults that were injected, in the order in which they began.
+    pub injected: Vec<Injected>,
     /// How its clients and servers were set up where that was not by default, each with its number.
     pub settings: Vec<(usize, Setting)>,
     /// What it took.
     pub stats: RunStats,
+}
+
+/// A fault of a run, with its places in the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Injected {
+    /// Its number: [`Outcome::faults`].
+    pub fault: usize,
+    /// The place of the record of its begin.
+    pub begins: usize,
+    /// The place of the record of its end; `None` for what happens at once, and if the run ended before.
+    pub ends: Option<usize>,
 }
 
 /// What a run took, or several.

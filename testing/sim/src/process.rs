@@ -13,6 +13,8 @@ use fastrand::Rng;
 use tokio::time::Sleep;
 use zk_curator_client::{BackgroundTask, Spawn};
 
+use super::census::Census;
+
 /// How busy the machine of a process is: which of its tasks runs when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -29,6 +31,9 @@ pub(crate) trait Supervisor: Send + Sync {
     /// A task has panicked.
     fn panicked(&self, message: String);
 
+    /// A task has started others behind the back of the simulation. The task is known by its number in the process, from zero.
+    fn strayed(&self, task: u64, strays: usize);
+
     /// A task is polled; whether it may go on. The last resort against one that never waits.
     fn may_run(&self) -> bool;
 }
@@ -41,6 +46,7 @@ pub(crate) struct Process {
 
 struct Shared {
     supervisor: Arc<dyn Supervisor>,
+    census: Census,
     state: Mutex<State>,
     next_task: AtomicU64,
 }
@@ -66,7 +72,7 @@ enum Run {
 type Slot = Mutex<Option<BackgroundTask>>;
 
 impl Process {
-    pub(crate) fn new(supervisor: Arc<dyn Supervisor>, seed: u64, load: Load) -> Self {
+    pub(crate) fn new(supervisor: Arc<dyn Supervisor>, census: Census, seed: u64, load: Load) -> Self {
         let state = State {
             run: Run::Runs,
             load,
@@ -74,9 +80,8 @@ impl Process {
             sleepers: Vec::new(),
             tasks: Vec::new(),
         };
-        Self {
-            shared: Arc::new(Shared { supervisor, state: Mutex::new(state), next_task: AtomicU64::new(0) }),
-        }
+        let (state, next_task) = (Mutex::new(state), AtomicU64::new(0));
+        Self { shared: Arc::new(Shared { supervisor, census, state, next_task }) }
     }
 
     /// Lets nothing in it run: SIGSTOP. Timers go on, and are late when it continues.
@@ -104,9 +109,9 @@ impl Process {
         state.run = Run::Killed;
         let (tasks, sleepers) = (std::mem::take(&mut state.tasks), std::mem::take(&mut state.sleepers));
         drop(state);
-        for (_, slot) in tasks {
+        for (number, slot) in tasks {
             let future = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-            self.shared.guarded(|| drop(future));
+            self.shared.guarded(number, || drop(future));
         }
         sleepers.into_iter().for_each(Waker::wake);
     }
@@ -146,7 +151,7 @@ impl Spawn for Process {
         state.tasks.push((number, Arc::clone(&slot)));
         drop(state);
         let task = Task { process: Arc::clone(&self.shared), number, slot, late: None, hesitated: false };
-        drop(tokio::spawn(task));
+        self.shared.census.expect(|| drop(tokio::spawn(task)));
     }
 }
 
@@ -155,9 +160,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls what may panic.
-    fn guarded<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
-        let result = catch_unwind(AssertUnwindSafe(call));
+    /// Calls code of a task, which may panic or start tasks by itself.
+    fn guarded<R>(&self, task: u64, call: impl FnOnce() -> R) -> Option<R> {
+        let (result, strays) = self.census.strays(|| catch_unwind(AssertUnwindSafe(call)));
+        if strays > 0 {
+            self.supervisor.strayed(task, strays);
+        }
         let of_panic = |panic: Box<dyn std::any::Any + Send>| {
             let text = panic.downcast_ref::<&str>().map(ToString::to_string);
             text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -252,12 +260,12 @@ impl Future for Task {
         let Some(running) = future.as_mut() else {
             return Poll::Ready(());
         };
-        match self.process.guarded(|| running.as_mut().poll(cx)) {
+        match self.process.guarded(self.number, || running.as_mut().poll(cx)) {
             Some(Poll::Pending) => Poll::Pending,
             Some(Poll::Ready(())) | None => {
                 let ended = future.take();
                 drop(future);
-                self.process.guarded(|| drop(ended));
+                self.process.guarded(self.number, || drop(ended));
                 self.end();
                 Poll::Ready(())
             }

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_client::{CreateMode, ErrorCode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_proto::OpCode;
@@ -17,13 +16,16 @@ use zk_curator_testing::{
     WriteKind, ZooKeeperVersion,
 };
 
+use super::census::{Census, Counted};
 use super::checkers::Violation;
 use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
 use super::faults::{Fault, FaultAction, FaultKind};
 use super::history::{Event, Name, ProcessId};
 use super::looks::Looks;
 use super::options::{self, Manner, Setting};
-use super::process::{Load, Process, Supervisor};
+use super::outcome::Injected;
+use super::process::{Load, Process};
+use super::watch::{ProcessWatch, Watch};
 use super::{Sim, seed};
 
 /// The servers' clocks show this at the start of every run.
@@ -32,11 +34,6 @@ const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 const TICK: Duration = Duration::from_millis(50);
 /// Servers look for empty containers so often.
 const REAPING: Duration = Duration::from_secs(2);
-/// After so many polls it is looked whether time has passed.
-const POLLS: u64 = 1 << 10;
-/// So often it may not have.
-const PATIENCE: u32 = 500;
-
 /// A workload, its servers, and what happens to them.
 pub(super) struct World<'a> {
     sim: &'a Sim,
@@ -45,6 +42,7 @@ pub(super) struct World<'a> {
     run: Run,
     cluster: TestCluster,
     watch: Arc<Watch>,
+    census: Census,
     seats: Vec<Seat>,
     active: BTreeSet<usize>,
     rules: BTreeMap<usize, RuleGuard>,
@@ -54,6 +52,7 @@ pub(super) struct World<'a> {
     /// Those that are cut off from the others.
     isolated: BTreeSet<usize>,
     begun: BTreeMap<FaultKind, u64>,
+    injected: Vec<Injected>,
     /// Where there is an operator.
     looks: Option<Looks>,
     /// Refuses requests that older servers do not know.
@@ -94,41 +93,11 @@ impl Seat {
     }
 }
 
-/// What the processes tell of themselves.
-struct Watch {
-    run: Run,
-    polls: AtomicU64,
-    /// When it was last looked, and how often it was the same time.
-    looked: Mutex<(Duration, u32)>,
-    finished: Mutex<BTreeSet<u32>>,
-    changed: Notify,
-}
-
-impl Supervisor for Watch {
-    fn panicked(&self, message: String) {
-        self.run.fail(Violation::new("panic", message, Vec::new()));
-    }
-
-    fn may_run(&self) -> bool {
-        if !self.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {
-            return true;
-        }
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.run.elapsed();
-        *looked = (now, if looked.0 == now { looked.1 + 1 } else { 0 });
-        if looked.1 < PATIENCE {
-            return true;
-        }
-        let broken = "tasks wake each other without end, and time does not pass";
-        self.run.fail(Violation::new("liveness", broken, Vec::new()));
-        false
-    }
-}
-
 /// How a run has ended.
 pub(super) struct End {
     pub(super) run: Run,
     pub(super) begun: BTreeMap<FaultKind, u64>,
+    pub(super) injected: Vec<Injected>,
     pub(super) requests: u64,
     pub(super) sessions: u64,
     pub(super) polls: u64,
@@ -160,13 +129,7 @@ impl<'a> World<'a> {
             })
         });
         let run = Run::new();
-        let watch = Arc::new(Watch {
-            run: run.clone(),
-            polls: AtomicU64::new(0),
-            looked: Mutex::default(),
-            finished: Mutex::default(),
-            changed: Notify::new(),
-        });
+        let watch = Arc::new(Watch::new(run.clone()));
         let seat = |number| Seat {
             number,
             incarnation: Arc::default(),
@@ -188,6 +151,7 @@ impl<'a> World<'a> {
             run,
             cluster,
             watch,
+            census: Census::here(),
             seats,
             active: BTreeSet::new(),
             rules: BTreeMap::new(),
@@ -195,6 +159,7 @@ impl<'a> World<'a> {
             held: BTreeSet::new(),
             isolated: BTreeSet::new(),
             begun: BTreeMap::new(),
+            injected: Vec::new(),
             looks: None,
             _refused: refused,
         };
@@ -229,9 +194,10 @@ impl<'a> World<'a> {
         End {
             requests: probe.members().iter().map(|member| member.probe.total_requests()).sum(),
             sessions: self.seats.iter().map(|seat| seat.host().sessions().len() as u64).sum(),
-            polls: self.watch.polls.load(Ordering::Relaxed),
+            polls: self.watch.polls(),
             run: self.run,
             begun: self.begun,
+            injected: self.injected,
         }
     }
 
@@ -347,7 +313,7 @@ impl<'a> World<'a> {
     }
 
     fn take_note_of_finished(&mut self) {
-        let finished = self.watch.finished.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let finished = self.watch.finished();
         for seat in &mut self.seats {
             if finished.contains(&seat.number) && !seat.finished {
                 seat.finished = true;
@@ -356,16 +322,20 @@ impl<'a> World<'a> {
         }
     }
 
-    fn note(&self, index: usize, what: &str) {
+    /// Writes down that a fault begins or ends, and returns the place of the record.
+    fn note(&self, index: usize, what: &str) -> usize {
         let (number, fault) = &self.schedule[index];
         let text = format!("[{number}] {}{what}", fault.action);
+        let place = self.run.place();
         self.run.record(ProcessId::World, Event::Fault { text });
+        place
     }
 
     async fn begin(&mut self, index: usize) {
         let fault = &self.schedule[index].1;
         *self.begun.entry(fault.action.kind()).or_default() += 1;
-        self.note(index, "");
+        let begins = self.note(index, "");
+        self.injected.push(Injected { fault: self.schedule[index].0, begins, ends: None });
         match &fault.action {
             FaultAction::Disconnect { client } => {
                 for session in self.sessions_of(*client) {
@@ -418,7 +388,10 @@ impl<'a> World<'a> {
     }
 
     fn put_right(&mut self, index: usize) {
-        self.note(index, ": over");
+        let (ends, number) = (self.note(index, ": over"), self.schedule[index].0);
+        if let Some(injected) = self.injected.iter_mut().find(|injected| injected.fault == number) {
+            injected.ends = Some(ends);
+        }
         self.rules.remove(&index);
         self.lags.remove(&index);
     }
@@ -637,9 +610,14 @@ impl<'a> World<'a> {
             std::mem::replace(&mut *seat.host.lock().unwrap_or_else(PoisonError::into_inner), host.clone());
         seat.former_hosts.push(former);
         let of_life = of_life(self.sim.seed, seat.who());
-        let watch: Arc<dyn Supervisor> = Arc::clone(&self.watch) as _;
+        let supervisor = ProcessWatch {
+            watch: Arc::clone(&self.watch),
+            number,
+            incarnation: Arc::clone(&seat.incarnation),
+        };
         let load = Base::of(self.sim.seed, number).load;
-        let process = Process::new(watch, seed::of(of_life, "schedule", 0), load);
+        let schedule = seed::of(of_life, "schedule", 0);
+        let process = Process::new(Arc::new(supervisor), self.census.clone(), schedule, load);
         let parts = ClientParts {
             who: seat.who(),
             clients: self.sim.numbers().count() as u32,
@@ -648,7 +626,7 @@ impl<'a> World<'a> {
             manner: Manner::of(number, self.settings),
             seed: of_life,
             connect_string: self.cluster.connect_string(),
-            connector: Some(Arc::new(host)),
+            connector: Some(Arc::new(Counted { connector: host, census: self.census.clone() })),
             spawner: Some(Arc::new(process.clone())),
             session_timeout: self.sim.session_timeout,
             run: self.run.clone(),
@@ -666,8 +644,7 @@ impl<'a> World<'a> {
         process.spawn(Box::pin(async move {
             sleep(client.moment(Duration::from_millis(100))).await;
             lives.live(client, parts, &workload).await;
-            watch.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
-            watch.changed.notify_one();
+            watch.finish(number);
         }));
         seat.process = Some(process);
     }
@@ -810,14 +787,6 @@ impl Lives {
 fn of_life(seed: u64, who: ProcessId) -> u64 {
     let ProcessId::Client { number, incarnation } = who else { return seed };
     seed::of(seed, "client", u64::from(number) << 32 | u64::from(incarnation))
-}
-
-impl Watch {
-    async fn all_finished(&self, clients: usize) {
-        while self.finished.lock().unwrap_or_else(PoisonError::into_inner).len() < clients {
-            self.changed.notified().await;
-        }
-    }
 }
 
 /// What the machine and the network of a client are like without faults.

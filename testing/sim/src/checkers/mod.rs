@@ -14,6 +14,7 @@ mod issued;
 mod linearizable;
 mod once;
 mod progress;
+mod recovery;
 mod redelivery;
 mod rounds;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use issued::IssuedOnce;
 pub use linearizable::Linearizable;
 pub use once::OncePerBegin;
 pub use progress::Progress;
+pub use recovery::Recovery;
 pub use redelivery::Redelivery;
 pub use rounds::BarrierRounds;
 

@@ -1,6 +1,9 @@
 //! The simulator: its engine, and a slice of what it simulates.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod coverage;
 mod engine;
 mod reliability;
 mod scenarios;
+mod services;
+mod strays;

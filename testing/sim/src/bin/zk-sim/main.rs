@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use options::{Options, Task};
-use zk_curator_sim::{Outcome, RunStats, Scenario, Sim};
+use zk_curator_sim::{Coverage, Outcome, RunStats, Scenario, Sim};
 
 const VIOLATION: u8 = 1;
 const WRONG_OPTIONS: u8 = 2;
@@ -62,6 +62,7 @@ struct Hunt<'a> {
 #[derive(Default)]
 struct Found {
     stats: RunStats,
+    coverage: Coverage,
     violations: Vec<(u64, String)>,
     told: Option<Instant>,
 }
@@ -109,6 +110,9 @@ impl<'a> Hunt<'a> {
     fn count(&self, seed: u64, sim: &Sim, outcome: Outcome) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.stats.add(&outcome.stats);
+        if self.options.coverage {
+            found.coverage.add(&outcome);
+        }
         if let Some(violation) = &outcome.violation {
             if !self.options.keep_going && self.stop.swap(true, Ordering::Relaxed) {
                 return;
@@ -161,7 +165,7 @@ impl<'a> Hunt<'a> {
     fn report(&self) -> bool {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = self.began.elapsed().as_secs_f64();
-        let Found { stats, violations, .. } = &*found;
+        let Found { stats, coverage, violations, .. } = &*found;
         println!(
             "{}: seeds {}..{}, {}: {} violations; {seconds:.1} s, {:.0} seeds/s, {:.0} simulated s per second",
             self.scenario.name(),
@@ -174,6 +178,9 @@ impl<'a> Hunt<'a> {
         );
         for line in stats.to_string().lines() {
             println!("  {line}");
+        }
+        if self.options.coverage {
+            println!("\n{coverage}\n");
         }
         if violations.len() > 1 {
             let seeds: Vec<_> = violations.iter().map(|(seed, kind)| format!("{seed} ({kind})")).collect();

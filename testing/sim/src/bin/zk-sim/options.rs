@@ -31,6 +31,7 @@ Exit code 0 without a violation, 1 with one, 2 for wrong options.
   --keep-clients N[,N…]       of the clients, run only these
   --jobs N                    how many threads [1]
   --timeline                  print every history
+  --coverage                  print how many faults of each kind hit between which two events
   --no-shrink                 print a run with a violation as it is
   --keep-going                go on after a violation, and count them
   --list                      print the scenarios and the kinds of faults
@@ -53,6 +54,7 @@ pub(crate) struct Options {
     pub(crate) seeds: Range<u64>,
     pub(crate) jobs: usize,
     pub(crate) timeline: bool,
+    pub(crate) coverage: bool,
     pub(crate) shrink: bool,
     pub(crate) keep_going: bool,
     /// As given, for the command that repeats a run.
@@ -136,6 +138,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         seeds: 0..1000,
         jobs: 1,
         timeline: false,
+        coverage: false,
         shrink: true,
         keep_going: false,
         faults: None,
@@ -171,6 +174,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             Arg::Long("keep-settings") => options.keep_settings = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
             Arg::Long("timeline") => options.timeline = true,
+            Arg::Long("coverage") => options.coverage = true,
             Arg::Long("no-shrink") => options.shrink = false,
             Arg::Long("keep-going") => options.keep_going = true,
             Arg::Long("list") => return Ok(Task::Print(list())),

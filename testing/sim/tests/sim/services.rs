@@ -1,0 +1,166 @@
+//! Services that know nothing of the simulation.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::observe::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
+use zk_curator::{CuratorFramework, FencingToken};
+use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
+use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
+
+#[path = "../../examples/leader/service.rs"]
+mod leader;
+
+/// As in the example.
+fn leaders(seed: u64) -> Sim {
+    Sim::seed(seed)
+        .nodes([leader::INVOICES])
+        .leaves(["/election"])
+        .checker(Exclusion::leader())
+        .checker(Recovery::of(leader::INVOICES))
+}
+
+fn faults_of_leaders() -> Faults {
+    Faults::of([FaultKind::PauseClient, FaultKind::CutClient])
+}
+
+#[test]
+fn careless_leader_is_found_at_seed_0() {
+    let outcome = leaders(0).service(leader::careless).faults(faults_of_leaders()).run();
+    let Some(violation) = outcome.violation else { panic!("{}", outcome.history) };
+    assert_eq!(violation.checker, "single leader");
+    assert!(violation.broken.starts_with("/invoices has accepted a use with token "), "{violation}");
+}
+
+#[test]
+fn careful_leader_is_not_found() {
+    run_careful_leaders(0..150);
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn careful_leader_is_not_found_in_thousands_of_seeds() {
+    run_careful_leaders(150..3000);
+}
+
+fn run_careful_leaders(seeds: Range<u64>) {
+    for seed in seeds {
+        for faults in [faults_of_leaders(), Faults::random()] {
+            let outcome = leaders(seed).service(leader::careful).faults(faults).run();
+            assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
+        }
+    }
+}
+
+fn cut(at: u64, lasts: u64) -> Faults {
+    let (at, lasts) = (Duration::from_millis(at), Duration::from_millis(lasts));
+    let action = FaultAction::CutClient { client: 0, direction: zk_curator_testing::Direction::Both };
+    Faults::list([Fault { at, lasts, action }])
+}
+
+fn one(seed: u64) -> Sim {
+    Sim::seed(seed).clients(1).settings(false).faults(cut(500, 100))
+}
+
+fn times_of(sim: &Sim, is: impl Fn(&Event) -> bool) -> usize {
+    let outcome = sim.run();
+    assert_eq!(outcome.violation, None, "{}", outcome.history);
+    outcome.history.records().iter().filter(|record| is(&record.event)).count()
+}
+
+#[test]
+fn service_that_ends_during_faults_is_restarted() {
+    async fn fail_early(_: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+        recorder.record(Step::Note { text: "serves" });
+        sleep(Duration::from_millis(200)).await;
+        Err("out of memory".into())
+    }
+    // One life begins after the faults, and its error counts.
+    let outcome = one(1).service(fail_early).run();
+    let violation = outcome.violation.unwrap();
+    assert!(violation.to_string().contains("cannot go on: out of memory"), "{violation}");
+    let restarts =
+        outcome.history.to_string().matches("begins again: the service has ended: out of memory").count();
+    assert!(restarts > 1, "{}", outcome.history);
+}
+
+#[test]
+fn service_runs_until_the_faults_are_long_over() {
+    async fn tick(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+        // Ends with the service.
+        let _task = zk.spawn_task(std::future::pending::<()>());
+        loop {
+            recorder.record(Step::Note { text: "tick" });
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let ticks = times_of(&one(1).service(tick), |event| *event == Event::Note { text: "tick".into() });
+    // Three session timeouts after the fault.
+    assert_eq!(ticks, 7);
+}
+
+#[test]
+fn random_numbers_of_a_service_follow_the_seed() {
+    async fn draw(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+        for _ in 0..5 {
+            sleep(zk.jitter(Duration::from_millis(10))).await;
+            recorder.record(Step::Note { text: &format!("{:x}", zk.random_u64()) });
+        }
+        Ok(())
+    }
+    let history = |seed| one(seed).service(draw).run().history.to_string();
+    assert_eq!(history(1), history(1));
+    assert_ne!(history(1), history(2));
+}
+
+#[test]
+fn dropped_belief_ends_with_the_service() {
+    async fn hold(_: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+        let attempt = Attempt::begin(&recorder, "orders", HoldMode::Exclusive);
+        let _held = attempt.acquired(FencingToken::new(1));
+        std::future::pending().await
+    }
+    let ends = |event: &Event| matches!(event, Event::Releasing { .. });
+    assert_eq!(times_of(&one(1).service(hold).checker(Exclusion::mutual()), ends), 1);
+}
+
+#[test]
+fn service_that_waits_for_ever_is_found() {
+    async fn give_up(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+        let attempt = Attempt::begin(&recorder, "orders", HoldMode::Exclusive);
+        let held = attempt.acquired(FencingToken::new(1));
+        held.used(UseOutcome::Accepted(1));
+        zk.states().until(|status| !status.state.is_connected()).await;
+        std::future::pending().await
+    }
+    let long = cut(500, 3000);
+    let outcome = one(1).faults(long).service(give_up).checker(Recovery::of("orders")).run();
+    assert_eq!(outcome.violation.unwrap().broken, "orders is not used any more after the faults");
+}
+
+/// Through a recorder that is a trait object.
+async fn deliver(recorder: &dyn Recorder, works: bool) {
+    let (queue, item, outcome) = ("mails", "a", Outcome::Sure);
+    recorder.record(Step::Putting { queue, item, rank: 0 });
+    recorder.record(Step::Put { queue, item, outcome });
+    sleep(Duration::from_millis(10)).await;
+    recorder.record(Step::Taken { queue, item, attempt: 1 });
+    if works {
+        recorder.record(Step::Finishing { queue, item });
+        recorder.record(Step::Done { queue, item, outcome });
+    }
+}
+
+#[test]
+fn recorded_deliveries_are_judged() {
+    let run = |works| {
+        let serve = move |_, recorder: Client| async move {
+            deliver(&recorder, works).await;
+            Ok::<_, Failure>(())
+        };
+        one(1).service(serve).checker(Delivery::exactly_once()).run().violation
+    };
+    assert_eq!(run(true), None);
+    assert_eq!(run(false).unwrap().broken, "a of mails is lost");
+}
