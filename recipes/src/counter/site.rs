@@ -133,8 +133,7 @@ impl Site {
         self.read_with(true, None).await
     }
 
-    /// Reads the node in order to write it; `confirmed` is behind a quorum. Otherwise it may be older than what is committed, which
-    /// the write finds out; after a write that was refused it is not older than what refused it.
+    /// Reads the node in order to write it; `confirmed` is behind a quorum.
     pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
         loop {
             let (proof, is_missing) = self.prove().await;
@@ -166,7 +165,15 @@ impl Site {
 
     async fn read_with(&self, confirmed: bool, proof: Option<Proof>) -> Result<Node, Error> {
         let read = self.zk.get_data(self.path.as_str());
-        match if confirmed { read.linearizable() } else { read }.with_stat().await {
+        // An older state of the same node is found out by its version; after a write that was refused, the server has what refused it.
+        // Of another node the version may be the same, unless the proof is checked along with it.
+        let is_guarded = proof.is_some() && self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt));
+        let read = match (confirmed, is_guarded) {
+            (true, _) => read.linearizable(),
+            (false, true) => read,
+            (false, false) => read.synced(),
+        };
+        match read.with_stat().await {
             Ok((data, stat)) => {
                 Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data, proof })
             }
