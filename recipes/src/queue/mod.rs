@@ -15,6 +15,12 @@
 //! Items are taken in one of two ways: with an [`AutoAckConsumer`] each is removed before it is handed out, and so handed out **at
 //! most once**; with a [`Consumer`] each is removed when it is acknowledged, and so handed out **at least once**.
 //!
+//! # Items of a type
+//! What is put is [`ToData`](zk_curator::value::ToData): bytes, text, numbers, and with the feature `serde` a value of any type in JSON,
+//! `queue.put(Json(&order))`. What is taken is decoded where it is used: [`Item::values`], [`Delivery::values`],
+//! [`LockingDelivery::value`], [`Task::value`](jobs::Task::value). What cannot be decoded is [`Error::Undecodable`]; a body of `run` that
+//! fails with it has the item redelivered and put aside as any other that fails.
+//!
 //! # A graceful stop
 //! `run` of a consumer or a worker goes on until the framework is closed. `run_until(…, stop, drain, body)` ends when the future `stop`
 //! does, for example at a SIGTERM:
