@@ -27,7 +27,8 @@ impl CuratorFramework {
 
     /// Waits until the ephemeral nodes whose guards were dropped before this call, and which the janitor is to delete, are gone or
     /// their session is over. So what they stood for, locks, leases, claims, is free for others. Returns `false` when that takes
-    /// longer than twice the session timeout, because a session lives whose requests are not answered: the janitor goes on.
+    /// longer than twice the session timeout, because a session lives whose requests are not answered: the janitor goes on. A node that
+    /// the servers do not let us delete, for `NoAuth`, is told of by [`background_errors`](Self::background_errors), and not waited for.
     ///
     /// For the end of a service, before [`close`](Self::close), and for tests. Guards have a method of their own that waits for the
     /// answer, such as `release`, which says whether it went well.

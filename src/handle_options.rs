@@ -148,8 +148,9 @@ impl CuratorFramework {
     {
         let mut budget = Budget::new(self.core(), self.call());
         loop {
-            let bound = self.bound_to_session()?;
-            let epoch = bound.call().session_epoch.unwrap_or_default();
+            let session = self.core().opened_session("in_one_session", "", budget.time_left()).await?;
+            let epoch = session.epoch;
+            let bound = self.with(|options| options.call.session_epoch = Some(epoch));
             match body(bound).await {
                 Err(error) if error.kind() == ErrorKind::SessionExpired => {
                     budget.spend(error, epoch).await?;

@@ -259,12 +259,9 @@ async fn create(
     rule: &Rule,
     data: &Bytes,
 ) -> Result<(OwnedNode, Vec<String>), Error> {
-    let create = zk
-        .create(child(parent, &rule.tag))
-        .mode(CreateMode::EphemeralSequential)
-        .creating_parents_as_containers()
-        .protected()
-        .data(data.clone())
-        .owned_with_siblings();
+    let create = zk.create(child(parent, &rule.tag)).mode(CreateMode::EphemeralSequential);
+    let create =
+        if rule.parent_stays { create.creating_parents() } else { create.creating_parents_as_containers() };
+    let create = create.protected().data(data.clone()).owned_with_siblings();
     attended(zk, parent.as_str(), create.into_future()).await
 }

@@ -16,7 +16,8 @@ macro_rules! classify {
                 }
             }
 
-            /// Whether it may have been done although it failed here.
+            /// Whether it may have been done although it failed here, or a part of it: a body that was under way when what it was
+            /// founded on was lost.
             #[must_use]
             pub const fn may_have_applied(&self) -> bool {
                 match self {

@@ -13,13 +13,13 @@ mod facade {
             Self(Instant::now())
         }
 
-        pub(crate) fn over(self, node: &str) {
-            metrics::histogram!("zk_curator_lock_acquire_duration_seconds", "recipe" => lock(node))
+        pub(crate) fn over(self, recipe: &'static str) {
+            metrics::histogram!("zk_curator_lock_acquire_duration_seconds", "recipe" => recipe)
                 .record(self.0.elapsed());
         }
     }
 
-    /// Holds a lock.
+    /// Holds a lock. Dropped before the node of the lock, whose end is its loss otherwise.
     pub(crate) struct Holding {
         since: Instant,
         recipe: &'static str,
@@ -29,10 +29,20 @@ mod facade {
     }
 
     impl Holding {
-        pub(crate) fn begin(node: &str, ownership: &Ownership) -> Self {
-            let recipe = lock(node);
+        pub(crate) fn begin(recipe: &'static str, ownership: &Ownership) -> Self {
             metrics::gauge!("zk_curator_locks_held", "recipe" => recipe).increment(1.0);
             Self { since: Instant::now(), recipe, ownership: ownership.clone(), is_lost: None }
+        }
+
+        /// The lock goes to another holder in this process.
+        pub(crate) fn renew(&mut self, ownership: &Ownership) {
+            self.ownership = ownership.clone();
+        }
+
+        /// The holder lets go.
+        pub(crate) fn releasing(mut self) -> Self {
+            self.is_lost = Some(self.ownership.is_over());
+            self
         }
 
         pub(crate) fn end(mut self, is_lost: bool) {
@@ -52,26 +62,6 @@ mod facade {
         }
     }
 
-    /// The end of the name of a node, without its number.
-    fn tag(node: &str) -> &str {
-        node.trim_end_matches(|char: char| char.is_ascii_digit() || char == '-')
-    }
-
-    /// The recipe of the node of a lock.
-    fn lock(node: &str) -> &'static str {
-        let tag = tag(node);
-        let is = |end: &str| tag.ends_with(end);
-        if is("__READ__") || is("read") {
-            "read_lock"
-        } else if is("__WRIT__") || is("write") {
-            "write_lock"
-        } else if is("lease") {
-            "semaphore"
-        } else {
-            "mutex"
-        }
-    }
-
     pub(crate) fn handed_over() {
         metrics::counter!("zk_curator_lock_handovers_total").increment(1);
     }
@@ -85,7 +75,8 @@ mod facade {
 
     impl Term {
         pub(crate) fn begin(node: &str) -> Self {
-            let tag = tag(node);
+            // Nobody chooses these names.
+            let tag = node.trim_end_matches(|char: char| char.is_ascii_digit() || char == '-');
             let recipe = if tag.ends_with("latch") {
                 "latch"
             } else if tag.ends_with("election") {
@@ -163,14 +154,20 @@ mod facade {
             Self
         }
 
-        pub(crate) const fn over(self, _node: &str) {}
+        pub(crate) const fn over(self, _recipe: &'static str) {}
     }
 
     pub(crate) struct Holding;
 
     impl Holding {
-        pub(crate) const fn begin(_node: &str, _ownership: &Ownership) -> Self {
+        pub(crate) const fn begin(_recipe: &'static str, _ownership: &Ownership) -> Self {
             Self
+        }
+
+        pub(crate) const fn renew(&self, _ownership: &Ownership) {}
+
+        pub(crate) const fn releasing(self) -> Self {
+            self
         }
 
         pub(crate) const fn end(self, _is_lost: bool) {}

@@ -11,7 +11,7 @@
 //! | `zk_curator_leader_terms_total` | counter | `recipe` | terms of leadership that have begun |
 //! | `zk_curator_leader_terms_lost_total` | counter | `recipe` | terms that were lost, and not given up |
 //! | `zk_curator_leader_term_duration_seconds` | histogram | `recipe` | how long terms lasted |
-//! | `zk_curator_queue_depth` | gauge | `path` | items of a queue when it was listed last, by a consumer in this process |
+//! | `zk_curator_queue_depth` | gauge | `path` | items that a consumer in this process has found when it listed the queue last; of a queue with buckets, no more than about one bucket |
 //! | `zk_curator_queue_deliveries_total` | counter | `recipe` | items that were handed out |
 //! | `zk_curator_queue_redeliveries_total` | counter | `recipe` | those that were handed out before, where that is counted |
 //! | `zk_curator_queue_dead_letters_total` | counter | `recipe` | items that were put aside, and jobs that failed for good |
@@ -61,7 +61,7 @@ pub const METRICS: &[Metric] = &[
         "zk_curator_queue_depth",
         Gauge,
         &["path"],
-        "Items of a queue when it was listed last, by a consumer in this process",
+        "Items that a consumer in this process has found when it listed the queue last; of a queue with buckets, about one bucket at most",
     ),
     Metric::new("zk_curator_queue_deliveries_total", Counter, RECIPE, "Items that were handed out"),
     Metric::new(

@@ -20,6 +20,8 @@ pub(crate) struct Rule {
     pub(crate) looks_ahead: bool,
     /// Whether our own node is watched while we wait, to be known to exist when it is our turn.
     pub(crate) watches_itself: bool,
+    /// Whether the parent is created as a persistent node, and not as a container.
+    pub(crate) parent_stays: bool,
 }
 
 /// A kind of node that is waited for.
@@ -41,6 +43,7 @@ impl Rule {
             can_be_removed: false,
             looks_ahead: true,
             watches_itself: false,
+            parent_stays: false,
         }
     }
 

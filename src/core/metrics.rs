@@ -45,7 +45,7 @@ mod facade {
     use std::time::SystemTime;
 
     use super::Duration;
-    use crate::state::ConnectionStatus;
+    use crate::state::{ConnectionState, ConnectionStatus};
 
     pub(super) fn ended(operation: &'static str, result: &'static str, took: Duration) {
         metrics::counter!("zk_curator_operations_total", "operation" => operation, "result" => result)
@@ -84,11 +84,14 @@ mod facade {
     /// Compares what was with what is.
     pub(crate) fn status(framework: Option<&str>, before: &ConnectionStatus, now: &ConnectionStatus) {
         let framework = || framework.unwrap_or_default().to_owned();
-        metrics::gauge!("zk_curator_connected", "framework" => framework())
-            .set(f64::from(u8::from(now.state.is_connected())));
+        metrics::gauge!("zk_curator_connected", "framework" => framework()).set(match now.state {
+            ConnectionState::Closed => f64::NAN,
+            state => f64::from(u8::from(state.is_connected())),
+        });
         let id = |status: &ConnectionStatus| status.session.map(|session| session.id);
         if id(before) != id(now) {
-            let begun = now.session.and_then(|_| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok());
+            let begun =
+                now.session.and_then(|_| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok());
             metrics::gauge!("zk_curator_session_start_time_seconds", "framework" => framework())
                 .set(begun.map_or(0.0, |begun| begun.as_secs_f64()));
         }
@@ -108,7 +111,12 @@ mod facade {
     pub(crate) const fn backlog(_change: f64) {}
     pub(crate) const fn owned_nodes(_change: f64) {}
     pub(crate) const fn watches(_change: f64) {}
-    pub(crate) const fn status(_framework: Option<&str>, _before: &ConnectionStatus, _now: &ConnectionStatus) {}
+    pub(crate) const fn status(
+        _framework: Option<&str>,
+        _before: &ConnectionStatus,
+        _now: &ConnectionStatus,
+    ) {
+    }
 }
 
 use facade::ended;

@@ -187,6 +187,11 @@ impl Core {
         Err(Error::new(missing, operation, path))
     }
 
+    /// Whether it was started, and is not closed.
+    pub(crate) fn is_started(&self) -> bool {
+        *self.lifecycle() == Lifecycle::Started
+    }
+
     /// The session for an operation. The first one is waited for until it is open, within the time limit.
     pub(crate) async fn opened_session(
         &self,
@@ -195,7 +200,7 @@ impl Core {
         limit: Option<Duration>,
     ) -> Result<Arc<Session>> {
         let session = self.session(operation, path);
-        if session.is_ok() || *self.lifecycle() != Lifecycle::Started {
+        if session.is_ok() || !self.is_started() {
             return session;
         }
         let limit = limit.unwrap_or_else(|| self.connection_timeout());
@@ -313,8 +318,7 @@ impl Core {
 
     /// Notes a status before it is told, or held back.
     pub(crate) fn note(&self, status: &ConnectionStatus) {
-        let before =
-            self.status.modify(|published| std::mem::replace(&mut published.actual, status.clone()));
+        let before = self.status.modify(|published| std::mem::replace(&mut published.actual, status.clone()));
         metrics::status(self.name(), &before, status);
     }
 

@@ -43,7 +43,8 @@ impl Metric {
     /// Gives the unit and the help to the recorder of the crate `metrics`.
     #[cfg(feature = "metrics")]
     pub fn describe(&self) {
-        let unit = if self.name.ends_with("_seconds") { metrics::Unit::Seconds } else { metrics::Unit::Count };
+        let unit =
+            if self.name.ends_with("_seconds") { metrics::Unit::Seconds } else { metrics::Unit::Count };
         match self.kind {
             MetricKind::Counter => metrics::describe_counter!(self.name, unit, self.help),
             MetricKind::Gauge => metrics::describe_gauge!(self.name, unit, self.help),
@@ -86,7 +87,7 @@ pub const METRICS: &[Metric] = &[
         "zk_curator_owned_nodes",
         MetricKind::Gauge,
         &[],
-        "Nodes that guards answer for: locks that are held or waited for, leases, claims",
+        "Nodes that guards answer for: locks that are held or waited for, leases, claims, receipts",
     ),
     Metric::new("zk_curator_watches", MetricKind::Gauge, &[], "Watches that somebody waits on"),
     Metric::new(

@@ -37,10 +37,10 @@
 //!
 //! | name | kind | labels | counts |
 //! |---|---|---|---|
-//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does; by the [name](crate::CuratorFrameworkBuilder::name) of the framework |
+//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does; by the [name](crate::CuratorFrameworkBuilder::name) of the framework: a process with several needs names. NaN after the close |
 //! | `zk_curator_session_start_time_seconds` | gauge | `framework` | when the present session began, in seconds since 1970; 0 without one |
 //! | `zk_curator_operations_in_progress` | gauge | – | operations that wait for an answer, or for a connection |
-//! | `zk_curator_owned_nodes` | gauge | – | nodes that guards answer for: locks that are held or waited for, leases, claims |
+//! | `zk_curator_owned_nodes` | gauge | – | nodes that guards answer for: locks that are held or waited for, leases, claims, receipts |
 //! | `zk_curator_watches` | gauge | – | watches that somebody waits on |
 //! | `zk_curator_operations_total` | counter | `operation`, `result` | operations that have ended. `result` is `ok`, `cancelled` if the future was dropped, or the name of the [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
 //! | `zk_curator_operation_duration_seconds` | histogram | `operation` | how long each took, retries and pauses included |

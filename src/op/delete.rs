@@ -133,7 +133,8 @@ impl DeleteBuilder {
         let mut unknown: Option<Error> = None;
         let mut sweeps = 0;
         loop {
-            let attempt = self.target.attempt(&budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
+            let attempt =
+                self.target.attempt(&budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
             let mut error = match guarantee.delete(&attempt).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),

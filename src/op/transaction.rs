@@ -159,7 +159,12 @@ impl Transaction {
 
     pub(crate) fn check_size_of(&self, ops: &[Op]) -> Result<()> {
         let Target { zk, operation, path, .. } = &self.target;
-        let session = zk.core().session(operation, path)?;
+        let session = match zk.core().session(operation, path) {
+            Ok(session) => session,
+            // Started just now: the request is checked again when it is sent.
+            Err(error) if error.kind() == ErrorKind::NotStarted && zk.core().is_started() => return Ok(()),
+            Err(error) => return Err(error),
+        };
         session.raw.check_size(ops).map_err(|error| self.error(ops, error))
     }
 

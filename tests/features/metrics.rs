@@ -247,6 +247,17 @@ async fn locks(sums: Sums, server: TestServer, zk: CuratorFramework) {
     read.release().await.unwrap();
     drop(shared.write_lock().acquire().await.unwrap());
     assert_eq!(sums.get("lock_hold_duration_seconds{recipe=write_lock}"), 1.0);
+    let write = shared.write_lock().acquire().await.unwrap();
+    drop(write.downgrade().await.unwrap().try_upgrade().await.unwrap());
+    // Dropped at every point of its release.
+    for step in 0..4 {
+        let guard = lock.clone().lock_name("release-").acquire().await.unwrap();
+        poll_then_drop(guard.release(), step).await;
+    }
+    for recipe in ["write_lock", "read_lock"] {
+        assert_eq!(sums.get(&format!("locks_lost_total{{recipe={recipe}}}")), 0.0, "{recipe}");
+    }
+    assert_eq!(sums.get("locks_lost_total{recipe=mutex}"), 1.0);
     expire(&server, &zk).await;
     lease.lost().await;
     drop(lease);
@@ -257,8 +268,9 @@ async fn locks(sums: Sums, server: TestServer, zk: CuratorFramework) {
     let mut second = Box::pin(local.acquire());
     assert!((&mut second).now_or_never().is_none());
     first.release().await.unwrap();
-    second.await.unwrap().release().await.unwrap();
+    drop(second.await.unwrap());
     assert_eq!(sums.get("lock_handovers_total{}"), 1.0);
+    assert_eq!(sums.get("locks_lost_total{recipe=mutex}"), 1.0, "nothing was lost since");
 }
 
 #[test]
@@ -273,8 +285,8 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
     candidate.close().await.unwrap();
     let selector = LeaderSelector::new(&zk, "/selector");
     selector.run(|_| async { assert_eq!(sums.get("leader{recipe=selector}"), 1.0) }).await.unwrap();
-    let elected = Election::new(&zk, "/election").campaign("me").await.unwrap();
-    elected.resign().await.unwrap();
+    // Dropping it resigns.
+    drop(Election::new(&zk, "/election").campaign("me").await.unwrap());
     for recipe in ["latch", "selector", "election"] {
         let of = |name: &str| sums.get(&format!("{name}{{recipe={recipe}}}"));
         assert_eq!(of("leader"), 0.0, "{recipe}");

@@ -435,6 +435,28 @@ fn nodes_of_other_names_count_when_they_are_said_to() {
     });
 }
 
+/// A kazoo `Lock` creates its parent once: a container that the servers have removed meanwhile would break it for good.
+#[test]
+fn a_lock_that_is_shared_with_kazoo_has_a_parent_that_stays() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let lock = InterProcessMutex::new(&zk, "/locks/shared").with_kazoo().lock_name("__lock__");
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let kazoos = zk
+            .create("/locks/shared/00ff00ff00ff00ff00ff00ff00ff00ff__lock__")
+            .mode(CreateMode::EphemeralSequential)
+            .await
+            .unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        zk.delete(kazoos.path).await.unwrap();
+        let plain = InterProcessMutex::new(&zk, "/locks/shared").acquire().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        plain.release().await.unwrap();
+        assert!(server.reap_containers().is_empty());
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
 /// kazoo #732: an acquire that does not wait left its node behind when the connection broke, and the lock was stuck.
 /// kazoo #429: the same of semaphores.
 #[test]

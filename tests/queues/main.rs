@@ -10,6 +10,8 @@ mod queue_exactly_once;
 mod queue_faults;
 mod queue_foreign;
 mod queue_jobs;
+mod queue_jobs_delayed;
+mod queue_jobs_retention;
 mod queue_kept;
 mod queue_limits;
 mod queue_locking;

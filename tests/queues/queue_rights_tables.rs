@@ -2,10 +2,10 @@
 //! something fails with a typed error that names a node of that row.
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zk_curator::acl::AclProvider;
 use zk_curator::state::BackgroundErrors;
 use zk_curator::{Acl, CuratorFramework, ErrorCode, Permissions};
@@ -19,6 +19,8 @@ use zk_curator_tests::{builder, expire, simulated};
 const LONG: Duration = Duration::from_secs(30);
 /// After this time producers delete what dead ones have left.
 const COLLECTED_AFTER: Duration = Duration::from_secs(601);
+/// After this time what is not kept of jobs is deleted.
+const SWEPT_AFTER: Duration = Duration::from_secs(70);
 /// The data of a parent of buckets.
 const BUCKETS: &str = "buckets 1";
 
@@ -67,11 +69,12 @@ const JOBS: &[Row] = &[
     ("/jobs/pending/b-*", None, [&[C, D, W], &[C, D, W]]),
     ("/jobs/executing", Some(""), [&[], &[C, D]]),
     ("/jobs/leases", Some(""), [&[], &[C, D]]),
+    ("/jobs/later", Some(""), [&[D], &[C, D]]),
     // As of an earlier version.
     ("/jobs/done", Some(""), [&[D], &[C, W]]),
-    ("/jobs/done/b|*", None, [&[D], &[C]]),
+    ("/jobs/done/b|*", None, [&[D], &[C, D]]),
     ("/jobs/failed", Some(""), [&[D], &[C, W]]),
-    ("/jobs/failed/b|*", None, [&[D], &[C]]),
+    ("/jobs/failed/b|*", None, [&[D], &[C, D]]),
     ("/jobs/ids", Some(""), [&[C, D, W], &[]]),
     ("/jobs/line", Some(""), [&[], &[C, D]]),
     ("/jobs/cleaner", Some(""), [&[], &[C, D]]),
@@ -208,7 +211,11 @@ async fn use_locking_queue(rights: Rights) -> Failed {
 async fn use_jobs(rights: Rights) -> Failed {
     let server = server(rights).await;
     let mut failed = Failed::default();
-    let jobs = |zk| Jobs::new(zk, "/jobs").bucket_size(2).upgrade_layout();
+    let (wall, since) = (SystemTime::now(), Instant::now());
+    let jobs = |zk| {
+        let jobs = Jobs::new(zk, "/jobs").bucket_size(2).upgrade_layout().keep_done(1).keep_failed(1);
+        jobs.clock(move || wall + since.elapsed())
+    };
     let dead = user(&server, Role::Producer, rights).await;
     failed.note("submit", jobs(&dead).submit_as("a", "")).await;
     leave_behind(&server, &dead).await;
@@ -235,6 +242,16 @@ async fn use_jobs(rights: Rights) -> Failed {
     for id in ["a", "b", "c", "d"] {
         failed.note("forget", submitted.forget(id)).await;
     }
+    for id in ["g", "h"] {
+        failed.note("submit", submitted.submit_as(id, "")).await;
+        if let Some(job) = failed.note("next", worker.next()).await {
+            failed.note("retry_after", job.retry_after("later", LONG / 4)).await;
+        }
+    }
+    failed.note("cancel", submitted.cancel("g")).await;
+    if let Some(job) = failed.note("next", worker.next()).await {
+        failed.note("complete", job.complete()).await;
+    }
     failed.note("submit", submitted.submit_as("f", "")).await;
     if let Some(job) = failed.note("next", worker.next()).await {
         failed.note("reject", job.reject("no")).await;
@@ -253,7 +270,18 @@ async fn use_jobs(rights: Rights) -> Failed {
         drop(theirs);
         dead.close().await.unwrap();
     }
-    tokio::time::sleep(LONG).await;
+    // More than are kept.
+    for id in ["i", "j", "k", "l"] {
+        failed.note("submit", submitted.submit_as(id, "")).await;
+        match failed.note("next", worker.next()).await {
+            Some(job) if ["i", "j"].contains(&id) => {
+                failed.note("complete_with", job.complete_with("result")).await;
+            }
+            Some(job) => drop(failed.note("reject", job.reject("no")).await),
+            None => break,
+        }
+    }
+    tokio::time::sleep(SWEPT_AFTER).await;
     drop(worker);
     end(&mut failed, &mut background, [producer, consumer]).await;
     failed

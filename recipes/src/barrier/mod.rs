@@ -39,4 +39,4 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::OverSubscribed { .. }], unknown: []);
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::OverSubscribed { .. }], unknown: [Self::Lost]);

@@ -124,7 +124,8 @@ impl<T> ConfigValue<T> {
     }
 
     /// Waits until the value is another one than this clone was told of last, or had when it was made; `None` when the framework is
-    /// closed. Values that were replaced before anybody looked are left out, the newest never is.
+    /// closed, or the task has ended because `T`'s `TryFrom` has panicked or its runtime has ended, of which
+    /// [`background_errors`](CuratorFramework::background_errors) tells. Values that were replaced before anybody looked are left out, the newest never is.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -188,10 +189,11 @@ where
             Ok(value) => {
                 told = None;
                 let value = Arc::new(value);
-                to.0.modify(|present| {
-                    present.value = value;
+                // The old value is dropped outside: its type is the service's.
+                drop(to.0.modify(|present| {
                     present.changes += 1;
-                });
+                    std::mem::replace(&mut present.value, value)
+                }));
                 continue;
             }
             Err(Error::Framework(error)) if error.kind() == ErrorKind::Closed => return,

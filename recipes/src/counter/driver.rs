@@ -189,14 +189,24 @@ impl Driver {
                 Some(node) => node,
                 None => self.settings.site.read(false).await?,
             };
-            if node == Node::Absent && self.settings.missing == Missing::Fail {
+            let is_missing = node == Node::Absent && self.settings.missing == Missing::Fail;
+            let decoded = self.decode(&node);
+            if is_missing || decoded.is_err() {
+                // An older state than the present one is no reason to fail.
+                let now = self.settings.site.read(true).await?;
+                if !node.is_still(&now) {
+                    self.known = Some(now);
+                    continue;
+                }
+            }
+            if is_missing {
                 self.fail_but_initialize(batch);
                 if batch.requests.is_empty() {
                     return Ok(());
                 }
             }
             let rules = self.settings.rules;
-            let present = self.decode(&node)?;
+            let present = decoded?;
             let folded = rules.fold(present, batch.requests.iter().map(|request| request.operation));
             let Some(data) = folded.write.map(|value| self.encode(value)).transpose()? else {
                 // Nothing proves the value but a read.

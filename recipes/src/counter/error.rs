@@ -78,7 +78,23 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Contended { .. }, Self::LockTimeout { .. }], unknown: [Self::Unknown { .. }]);
+impl Error {
+    /// Whether the operation may have been applied.
+    #[must_use]
+    pub const fn may_have_applied(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+
+    /// Whether the same call may succeed later, and applies nothing twice: not after [`Unknown`](Self::Unknown).
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Contended { .. } | Self::LockTimeout { .. } => true,
+            Self::Framework(error) => error.is_transient(),
+            _ => false,
+        }
+    }
+}
 
 impl Error {
     pub(super) fn undecodable(path: &str, data: &[u8]) -> Self {

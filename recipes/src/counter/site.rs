@@ -123,7 +123,7 @@ pub(super) struct Site {
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
     proof: Mutex<Option<Proof>>,
-    /// How long the last write took, in microseconds.
+    /// How long the last write took, in microseconds; the longest pause at most.
     flight: AtomicU64,
 }
 
@@ -167,7 +167,8 @@ impl Site {
         let read = self.zk.get_data(self.path.as_str());
         // An older state of the same node is found out by its version; after a write that was refused, the server has what refused it.
         // Of another node the version may be the same, unless the proof is checked along with it.
-        let is_guarded = proof.is_some() && self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt));
+        let is_guarded =
+            proof.is_some() && self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt));
         let read = match (confirmed, is_guarded) {
             (true, _) => read.linearizable(),
             (false, true) => read,
@@ -225,7 +226,8 @@ impl Site {
         };
         let error = match written {
             Ok((created, proof)) => {
-                let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+                let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
+                let took = u64::try_from(took).unwrap_or(u64::MAX);
                 self.flight.store(took, Ordering::Relaxed);
                 measure::counter_written();
                 self.set_proof(proof.clone());
@@ -275,7 +277,7 @@ impl Site {
         }
     }
 
-    /// How long the last write took.
+    /// How long the last write took; the longest pause at most.
     pub(super) fn flight(&self) -> Duration {
         Duration::from_micros(self.flight.load(Ordering::Relaxed))
     }
@@ -350,11 +352,11 @@ impl Conflicts {
             self.guard = Some(site.lock(self.met).await?);
             return Ok(());
         }
-        let pause = self.pause.max(site.flight().min(LONGEST_PAUSE));
+        let pause = self.pause.max(site.flight());
         sleep(if self.met >= UNLUCKY { pause / 2 } else { pause }).await;
         // The more were met, the more others there are.
         let longest = LONGEST_PAUSE * 4_u32.pow((self.met / MET_BY_FEW).min(2));
-        let least = FIRST_PAUSE.max(site.flight()).min(longest);
+        let least = FIRST_PAUSE.max(site.flight());
         let most = (self.pause.max(least) * 3).min(longest);
         self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));
         Ok(())

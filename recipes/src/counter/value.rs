@@ -204,14 +204,25 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         let mut conflicts = Conflicts::new();
         let mut node = self.site.read(false).await?;
         loop {
-            let Some(data) = function(node.data())? else {
-                // Nothing proves the value but a read.
-                let now = self.site.read(true).await?;
-                if node.is_still(&now) {
-                    return Ok(Change { pre: self.decode(&now)?, post: self.decode(&now)? });
+            let replaced = match function(node.data()) {
+                Ok(Some(data)) => Ok(data),
+                Ok(None) => Err(None),
+                Err(error) => Err(Some(error)),
+            };
+            let data = match replaced {
+                Ok(data) => data,
+                Err(refused) => {
+                    // Nothing proves the value but a read.
+                    let now = self.site.read(true).await?;
+                    if node.is_still(&now) {
+                        return match refused {
+                            None => Ok(Change { pre: self.decode(&now)?, post: self.decode(&now)? }),
+                            Some(error) => Err(error),
+                        };
+                    }
+                    node = now;
+                    continue;
                 }
-                node = now;
-                continue;
             };
             let written = self.site.write(node.clone(), data.clone(), Vec::new(), conflicts.guard()).await;
             let is_lock_lost = match written {

@@ -125,12 +125,13 @@ impl Election {
 #[derive(Debug)]
 #[must_use = "dropping it resigns in the background"]
 pub struct Elected {
+    /// Ends before the node does.
+    told: Told,
     zk: CuratorFramework,
     node: OwnedNode,
     leadership: Leadership,
     /// Kept until it fires with the end of the node: to give it up would be a request.
     _watch: Watch,
-    told: Told,
 }
 
 impl Elected {
@@ -178,6 +179,8 @@ impl Elected {
         // Only we write here, so that a repetition does no harm.
         match zk.set_data(self.node.path(), value).idempotent().await {
             Ok(_) => Ok(()),
+            // The value may be published.
+            Err(error) if error.may_have_applied() => Err(Error::Framework(error)),
             Err(error) if error.kind() == ErrorKind::NoNode || error.is_session_lost() => Err(Error::Lost),
             Err(error) => Err(error.into()),
         }

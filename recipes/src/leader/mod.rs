@@ -65,7 +65,7 @@ pub enum Error {
     Framework(zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::Interrupted], unknown: []);
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::Interrupted], unknown: [Self::Lost, Self::Interrupted]);
 
 impl From<zk_curator::Error> for Error {
     fn from(error: zk_curator::Error) -> Self {

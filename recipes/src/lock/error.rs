@@ -53,4 +53,4 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::Busy], unknown: []);
+crate::failure::classify!(Error, retryable: [Self::Lost, Self::Busy], unknown: [Self::Lost]);

@@ -15,17 +15,18 @@ use crate::measure::Holding;
 /// session sends later.
 #[must_use = "dropping it releases the lock in the background"]
 pub struct Guard<K> {
+    /// Ends before the node does.
+    pub(super) held: Holding,
     pub(super) zk: CuratorFramework,
     pub(super) node: OwnedNode,
     /// The data that only this kind of lock needs.
     pub(super) kind: K,
-    pub(super) held: Holding,
 }
 
 impl<K> Guard<K> {
-    pub(super) fn new(zk: &CuratorFramework, node: OwnedNode, kind: K) -> Self {
-        let held = Holding::begin(node.name(), node.ownership());
-        Self { zk: zk.clone(), node, kind, held }
+    pub(super) fn new(zk: &CuratorFramework, node: OwnedNode, kind: K, recipe: &'static str) -> Self {
+        let held = Holding::begin(recipe, node.ownership());
+        Self { held, zk: zk.clone(), node, kind }
     }
 
     /// The path of our node.
@@ -97,6 +98,7 @@ impl<K> Guard<K> {
     /// # Cancel safety
     /// The lock is released all the same.
     pub async fn release(self) -> Result<(), Error> {
+        let held = self.held.releasing();
         let released = match self.node.delete().await {
             Ok(()) => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
@@ -104,7 +106,7 @@ impl<K> Guard<K> {
             }
             Err(error) => Err(error.into()),
         };
-        self.held.end(matches!(released, Err(Error::Lost)));
+        held.end(matches!(released, Err(Error::Lost)));
         released
     }
 }
@@ -158,7 +160,7 @@ pub struct Any;
 impl<K> Guard<K> {
     /// The guard without what only its kind of lock can do.
     pub fn into_any(self) -> Guard<Any> {
-        Guard { zk: self.zk, node: self.node, kind: Any, held: self.held }
+        Guard { held: self.held, zk: self.zk, node: self.node, kind: Any }
     }
 }
 

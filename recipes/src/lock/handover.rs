@@ -184,6 +184,7 @@ impl Pass {
         let mut guard = self.guard.take().filter(|guard| passable && !guard.ownership().is_over());
         if let Some(guard) = &mut guard {
             guard.node.renew_ownership();
+            guard.held.renew(guard.node.ownership());
             measure::handed_over();
         }
         if let Some(next) = next {

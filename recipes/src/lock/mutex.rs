@@ -86,6 +86,7 @@ impl InterProcessMutex {
             label: Bytes::new(),
             rule: Rule::exclusive(tag::LOCK),
             kind: Exclusive,
+            recipe: "mutex",
         }
     }
 
@@ -94,7 +95,8 @@ impl InterProcessMutex {
     #[must_use]
     pub fn lock_name(mut self, name: impl Into<String>) -> Self {
         let extra = self.rule.waits_for.split_off(1);
-        self.rule = Rule::exclusive(Tag::Owned(name.into()));
+        let parent_stays = self.rule.parent_stays;
+        self.rule = Rule { parent_stays, ..Rule::exclusive(Tag::Owned(name.into())) };
         self.rule.waits_for.extend(extra);
         self
     }
@@ -102,9 +104,14 @@ impl InterProcessMutex {
     /// Shares the lock with kazoo's `Lock` and `Election`, which need no settings for it: names our nodes as kazoo does,
     /// `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with the name by default as well. All Rust contenders have to
     /// set it. Java contenders cannot: they compare names as strings.
+    ///
+    /// The parent is a persistent node, and not a container: a kazoo `Lock` does not create it again. Delete it before it has given
+    /// 2^31 numbers: kazoo compares later ones as strings, and grants itself the lock while others hold it.
     #[must_use]
     pub fn with_kazoo(self) -> Self {
-        self.lock_name("__lock__").extra_lock_patterns([tag::LOCK])
+        let mut lock = self.lock_name("__lock__").extra_lock_patterns([tag::LOCK]);
+        lock.rule.parent_stays = true;
+        lock
     }
 
     /// Waits for nodes with these names too: kazoo's `extra_lock_patterns`; for kazoo's own see [`with_kazoo`](Self::with_kazoo).

@@ -29,6 +29,8 @@ pub struct QueueLock<K> {
     pub(super) label: Bytes,
     pub(super) rule: Rule,
     pub(super) kind: K,
+    /// The name in metrics.
+    pub(super) recipe: &'static str,
 }
 
 impl<K: Clone> QueueLock<K> {
@@ -62,7 +64,7 @@ impl<K: Clone> QueueLock<K> {
         let path = self.parent("acquire")?;
         let waiting = Waiting::begin();
         let node = self.enter(&path).await?.turn().await?.into_node();
-        waiting.over(node.name());
+        waiting.over(self.recipe);
         Ok(self.guard(node))
     }
 
@@ -126,7 +128,7 @@ impl<K: Clone> QueueLock<K> {
     }
 
     pub(super) fn guard(&self, node: OwnedNode) -> Guard<K> {
-        Guard::new(&self.zk, node, self.kind.clone())
+        Guard::new(&self.zk, node, self.kind.clone(), self.recipe)
     }
 }
 

@@ -6,6 +6,10 @@ use super::{ConversionError, Error, Guard, QueueLock, tag};
 use crate::order::{Blocker, Rule};
 use crate::path::child;
 
+/// The names in metrics.
+const READ: &str = "read_lock";
+const WRITE: &str = "write_lock";
+
 /// From this sequence number on a writer is not turned into a reader any more: see [`WriteGuard::downgrade`].
 const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
 
@@ -130,7 +134,7 @@ impl InterProcessReadWriteLock {
     pub fn read_lock(&self) -> ReadLock {
         // A writer that becomes a reader does not stand in the way any more.
         let waits_for = vec![Blocker { tag: self.tags.write.into(), can_be_replaced: false }];
-        self.side(self.tags.read, waits_for, Read(self.clone()))
+        self.side((self.tags.read, READ), waits_for, Read(self.clone()))
     }
 
     /// The lock for writing, alone.
@@ -138,7 +142,7 @@ impl InterProcessReadWriteLock {
     pub fn write_lock(&self) -> WriteLock {
         let blocker = |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
         let waits_for = vec![blocker(self.tags.write, true), blocker(self.tags.read, false)];
-        self.side(self.tags.write, waits_for, Write(self.clone()))
+        self.side((self.tags.write, WRITE), waits_for, Write(self.clone()))
     }
 
     /// Whether this may be the path of a reader's or a writer's node.
@@ -150,7 +154,12 @@ impl InterProcessReadWriteLock {
         })
     }
 
-    fn side<K>(&self, tag: &'static str, waits_for: Vec<Blocker>, kind: K) -> QueueLock<K> {
+    fn side<K>(
+        &self,
+        (tag, recipe): (&'static str, &'static str),
+        waits_for: Vec<Blocker>,
+        kind: K,
+    ) -> QueueLock<K> {
         QueueLock {
             zk: self.zk.clone(),
             path: self.path.clone(),
@@ -162,8 +171,10 @@ impl InterProcessReadWriteLock {
                 // A release wakes those only that may go on.
                 looks_ahead: false,
                 watches_itself: false,
+                parent_stays: false,
             },
             kind,
+            recipe,
         }
     }
 }
@@ -187,7 +198,7 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<ReadGuard, ConversionError<Self>> {
         match self.read_node().await {
             // Dropping the guard deletes the write node.
-            Ok(node) => Ok(Guard::new(&self.zk, node, Read(self.kind.0.clone()))),
+            Ok(node) => Ok(Guard::new(&self.zk, node, Read(self.kind.0.clone()), READ)),
             Err(why) => Err(ConversionError { guard: self, why }),
         }
     }
@@ -231,7 +242,7 @@ impl ReadGuard {
     pub async fn try_upgrade(self) -> Result<WriteGuard, ConversionError<Self>> {
         match self.write_node().await {
             // Dropping the guard deletes the read node.
-            Ok(node) => Ok(Guard::new(&self.zk, node, Write(self.kind.0.clone()))),
+            Ok(node) => Ok(Guard::new(&self.zk, node, Write(self.kind.0.clone()), WRITE)),
             Err(why) => Err(ConversionError { guard: self, why }),
         }
     }

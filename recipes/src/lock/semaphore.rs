@@ -16,6 +16,9 @@ use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
 use crate::path::child;
 
+/// The name in metrics.
+const RECIPE: &str = "semaphore";
+
 /// The number of leases that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
@@ -204,7 +207,7 @@ impl InterProcessSemaphore {
                 continue;
             }
             if let Some(leases) = self.granted(&paths, leases, listing).await? {
-                waiting.over(tag::LEASE);
+                waiting.over(RECIPE);
                 return Ok(leases);
             }
         }
@@ -377,7 +380,7 @@ impl InterProcessSemaphore {
     }
 
     fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
-        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() });
+        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, RECIPE);
         nodes.into_iter().map(lease).collect()
     }
 

@@ -182,8 +182,8 @@ impl AutoAckConsumer {
         self.run_until(limit, pending(), Duration::ZERO, body).await
     }
 
-    /// As [`run`](Self::run), until `stop`: nothing is removed from the queue after that; what was removed before is handed out,
-    /// and may be worked off for as long as `drain`. Then the rest is dropped, and is lost: there is nothing to give back. See
+    /// As [`run`](Self::run), until `stop`: no removal begins after that; what was being removed then is handed out once it is, and
+    /// may be worked off for as long as `drain`. Then the rest is dropped, and is lost: there is nothing to give back. See
     /// [the graceful stop](crate::queue#a-graceful-stop).
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,6 +207,14 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         let mut begun = BTreeSet::new();
         let mut running = FuturesUnordered::new();
         loop {
+            let is_stopped = tokio::select! {
+                biased;
+                () = &mut stop => true,
+                () = ready(()) => false,
+            };
+            if is_stopped {
+                break;
+            }
             for (name, queue) in self.queues() {
                 if begun.insert(name.clone()) {
                     let work = body(queue);

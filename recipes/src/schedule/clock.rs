@@ -60,6 +60,8 @@ pub(super) struct ComparedClock {
     node: Option<OwnedNode>,
     /// When the clock was found right, by itself and by the monotonic clock.
     right: Option<(SystemTime, Instant)>,
+    /// Whether it was told that the clock is wrong, since it was right.
+    is_told: bool,
 }
 
 impl ComparedClock {
@@ -71,7 +73,7 @@ impl ComparedClock {
         tolerance: Duration,
     ) -> Self {
         let (parent, id) = (parent.to_owned(), Bytes::from(id.to_owned()));
-        Self { zk: zk.clone(), parent, id, clock, tolerance, node: None, right: None }
+        Self { zk: zk.clone(), parent, id, clock, tolerance, node: None, right: None, is_told: false }
     }
 
     /// The time since the Unix epoch.
@@ -101,17 +103,17 @@ impl ComparedClock {
         self.tolerance.max(Duration::from_secs(1))
     }
 
-    /// Compares the clock with that of the servers, until it is right. Returns whether it was at once.
+    /// Compares the clock with that of the servers, until it is right. Returns whether it was wrong since the last call that
+    /// returned.
     pub(super) async fn until_right(&mut self) -> zk_curator::Result<bool> {
-        let mut was_told = false;
         loop {
             let off = self.compare().await?;
             if off <= self.tolerance {
                 self.right = Some((self.clock.time(), Instant::now()));
-                return Ok(!was_told);
+                return Ok(std::mem::take(&mut self.is_told));
             }
             self.right = None;
-            if !std::mem::replace(&mut was_told, true) {
+            if !std::mem::replace(&mut self.is_told, true) {
                 warn!(path = self.parent, ?off, "the clock is wrong: slots are left to other members");
                 let why = "the clock differs from that of the servers by more than the tolerance";
                 self.zk.report_background_error(Error::invalid_argument("run", self.parent.as_str(), why));

@@ -84,7 +84,13 @@ impl Ending {
 }
 
 impl Member {
-    pub(super) fn new(site: Site, timing: Timing, missed: Missed, keep: u32, again: Option<Duration>) -> Self {
+    pub(super) fn new(
+        site: Site,
+        timing: Timing,
+        missed: Missed,
+        keep: u32,
+        again: Option<Duration>,
+    ) -> Self {
         Self {
             site,
             timing,
@@ -161,8 +167,14 @@ impl Member {
     /// Waits for all unfinished slots from now on.
     async fn look_for_open(&mut self) -> Result<()> {
         let starts = self.site.starts().await?;
-        let open: Vec<i64> = self.site.read(&starts).await?.into_iter()
-            .filter(|entry| entry.record.is_open()).map(|entry| entry.start).collect();
+        let open: Vec<i64> = self
+            .site
+            .read(&starts)
+            .await?
+            .into_iter()
+            .filter(|entry| entry.record.is_open())
+            .map(|entry| entry.start)
+            .collect();
         open.into_iter().for_each(|start| self.wait_for(start));
         self.is_stale = false;
         Ok(())

@@ -184,7 +184,8 @@ impl OncePer {
         let site = self.site();
         let mut starts = site.starts().await?;
         starts.sort_unstable();
-        let at = |millis: i64| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        let at =
+            |millis: i64| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
         let slots = site.read(&starts).await?.into_iter().map(|entry| SlotInfo {
             name: plan::name(entry.start),
             start: plan::time_of(entry.start),
@@ -212,8 +213,7 @@ impl OncePer {
             return Err(invalid(("number of kept slots", "at least one")));
         }
         let site = self.site();
-        let clock =
-            ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
+        let clock = ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
         let timing = Timing::new(clock, plan, self.missed, self.keep, fraction(&self.zk));
         Ok(Member::new(site, timing, self.missed, self.keep, self.again))
     }

@@ -196,7 +196,8 @@ impl Site {
         if starts.is_empty() {
             return Ok(Vec::new());
         }
-        let reads = starts.iter().fold(self.zk.multi_read(), |reads, start| reads.get_data(self.slot(*start)));
+        let reads =
+            starts.iter().fold(self.zk.multi_read(), |reads, start| reads.get_data(self.slot(*start)));
         let mut entries = Vec::new();
         for (start, read) in starts.iter().copied().zip(reads.await?) {
             match read {
@@ -222,7 +223,8 @@ impl Site {
 
     async fn try_clean(&self, starts: Vec<i64>, keep: u32) -> Result<()> {
         let read = self.read(&older(starts, keep)).await?;
-        let slots: Vec<(i64, bool)> = read.iter().map(|entry| (entry.start, entry.record.is_open())).collect();
+        let slots: Vec<(i64, bool)> =
+            read.iter().map(|entry| (entry.start, entry.record.is_open())).collect();
         let outdated = outdated(&slots, keep);
         let deletes = read.iter().filter(|entry| outdated.contains(&entry.start)).map(|entry| {
             let (path, version) = (self.slot(entry.start), entry.stat.version);

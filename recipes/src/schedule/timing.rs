@@ -78,7 +78,7 @@ impl Timing {
     }
 
     async fn compare(&mut self) -> zk_curator::Result<()> {
-        if !self.clock.until_right().await? {
+        if self.clock.until_right().await? {
             // By a clock that was ahead, the next slot would be a later one.
             self.next = self.next.min(self.current());
             self.is_behind = true;

@@ -156,7 +156,10 @@ where
                 biased;
                 Some(back) = running.next(), if !running.is_empty() => held.extend(Option::<(H, W)>::map(back, hold)),
                 Some(()) = held.next(), if !held.is_empty() => {}
-                Some(delivery) = source.rest(), if is_free => running.push(body(delivery)),
+                Some(delivery) = source.rest(), if is_free => {
+                    count(&mut source, &delivery);
+                    running.push(body(delivery));
+                }
                 else => break,
             }
         }

@@ -8,8 +8,10 @@ use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
 use super::kept::Node;
-use super::places::{Places, is_gone};
+use super::later;
+use super::places::{Places, is_gone, is_missing};
 use super::record::Executing;
+use super::retention::{self, Policy};
 use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
 use crate::queue::core::name::Kind;
@@ -23,15 +25,11 @@ const STUCK: Duration = Duration::from_secs(60);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Takes part in the election, and cleans while elected, until an error does not pass by itself.
-pub(super) async fn run(
-    places: &Places,
-    max_attempts: Option<u32>,
-    health: &HealthReporter,
-) -> Result<(), Error> {
+pub(super) async fn run(places: &Places, policy: Policy, health: &HealthReporter) -> Result<(), Error> {
     let selector = LeaderSelector::new(&places.zk, places.below("cleaner"));
     loop {
         // Nothing depends on there being one only: it saves requests.
-        let elected = selector.run(|_| clean(places, max_attempts, health)).await;
+        let elected = selector.run(|_| work(places, policy, health)).await;
         health.report(Health::Waiting);
         match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),
@@ -43,10 +41,10 @@ pub(super) async fn run(
 
 /// Runs the cleaner in the background, until the framework is closed: an error is reported, and the election joined again after a
 /// pause.
-pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) {
+pub(super) async fn keep_running(places: &Places, policy: Policy, health: &HealthReporter) {
     let (mut pause, longest) = RETRY;
     loop {
-        match run(places, max_attempts, health).await {
+        match run(places, policy, health).await {
             Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
                 health.report(Health::Failed(error.clone()));
                 places.zk.report_background_error(error);
@@ -56,6 +54,16 @@ pub(super) async fn keep_running(places: &Places, max_attempts: Option<u32>, hea
         }
         sleep(pause).await;
         pause = (pause * 2).min(longest);
+    }
+}
+
+/// All that a cleaner does, until an error does not pass by itself: returns it.
+async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkError {
+    tokio::select! {
+        biased;
+        error = clean(places, policy.max_attempts, health) => error,
+        error = later::bring_back(places) => error,
+        error = retention::sweep(places, policy) => error,
     }
 }
 
@@ -139,11 +147,6 @@ async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> 
         }
     }
     Ok(leased.watch)
-}
-
-/// Whether a directory is not there: somebody has deleted it.
-fn is_missing(error: &ZkError) -> bool {
-    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. })
 }
 
 /// Ends an attempt, if it has no lease; its worker, or `None` if it is no attempt.

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use zk_curator::op::CreateOp;
@@ -8,8 +9,10 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::inspect::{self, JobInfo};
 use super::places::{End, Flat, Places, is_gone};
+use super::record::Failed;
+use super::retention::{Policy, Retention};
 use super::worker::Worker;
-use super::{cleaner, kept};
+use super::{cleaner, kept, later};
 use crate::health::HealthReporter;
 use crate::path::child;
 use crate::queue::buckets::{self, Buckets};
@@ -17,7 +20,6 @@ use crate::queue::core::name::{ItemMeta, Kind};
 use crate::queue::error::Error;
 use crate::queue::layout::{QueueLayout, at_least_one};
 use crate::queue::put::Producer;
-use crate::queue::redelivery::MOST_DELIVERIES;
 use crate::queue::value::encode;
 
 /// The number of attempts when something changes in between.
@@ -29,7 +31,8 @@ pub struct Jobs {
     places: Places,
     buckets: Arc<Buckets>,
     producer: Producer,
-    max_attempts: Option<u32>,
+    policy: Policy,
+    refresh_after: u32,
 }
 
 impl Jobs {
@@ -42,7 +45,7 @@ impl Jobs {
         let mut producer = Producer::in_buckets(&buckets);
         producer.with_ids(child(&path, "ids"));
         let places = Places { zk: pending.zk.clone(), pending, line, path, flat: Flat::default() };
-        Self { places, buckets, producer, max_attempts: Some(MOST_DELIVERIES) }
+        Self { places, buckets, producer, policy: Policy::default(), refresh_after: u32::MAX }
     }
 
     /// Sets the most attempts at a job, from 1; after that it has failed. Attempts count that failed, that were
@@ -50,7 +53,7 @@ impl Jobs {
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
         self.places.pending.note(at_least_one("max_attempts", limit));
-        self.max_attempts = Some(limit);
+        self.policy.max_attempts = Some(limit);
         self
     }
 
@@ -74,8 +77,49 @@ impl Jobs {
     /// Jobs are tried however often it takes: none fails for good but what is [rejected](super::Job::reject).
     #[must_use]
     pub const fn unlimited_attempts(mut self) -> Self {
-        self.max_attempts = None;
+        self.policy.max_attempts = None;
         self
+    }
+
+    /// Workers look for jobs that were submitted with a [priority](Submission::priority) meanwhile, and come before those that
+    /// they have listed: with every job that they take, which costs one request more and no flight. Default: they look when they
+    /// have worked through their list, of 10,000 jobs at most. Jobs that are claimed already are not given back for better ones.
+    #[must_use]
+    pub const fn prioritized(mut self) -> Self {
+        self.refresh_after = 1;
+        self
+    }
+
+    /// Sets which jobs are kept that are done, with their results: a number from 1, a time, or both. The
+    /// [cleaner](Self::clean) deletes the others, once a minute: each costs two requests. All that use these jobs should agree.
+    /// Default: the newest 10,000.
+    ///
+    /// Zero is refused by every operation. To keep nothing, complete jobs [without a result](super::Job::complete).
+    #[must_use]
+    pub fn keep_done(mut self, kept: impl Into<Retention>) -> Self {
+        self.policy.done = kept.into();
+        self.check_retention("keep_done", self.policy.done);
+        self
+    }
+
+    /// Sets which jobs are kept that have failed for good, as [`keep_done`](Self::keep_done). Default: the newest 10,000.
+    #[must_use]
+    pub fn keep_failed(mut self, kept: impl Into<Retention>) -> Self {
+        self.policy.failed = kept.into();
+        self.check_retention("keep_failed", self.policy.failed);
+        self
+    }
+
+    /// Sets the source of the time, which decides when [delayed](super::JobState::Delayed) jobs are pending again and which jobs
+    /// are kept. Default: the clock of the system.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.places.pending.clock = Arc::new(clock);
+        self
+    }
+
+    fn check_retention(&mut self, setting: &'static str, kept: Retention) {
+        self.places.pending.note(at_least_one(setting, u8::from(!kept.has_zero())));
     }
 
     /// Submits a job, once, and returns its id, a UUID.
@@ -88,9 +132,7 @@ impl Jobs {
     /// # Cancel safety
     /// Once polled, the job may be submitted.
     pub async fn submit(&self, job: impl ToData) -> Result<String, Error> {
-        let id = self.places.zk.new_guid();
-        self.submit_as(&id, job).await?;
-        Ok(id)
+        self.job(job).submit().await
     }
 
     /// Submits a job under an id of yours, unless there is one with that id, in whatever state.
@@ -103,9 +145,18 @@ impl Jobs {
     /// # Cancel safety
     /// Once polled, the job may be submitted.
     pub async fn submit_as(&self, id: &str, job: impl ToData) -> Result<(), Error> {
+        self.job(job).id(id).submit().await.map(drop)
+    }
+
+    /// Begins to submit a job with an id or a priority. Nothing is sent until it is [submitted](Submission::submit).
+    pub fn job(&self, job: impl ToData) -> Submission {
+        Submission { jobs: self.clone(), job: encode(&self.places.path, &job), id: None, priority: 0 }
+    }
+
+    async fn submit_with(&self, id: &str, job: Bytes, priority: i32) -> Result<(), Error> {
         self.check_id(id)?;
-        let job = self.places.pending.pack(encode(&self.places.path, &job)?)?;
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
+        let job = self.places.pending.pack(job)?;
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {
             let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
@@ -136,7 +187,8 @@ impl Jobs {
         self.producer.flush().await
     }
 
-    /// Withdraws a job that is pending: whether it was, and is gone. The pending jobs are listed for that.
+    /// Withdraws a job that is pending or delayed: whether it was, and is gone. The pending jobs are listed for that, and the
+    /// delayed ones read.
     ///
     /// # Errors
     /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be withdrawn.
@@ -151,7 +203,9 @@ impl Jobs {
             zk.exists(self.places.pending.path.as_str()).linearizable().await?;
             let names = buckets::names(&self.places.pending).await?;
             let is_it = |name: &&String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
-            let Some(name) = names.iter().find(is_it) else { return Ok(false) };
+            let Some(name) = names.iter().find(is_it) else {
+                return Ok(later::cancel(&self.places, id).await?);
+            };
             let delete = zk.transaction().delete(self.places.of("pending", name));
             match delete.delete(self.places.of("all", id)).await {
                 Ok(_) => return Ok(true),
@@ -162,7 +216,8 @@ impl Jobs {
         Ok(false)
     }
 
-    /// Makes a job pending again that has failed for good, at the end and with its attempts counted from zero: whether it had.
+    /// Makes a job pending again that has failed for good, at the end of its priority and with its attempts counted from zero:
+    /// whether it had.
     ///
     /// # Errors
     /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be pending.
@@ -181,17 +236,21 @@ impl Jobs {
 
     /// Returns the state of a job whose result is kept in this node.
     async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority: 0, id, times: 0 });
+        let priority = match self.places.zk.get_data(failed).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
+            data => Failed::parse(&data?).map_or(0, |failed| failed.priority),
+        };
+        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
         let buckets = &self.buckets;
         loop {
-            let target = buckets.target(0, 1).await?;
+            let target = buckets.target(priority, 1).await?;
             let create = CreateOp::new(target.item(&place)).data("").mode(CreateMode::PersistentSequential);
             let retried = self.places.zk.transaction().delete(failed);
             match target.check(retried).with(create).await {
-                Err(error) if target.is_stale(&error) => buckets.gone(0, &target).await,
+                Err(error) if target.is_stale(&error) => buckets.gone(priority, &target).await,
                 retried => {
                     let results = retried.as_deref().unwrap_or_default();
-                    buckets.put(0, &target, results.iter().filter_map(OpResult::created_path)).await;
+                    buckets.put(priority, &target, results.iter().filter_map(OpResult::created_path)).await;
                     return found(retried.map(drop));
                 }
             }
@@ -261,11 +320,12 @@ impl Jobs {
     /// [`background_errors`](CuratorFramework::background_errors); the candidate comes back after a pause of a second to a
     /// minute.
     pub fn worker(&self, name: impl Into<String>) -> Worker {
-        Worker::new(self.places.clone(), self.max_attempts, name.into())
+        Worker::new(self.places.clone(), self.policy, self.refresh_after, name.into())
     }
 
-    /// Takes part in the election of the cleaner, and gives jobs of workers that have died to others while elected. Every
-    /// [`Worker`] does so; this is for processes that have none.
+    /// Takes part in the election of the cleaner. While elected, it gives jobs of workers that have died to others, makes delayed
+    /// jobs pending when their time has come, and deletes what is not [kept](Self::keep_done). Every [`Worker`] does so; this is
+    /// for processes that have none.
     ///
     /// # Errors
     /// [`Error::Framework`] with `Closed`, and what else no repetition mends. An attempt whose end is refused, for example
@@ -276,7 +336,7 @@ impl Jobs {
     /// Dropping it leaves the election.
     pub async fn clean(&self) -> Result<(), Error> {
         self.places.pending.check()?;
-        cleaner::run(&self.places, self.max_attempts, &HealthReporter::default()).await
+        cleaner::run(&self.places, self.policy, &HealthReporter::default()).await
     }
 
     fn check_id(&self, id: &str) -> Result<(), Error> {
@@ -284,6 +344,45 @@ impl Jobs {
         let path = ZPath::for_operation("job", self.places.of("all", id));
         let is_name = !id.is_empty() && !id.contains(['/', '|']) && path.is_ok();
         if is_name { Ok(()) } else { Err(Error::InvalidId { id: id.to_owned() }) }
+    }
+}
+
+/// A job that is to be submitted: see [`Jobs::job`].
+#[derive(Debug)]
+#[must_use = "nothing is sent until it is submitted"]
+pub struct Submission {
+    jobs: Jobs,
+    job: Result<Bytes, Error>,
+    id: Option<String>,
+    priority: i32,
+}
+
+impl Submission {
+    /// Sets the id. Default: a UUID.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the priority: jobs with a lower number come first, as in Curator's `DistributedPriorityQueue`. See
+    /// [`Jobs::prioritized`]. Default: zero.
+    pub const fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Submits the job, once, and returns its id.
+    ///
+    /// # Errors
+    /// As [`Jobs::submit_as`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the job may be submitted.
+    pub async fn submit(self) -> Result<String, Error> {
+        let Self { jobs, job, id, priority } = self;
+        let id = id.unwrap_or_else(|| jobs.places.zk.new_guid());
+        jobs.submit_with(&id, job?, priority).await?;
+        Ok(id)
     }
 }
 

@@ -7,8 +7,9 @@ use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::kept;
+use super::later::{self, Delayed};
 use super::places::Places;
-use super::record::{Executing, Failed};
+use super::record::{Executing, Failed, Later};
 use crate::queue::buckets;
 use crate::queue::core::name::Kind;
 use crate::queue::error::Error;
@@ -46,6 +47,14 @@ pub enum JobState {
         /// Whether it still has it. If not, the cleaner is about to give the job to others.
         is_alive: bool,
     },
+    /// It has failed, and is pending again at a time: see [`Job::retry_after`](super::Job::retry_after).
+    #[non_exhaustive]
+    Delayed {
+        /// Why its last attempt has failed.
+        why: String,
+        /// When it is pending again, by the clock of its last worker.
+        until: SystemTime,
+    },
     /// It is done, and its result is kept.
     #[non_exhaustive]
     Done {
@@ -77,6 +86,7 @@ pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
         .map(|directory| async move { names(&places.zk, places.below(directory)).await });
     let lists: [Vec<String>; 4] = try_join_all(lists).await?.try_into().unwrap_or_default();
     let [executing, leases, done, failed] = lists;
+    let delayed = later::all(places).await?;
     let (done, failed) =
         (in_buckets(places, "done", done).await?, in_buckets(places, "failed", failed).await?);
     let leases: BTreeSet<String> = leases.into_iter().collect();
@@ -97,12 +107,17 @@ pub(super) async fn inspect(places: &Places) -> Result<Vec<JobInfo>, Error> {
             add(meta.id, meta.times, JobState::Executing { worker, session, since, is_alive });
         }
     }
+    for Delayed { due, record: Later { name, why }, .. } in delayed {
+        if let Some(meta) = Kind::Job.meta(&name) {
+            add(meta.id, meta.times, JobState::Delayed { why, until: time(due) });
+        }
+    }
     for (id, _, stat) in read(places, "done", done).await? {
-        add(id_of(&id), 0, JobState::Done { since: since(&stat) });
+        add(kept::id_of(&id), 0, JobState::Done { since: since(&stat) });
     }
     for (id, data, stat) in read(places, "failed", failed).await? {
-        let Some(Failed { attempts, why }) = Failed::parse(&data) else { continue };
-        add(id_of(&id), attempts, JobState::Failed { why, since: since(&stat) });
+        let Some(Failed { attempts, why, .. }) = Failed::parse(&data) else { continue };
+        add(kept::id_of(&id), attempts, JobState::Failed { why, since: since(&stat) });
     }
     Ok(jobs.into_values().collect())
 }
@@ -119,11 +134,6 @@ async fn in_buckets(
         all.extend(names?.into_iter().map(|name| format!("{bucket}/{name}")));
     }
     Ok(all)
-}
-
-/// The id in the name of what is kept of a job.
-fn id_of(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or(name)
 }
 
 /// Reads nodes; without those that are gone.
@@ -143,5 +153,11 @@ async fn read(
 }
 
 fn since(stat: &Stat) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0))
+    time(stat.ctime)
+}
+
+/// A time in milliseconds since 1970.
+fn time(millis: i64) -> SystemTime {
+    let since = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+    SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
 }

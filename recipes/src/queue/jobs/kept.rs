@@ -35,6 +35,11 @@ pub(super) fn is_bucket(name: &str) -> bool {
     name.starts_with(BUCKET)
 }
 
+/// The id in the name of what is kept of a job.
+pub(super) fn id_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
 /// A node that is created when an attempt ends.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -43,6 +48,8 @@ pub(super) struct Node {
     /// Of a job that comes to its end.
     end: Option<(End, String)>,
     bucket: Bucket,
+    /// Of a job that is delayed.
+    is_later: bool,
 }
 
 /// The bucket of a node, as far as it is known.
@@ -58,7 +65,13 @@ enum Bucket {
 impl Node {
     /// The place of a job that comes back, by its name.
     pub(super) fn pending(places: &Places, name: &str) -> Self {
-        Self { path: places.of("pending", name), data: Bytes::new(), end: None, bucket: Bucket::There }
+        let path = places.of("pending", name);
+        Self { path, data: Bytes::new(), end: None, bucket: Bucket::There, is_later: false }
+    }
+
+    /// The node of a job that comes back later.
+    pub(super) fn later(path: String, data: impl Into<Bytes>) -> Self {
+        Self { path, data: data.into(), end: None, bucket: Bucket::There, is_later: true }
     }
 
     /// The kept result of a job.
@@ -66,7 +79,7 @@ impl Node {
         let is_flat = places.flat.of(end).load(Ordering::Relaxed) && !places.pending.upgrades_layout();
         let bucket = if is_flat { Bucket::None } else { Bucket::There };
         let path = places.of(end.directory(), &name(id));
-        Self { path, data: data.into(), end: Some((end, id.to_owned())), bucket }
+        Self { path, data: data.into(), end: Some((end, id.to_owned())), bucket, is_later: false }
     }
 
     /// Whether the job has failed for good.
@@ -77,14 +90,15 @@ impl Node {
     /// The next state of the job of an attempt that has ended without success.
     pub(super) fn after_attempt(places: &Places, name: &str, why: &str, max_attempts: Option<u32>) -> Self {
         let meta = Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
-        let Some(ItemMeta { id, times, .. }) = meta else { return Self::pending(places, name) };
-        let failed = Failed { attempts: times, why: why.to_owned() };
+        let Some(ItemMeta { id, times, priority }) = meta else { return Self::pending(places, name) };
+        let failed = Failed { attempts: times, priority, why: why.to_owned() };
         Self::kept(places, End::Failed, id, failed.encode())
     }
 
     /// Adds the creation to a transaction.
     pub(super) fn create(&self, places: &Places, transaction: Transaction) -> Transaction {
         match (&self.end, self.bucket) {
+            (None, _) if self.is_later => transaction.create(&self.path, self.data.clone()),
             (None, bucket) => buckets::put_back(transaction, &self.path, bucket == Bucket::Gone),
             (Some(_), Bucket::There) => transaction.create(&self.path, self.data.clone()),
             (Some(_), Bucket::Gone) => {
@@ -99,6 +113,13 @@ impl Node {
     /// Corrects what is known of the bucket, if a transaction was refused because of it: whether it was.
     pub(super) async fn correct(&mut self, places: &Places, error: &Error) -> Result<bool, Error> {
         let ErrorKind::TransactionFailed { code, .. } = error.kind() else { return Ok(false) };
+        if self.is_later {
+            let is_missing = code == ErrorCode::NoNode && error.path() == self.path;
+            if is_missing {
+                places.prepare().await?;
+            }
+            return Ok(is_missing);
+        }
         self.bucket = match (self.bucket, code) {
             (Bucket::There, ErrorCode::NoNode) if error.path() == self.path => match self.end {
                 // It is in no bucket.

@@ -12,6 +12,9 @@
 //!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
 //!   ├─ leases
 //!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name, or `-`
+//!   ├─ later
+//!   │    └─ <time>|<uuid>                                  a delayed job: when it is pending again, in milliseconds since 1970, and
+//!   │                                                      its last attempt; data: the name of its place, why it has failed
 //!   ├─ done                                            data: `buckets 1`
 //!   │    └─ b|<hash>                                       a bucket, one of 1,024, by the id
 //!   │         └─ <id>                                          data: the result
@@ -32,28 +35,37 @@
 //! 2. Claim: create a lease of a name that nobody else has; in one transaction, make sure of the lease, delete the place
 //!    among the pending, create the attempt; read the job. All three in one flight.
 //! 3. Complete: in one [certain](zk_curator::certain) transaction, make sure of the lease, delete it, delete the attempt, and keep the result, or delete
-//!    the job. Give back or fail: the same, and create it again at its old place among the pending, or among the failed.
+//!    the job. Give back or fail: the same, and create it again at its old place among the pending, or among the failed. Fail for a
+//!    time: the same, and create it among the delayed.
 //! 4. Clean: of the workers, one is elected to look for attempts without a lease. In one transaction it creates and deletes
 //!    the lease, which proves that there is none, deletes the attempt, and creates the job again at its old place; or
 //!    among the failed, if that was its last attempt.
+//! 5. Bring back: when the time of a delayed job has come, the cleaner deletes it there and creates it again at its old place, in
+//!    one transaction.
+//! 6. Forget: once a minute the cleaner lists what is kept of jobs that are done or have failed. It deletes what exceeds the
+//!    [limits](Jobs::keep_done), the job and its result in one transaction, from the oldest.
 //!
 //! A job costs four requests and two flights, after its submission.
 //!
 //! # Guarantees
-//! * A job that is submitted is pending, executing, done or failed, at any moment in one of these states; with its id
-//!   it is there once.
+//! * A job that is submitted is pending, executing, delayed, done or failed, at any moment in one of these states; with its id
+//!   it is there once. Of the jobs that are done or have failed, the newest 10,000 are kept each, unless
+//!   [set otherwise](Jobs::keep_done).
 //! * A worker that has lost its lease, with its session or because somebody took it away, can neither complete the job nor
 //!   fail it ([`Error::Lost`](super::Error::Lost)): however long it was paused, and whatever becomes of the job meanwhile. Its work
 //!   elsewhere is for the [fencing token](Job::fencing_token) to tell, which grows from attempt to attempt.
 //! * A job is not taken from a worker whose session lives. It is claimed again at the latest when that session is over, the
 //!   cleaner has found out, and another worker comes to it.
-//! * Jobs are claimed in the order of their submission; what comes back has its old place, among those that a worker
+//! * Jobs are claimed in the order of their [priority](Submission::priority), and of those with the same in the order of their
+//!   submission; what comes back has its old place, among those that a worker
 //!   lists next: a worker works through its list, of 10,000 jobs at most.
 //! * No name is given twice, also when somebody deletes all of it and it is created again.
 //!
 //! # Assumptions
 //! Only users of these jobs write here. The clock of the servers, by which it is said [since](JobState::Executing)
-//! when a job is executed, is for people.
+//! when a job is executed, is for people. The clocks of workers decide when a delayed job is pending again: of the worker that has
+//! failed, and of the cleaner. The clock of the cleaner decides which jobs are too old to be kept, beside that of the servers. Earlier
+//! versions of this crate do not bring delayed jobs back: these wait until a cleaner is elected that does.
 //!
 //! # Access control
 //! New nodes get the ACL of the framework's [provider](zk_curator::acl::AclProvider). Everybody who uses the jobs may read all of
@@ -66,8 +78,9 @@
 //! | `pending` | create, write: buckets | create, delete: buckets |
 //! | a bucket of it | create, write; delete, to cancel | create, delete, write |
 //! | `executing`, `leases` | – | create, delete |
+//! | `later` | delete, to cancel | create, delete |
 //! | `done`, `failed` | delete, to forget and to retry | create: buckets; write, to upgrade the layout |
-//! | a bucket of these | delete, to forget and to retry | create |
+//! | a bucket of these | delete, to forget and to retry | create; delete, of what is not kept |
 //! | `ids` | create, delete, write | – |
 //! | `line`, `cleaner` | – | create, delete |
 //!
@@ -109,11 +122,16 @@
 mod cleaner;
 mod handle;
 mod inspect;
+mod job;
 mod kept;
+mod later;
 mod places;
 mod record;
+mod retention;
 mod worker;
 
-pub use handle::Jobs;
+pub use handle::{Jobs, Submission};
 pub use inspect::{JobInfo, JobState};
-pub use worker::{Job, Task, Worker};
+pub use job::{Job, Task};
+pub use retention::Retention;
+pub use worker::Worker;

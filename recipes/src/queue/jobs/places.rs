@@ -38,7 +38,9 @@ impl Places {
                 created => created.map(drop),
             }
         };
-        try_join_all(["all", "pending", "executing", "leases", "done", "failed"].map(create)).await.map(drop)
+        try_join_all(["all", "pending", "executing", "leases", "later", "done", "failed"].map(create))
+            .await
+            .map(drop)
     }
 }
 
@@ -73,4 +75,9 @@ impl Flat {
 /// Whether a transaction failed because the node of one of its operations was not there.
 pub(super) fn is_gone(error: &zk_curator::Error, of: usize) -> bool {
     matches!(error.kind(), ErrorKind::TransactionFailed { index, code: ErrorCode::NoNode } if index == of)
+}
+
+/// Whether a directory is not there: somebody has deleted it.
+pub(super) fn is_missing(error: &zk_curator::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. })
 }

@@ -2,6 +2,7 @@
 
 const EXECUTING: &str = "executing 1";
 const FAILED: &str = "failed 1";
+const LATER: &str = "later 1";
 
 /// Of a job that is being executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub(super) struct Executing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) attempts: u32,
+    pub(super) priority: i32,
+    pub(super) why: String,
+}
+
+/// Of a job that is delayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Later {
+    /// The name that it is given when it is pending again.
+    pub(super) name: String,
+    /// Why its last attempt has failed.
     pub(super) why: String,
 }
 
@@ -34,14 +45,32 @@ impl Executing {
 }
 
 impl Failed {
+    /// The priority is left out if it is zero: earlier versions do not know it.
     pub(super) fn encode(&self) -> String {
-        format!("{FAILED}\nattempts {}\n\n{}", self.attempts, self.why)
+        let Self { attempts, priority, why } = self;
+        let priority = if *priority == 0 { String::new() } else { format!("\npriority {priority}") };
+        format!("{FAILED}\nattempts {attempts}{priority}\n\n{why}")
     }
 
     /// `None` of what are not the data of one.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let (lines, why) = split(data, FAILED)?;
-        Some(Self { attempts: lines.strip_prefix("attempts ")?.parse().ok()?, why: why.to_owned() })
+        let lines = lines.strip_prefix("attempts ")?;
+        let (attempts, priority) = lines.split_once("\npriority ").unwrap_or((lines, "0"));
+        let (attempts, priority) = (attempts.parse().ok()?, priority.parse().ok()?);
+        Some(Self { attempts, priority, why: why.to_owned() })
+    }
+}
+
+impl Later {
+    pub(super) fn encode(&self) -> String {
+        format!("{LATER}\njob {}\n\n{}", self.name, self.why)
+    }
+
+    /// `None` if these are not the data of one.
+    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+        let (lines, why) = split(data, LATER)?;
+        Some(Self { name: lines.strip_prefix("job ")?.to_owned(), why: why.to_owned() })
     }
 }
 
@@ -60,22 +89,29 @@ mod tests {
     fn the_data_are_text_that_people_can_read() {
         let executing = Executing { name: "job-x".into(), session: 0x1f, worker: "w\n\n1".into() };
         assert_eq!(executing.encode(), "executing 1\njob job-x\nsession 31\n\nw\n\n1");
-        let failed = Failed { attempts: 3, why: "no\n\nluck".into() };
+        let failed = Failed { attempts: 3, priority: 0, why: "no\n\nluck".into() };
         assert_eq!(failed.encode(), "failed 1\nattempts 3\n\nno\n\nluck");
+        let failed = Failed { priority: -7, ..failed };
+        assert_eq!(failed.encode(), "failed 1\nattempts 3\npriority -7\n\nno\n\nluck");
+        let later = Later { name: "b/job-x".into(), why: "busy".into() };
+        assert_eq!(later.encode(), "later 1\njob b/job-x\n\nbusy");
     }
 
     proptest! {
         #[test]
-        fn whatever_is_written_is_read(name in "[^\n]{0,40}", session in any::<i64>(), text in ".*", attempts in any::<u32>()) {
-            let executing = Executing { name, session, worker: text.clone() };
+        fn whatever_is_written_is_read(name in "[^\n]{0,40}", session in any::<i64>(), text in ".*", attempts in any::<u32>(), priority in any::<i32>()) {
+            let executing = Executing { name: name.clone(), session, worker: text.clone() };
             prop_assert_eq!(Executing::parse(executing.encode().as_bytes()), Some(executing));
-            let failed = Failed { attempts, why: text };
+            let later = Later { name, why: text.clone() };
+            prop_assert_eq!(Later::parse(later.encode().as_bytes()), Some(later));
+            let failed = Failed { attempts, priority, why: text };
             prop_assert_eq!(Failed::parse(failed.encode().as_bytes()), Some(failed));
         }
 
         #[test]
         fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
             prop_assert_eq!((Executing::parse(&data), Failed::parse(&data)), (None, None));
+            prop_assert_eq!(Later::parse(&data), None);
             let executing = Executing { name: "n".into(), session: 1, worker: String::new() }.encode();
             prop_assert_eq!(Executing::parse(&executing.as_bytes()[..cut.index(executing.len())]), None);
         }

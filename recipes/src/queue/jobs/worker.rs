@@ -9,24 +9,21 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 use zk_curator::op::Transaction;
-use zk_curator::value::{FromData, ToData};
-use zk_curator::{CreateMode, ErrorCode, ErrorKind, FencingToken, OwnedNode, Ownership};
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, OwnedNode};
 
 use super::cleaner;
-use super::kept::Node;
-use super::places::{End, Places, is_gone};
+use super::job::{Job, Task};
+use super::places::{Places, is_gone};
 use super::record::Executing;
+use super::retention::Policy;
 use crate::health::{HealthReporter, HealthWatch};
-use crate::measure;
 use crate::queue::core::name::{ItemMeta, Kind};
 use crate::queue::driver::{
-    self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, Source, Turn, is_lost, log_unsettled,
-    settle, try_settle, unless_lost,
+    self, Claimed, Claimer, Claims, FeedDriver, Receipts, Returned, Source, Turn, log_unsettled, unless_lost,
 };
 use crate::queue::error::Error;
 use crate::queue::layout::QueueLayout;
 use crate::queue::redelivery::Backoff;
-use crate::queue::value::{decode, encode};
 
 /// Claims jobs. See [the module](super).
 ///
@@ -43,10 +40,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(places: Places, max_attempts: Option<u32>, worker: String) -> Self {
-        let feed = FeedDriver::new(places.pending.clone(), Some(places.line.clone()), u32::MAX);
+    pub(super) fn new(places: Places, policy: Policy, refresh_after: u32, worker: String) -> Self {
+        let feed = FeedDriver::new(places.pending.clone(), Some(places.line.clone()), refresh_after);
         let receipts = Receipts::below(&places.pending, places.path.as_str());
-        let claims = Claims::new(feed, Executed { places, worker, max_attempts, receipts });
+        let claims = Claims::new(feed, Executed { places, worker, policy, receipts });
         let reporter = HealthReporter::default();
         let health = reporter.watch();
         Self { claims, cleaner: None, reporter: Some(reporter), health, backoff: Backoff::default() }
@@ -71,7 +68,7 @@ impl Worker {
     /// for not at all. Default: 100 ms and 30 s.
     ///
     /// The job is held back under its lease: so long it is [executing](super::JobState::Executing), and no worker gets it
-    /// earlier, unless the session of this one is over.
+    /// earlier, unless the session of this one is over. [`Task::retry_after`] keeps a time in ZooKeeper instead.
     #[must_use]
     pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = Backoff { first, longest };
@@ -113,8 +110,8 @@ impl Worker {
 
     /// Hands every job to `body`, so many at a time at most, from 1. A job is completed when `body` is done with it, with
     /// the result that it returns, if any; else all of the job is deleted. When `body` fails, the job has
-    /// [failed](Job::fail), after [a while](Self::redeliver_after) unless it was its last attempt. While 64 jobs are held
-    /// back, no other is claimed. `body` is dropped when the lease is lost.
+    /// [failed](Job::fail), after [a while](Self::redeliver_after) unless it was its last attempt, or after the time that it has
+    /// [asked for](Task::retry_after). While 64 jobs are held back, no other is claimed. `body` is dropped when the lease is lost.
     ///
     /// # Errors
     /// `Closed`, and what else no repetition mends. What [`next`](Self::next) reports of single jobs, and jobs whose lease
@@ -157,10 +154,14 @@ impl Worker {
         let each = |job: Job| async {
             let (id, attempt) = (job.id().to_owned(), job.attempt());
             let done = unless_lost(&id, job.lost(), body(job.task())).await?;
-            let settled = match done {
-                Ok(Some(result)) => job.complete_with(result).await,
-                Ok(None) => job.complete().await,
-                Err(error) => {
+            let settled = match (done, job.task().pause()) {
+                (Ok(Some(result)), _) => job.complete_with(result).await,
+                (Ok(None), _) => job.complete().await,
+                (Err(error), Some(pause)) => {
+                    warn!(id, attempt, ?pause, %error, "a job has failed, and is delayed");
+                    job.retry_after(error.to_string(), pause).await
+                }
+                (Err(error), None) => {
                     let is_last = job.max_attempts.is_some_and(|limit| attempt >= limit);
                     let delay = if is_last { Duration::ZERO } else { backoff.after(attempt, &job.places.zk) };
                     warn!(id, attempt, is_last, ?delay, %error, "a job has failed");
@@ -191,16 +192,16 @@ impl Source for Worker {
     async fn prepare(&mut self) -> Result<(), Error> {
         self.claims.prepare().await?;
         if self.reporter.is_some() {
-            let Executed { places, max_attempts, .. } = &self.claims.claimer;
+            let Executed { places, policy, .. } = &self.claims.claimer;
             places.prepare().await?;
             let health = self.reporter.take().unwrap_or_default();
-            let (stop, max_attempts) = (CancellationToken::new(), *max_attempts);
+            let (stop, policy) = (CancellationToken::new(), *policy);
             let (stopped, cleaned) = (stop.clone(), places.clone());
             places.zk.spawn(async move {
                 tokio::select! {
                     biased;
                     () = stopped.cancelled() => {}
-                    () = cleaner::keep_running(&cleaned, max_attempts, &health) => {}
+                    () = cleaner::keep_running(&cleaned, policy, &health) => {}
                 }
             });
             self.cleaner = Some(stop.drop_guard());
@@ -237,36 +238,11 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// A job that was handed out, without the duty to settle it. Cheap to clone.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Task {
-    /// The job.
-    pub data: Bytes,
-    /// Its id.
-    pub id: String,
-    /// The number of the attempt, from 1.
-    pub attempt: u32,
-    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing token is higher than
-    /// those of all attempts before.
-    pub lease: Ownership,
-}
-
-impl Task {
-    /// The job as a value of this type.
-    ///
-    /// # Errors
-    /// [`Error::Undecodable`] when it is none.
-    pub fn value<T: FromData>(&self) -> Result<T, Error> {
-        decode(&self.id, &self.data)
-    }
-}
-
 /// Claims make attempts of pending jobs.
 struct Executed {
     places: Places,
     worker: String,
-    max_attempts: Option<u32>,
+    policy: Policy,
     receipts: Receipts,
 }
 
@@ -294,7 +270,7 @@ impl Claimer for Executed {
         _returned: Returned,
     ) -> impl Future<Output = Result<Claimed<Job>, Error>> + Send + 'static {
         let (places, worker, receipts) = (self.places.clone(), self.worker.clone(), self.receipts.clone());
-        claim(places, worker, self.max_attempts, receipts, name, is_contended)
+        claim(places, worker, self.policy.max_attempts, receipts, name, is_contended)
     }
 }
 
@@ -378,7 +354,7 @@ async fn claim(
         Ok(data) => (data, None),
         Err(why) => (Bytes::new(), Some(why)),
     };
-    let task = Task { data, id: id.to_owned(), attempt: attempts, lease: lease.ownership().clone() };
+    let task = Task::new(data, id.to_owned(), attempts, lease.ownership().clone());
     let job = Job { task, path, held, lease, max_attempts, places: places.clone(), receipts };
     if let Some(why) = why {
         let path = places.of("all", id);
@@ -392,173 +368,4 @@ async fn claim(
     warn!(id = job.id(), "there was a place for a job that does not exist");
     job.settle(|transaction| transaction).await?;
     Ok(Claimed::Gone)
-}
-
-/// A job in the hands of its worker. Dropped, it is given back: the lease is deleted in the background, and the cleaner
-/// makes it pending again, at its old place; which counts as an attempt.
-#[must_use = "dropping it gives the job back"]
-pub struct Job {
-    places: Places,
-    max_attempts: Option<u32>,
-    task: Task,
-    /// The attempt.
-    path: String,
-    /// Its name when it is pending again.
-    held: String,
-    lease: OwnedNode,
-    receipts: Receipts,
-}
-
-impl Job {
-    /// The id of the job.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.task.id
-    }
-
-    /// The job.
-    #[must_use]
-    pub const fn data(&self) -> &Bytes {
-        &self.task.data
-    }
-
-    /// The job as a value of this type: see [`Task::value`].
-    ///
-    /// # Errors
-    /// [`Error::Undecodable`] when it is none.
-    pub fn value<T: FromData>(&self) -> Result<T, Error> {
-        self.task.value()
-    }
-
-    /// The number of the attempt, from 1.
-    #[must_use]
-    pub const fn attempt(&self) -> u32 {
-        self.task.attempt
-    }
-
-    /// All of that, without the duty to settle it.
-    #[must_use]
-    pub fn task(&self) -> Task {
-        self.task.clone()
-    }
-
-    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held.
-    #[must_use]
-    pub const fn ownership(&self) -> &Ownership {
-        self.lease.ownership()
-    }
-
-    /// The fencing token of the lease: higher than those of all attempts at this job before.
-    #[must_use]
-    pub const fn fencing_token(&self) -> FencingToken {
-        self.lease.ownership().fencing_token()
-    }
-
-    /// Resolves when the lease is lost: others get the job. To learn that somebody has deleted it, it leaves a watch,
-    /// which costs one request.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
-    pub async fn lost(&self) {
-        self.lease.ownership().lost().await;
-    }
-
-    /// The job is done: deletes all of it.
-    ///
-    /// # Errors
-    /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by a worker that had it since.
-    /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the [right](super#access-control) to create
-    ///   children of the jobs' path. The job is given back.
-    /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
-    ///   the job is done, or is executed again.
-    ///
-    /// # Cancel safety
-    /// The job is done, or given back.
-    pub async fn complete(self) -> Result<(), Error> {
-        let job = self.places.of("all", self.id());
-        self.settle(|transaction| transaction.delete(&job)).await
-    }
-
-    /// The job is done, and the result is kept, along with the job, until they are [forgotten](super::Jobs::forget).
-    ///
-    /// # Errors
-    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back. A
-    /// result so large that servers accept no receipt beside it is kept without: after a lost answer the error says
-    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
-    ///
-    /// # Cancel safety
-    /// The job is done, or given back.
-    pub async fn complete_with(self, result: impl ToData) -> Result<(), Error> {
-        let result = encode(&self.places.path, &result)?;
-        let result = self.places.pending.pack(result)?;
-        let done = Node::kept(&self.places, End::Done, self.id(), result);
-        self.end(done).await
-    }
-
-    /// The attempt has failed: the job is pending again, at its old place; or it has failed for good, if that was its
-    /// [last](super::Jobs::max_attempts) attempt.
-    ///
-    /// # Errors
-    /// As [`complete_with`](Self::complete_with), where the result is `why`; the attempt has failed, or the job is given back.
-    ///
-    /// # Cancel safety
-    /// The attempt has failed, or the job is given back.
-    pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(&self.places, &self.held, &why.into(), self.max_attempts);
-        self.end(next).await
-    }
-
-    /// The job has failed for good, whatever the number of attempts.
-    ///
-    /// # Errors
-    /// As [`fail`](Self::fail).
-    ///
-    /// # Cancel safety
-    /// As [`fail`](Self::fail).
-    pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(&self.places, &self.held, &why.into(), Some(1));
-        self.end(next).await
-    }
-
-    /// Ends the attempt, and creates a node.
-    async fn end(self, mut next: Node) -> Result<(), Error> {
-        let lease = self.lease.path().to_owned();
-        loop {
-            let ending =
-                |fenced: Transaction| next.create(&self.places, fenced.delete(&lease).delete(&self.path));
-            let Err(error) = try_settle(&self.receipts, &self.lease, ending).await else {
-                drop(self.lease.leak());
-                if next.is_failure() {
-                    measure::dead_letter(Kind::Job.recipe());
-                }
-                return Ok(());
-            };
-            // On the heap, for futures of callers that are small.
-            if !Box::pin(next.correct(&self.places, &error)).await? {
-                return Err(lost_or(error));
-            }
-        }
-    }
-
-    async fn settle(self, changes: impl Fn(Transaction) -> Transaction) -> Result<(), Error> {
-        let lease = self.lease.path().to_owned();
-        let ending = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
-        settle(&self.receipts, self.lease, ending).await.map_err(lost_or)
-    }
-}
-
-/// Returns the error for a refused transaction that checks the lease, and then deletes it and the attempt.
-fn lost_or(error: zk_curator::Error) -> Error {
-    match is_gone(&error, 0) || is_lost(&error, 1) {
-        true => Error::Lost,
-        false => error.into(),
-    }
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Job");
-        debug.field("id", &self.task.id).field("attempt", &self.task.attempt).field("lease", &self.lease);
-        debug.finish()
-    }
 }

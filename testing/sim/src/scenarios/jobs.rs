@@ -37,6 +37,8 @@ async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     let jobs = Jobs::new(&zk, JOBS).max_attempts(MOST_ATTEMPTS).bucket_size(bucket_size(&mut rng));
+    let clock = client.clone();
+    let jobs = jobs.clock(move || clock.time_of_day());
     let mut worker = jobs.worker(client.who().to_string());
     // A job that was claimed for a call that is over is handed out by the next one.
     let (mut attempt, mut last) = (None, None);
@@ -163,6 +165,10 @@ async fn settle(client: &Client, attempt: Attempt, job: Job) -> Result<(), Failu
     holding.releasing();
     match rng.u8(..8) {
         0 => drop(job),
+        1 if rng.bool() => {
+            let pause = client.moment(Duration::from_secs(2));
+            drop(client.maybe_cancel(job.retry_after("bad luck", pause)).await);
+        }
         1 => drop(client.maybe_cancel(job.fail("bad luck")).await),
         2 => drop(client.maybe_cancel(job.reject("never")).await),
         3..=5 => {

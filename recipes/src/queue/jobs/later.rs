@@ -1,0 +1,234 @@
+//! Delayed jobs: those that have failed, and are pending again at a time.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, warn};
+use zk_curator::op::fan_out;
+use zk_curator::{Error as ZkError, ErrorKind, Result};
+
+use super::kept::Node;
+use super::places::{Places, is_gone, is_missing};
+use super::record::Later;
+use crate::queue::core::name::Kind;
+
+const DIRECTORY: &str = "later";
+/// The shortest time from one listing to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest time for which a job is waited for without a look at the clock, which may be set meanwhile.
+const CLOCK_CHECKED: Duration = Duration::from_secs(1);
+/// A job that cannot be brought back is tried again after this time.
+const STUCK: Duration = Duration::from_secs(60);
+/// The number of jobs that are brought back at a time.
+const AT_ONCE: usize = 64;
+
+/// The node of a job that is pending again after a time. Attempts have names of their own, so no two jobs have the same node.
+pub(super) fn node(places: &Places, pause: Duration, attempt: &str, held: &str, why: String) -> Node {
+    let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+    let due = places.pending.now().saturating_add(pause);
+    let path = places.of(DIRECTORY, &format!("{due:013}|{attempt}"));
+    Node::later(path, Later { name: held.to_owned(), why }.encode())
+}
+
+/// The time in the name of a delayed job, in milliseconds since 1970.
+fn due(name: &str) -> Option<i64> {
+    name.split_once('|')?.0.parse().ok()
+}
+
+/// A delayed job.
+#[derive(Debug)]
+pub(super) struct Delayed {
+    /// The name of its node.
+    pub(super) node: String,
+    /// In milliseconds since 1970.
+    pub(super) due: i64,
+    pub(super) record: Later,
+}
+
+/// Reads all delayed jobs.
+pub(super) async fn all(places: &Places) -> Result<Vec<Delayed>> {
+    let names = match places.zk.children(places.below(DIRECTORY)).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+        names => names?,
+    };
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = |name: &String| places.of(DIRECTORY, name);
+    let reads = names.iter().fold(places.zk.multi_read(), |reads, name| reads.get_data(path(name)));
+    let mut delayed = Vec::new();
+    for (node, read) in names.into_iter().zip(reads.await?) {
+        match read {
+            Ok(read) => {
+                let record = read.into_data().and_then(|(data, _)| Later::parse(&data));
+                delayed.extend(due(&node).zip(record).map(|(due, record)| Delayed {
+                    node: node.clone(),
+                    due,
+                    record,
+                }));
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(delayed)
+}
+
+/// Withdraws a delayed job, by its id. Returns whether there was one.
+pub(super) async fn cancel(places: &Places, id: &str) -> Result<bool> {
+    let is_it = |delayed: &Delayed| Kind::Job.meta(&delayed.record.name).is_some_and(|meta| meta.id == id);
+    let Some(delayed) = all(places).await?.into_iter().find(is_it) else { return Ok(false) };
+    let delete = places.zk.transaction().delete(places.of(DIRECTORY, &delayed.node));
+    match delete.delete(places.of("all", id)).await {
+        Ok(_) => Ok(true),
+        // It is pending again.
+        Err(error) if is_gone(&error, 0) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes delayed jobs pending when their time has come, until an error does not pass by itself, and returns it.
+pub(super) async fn bring_back(places: &Places) -> ZkError {
+    let mut aside = Aside::default();
+    loop {
+        let passed = match pass(places, &mut aside).await {
+            Err(error) if is_missing(&error) => places.prepare().await,
+            passed => passed,
+        };
+        if let Err(error) = passed {
+            if error.is_transient() || error.kind() == ErrorKind::Closed {
+                if let Err(error) = places.zk.ride_out(error).await {
+                    return error;
+                }
+            } else {
+                aside.report(places, error);
+                sleep(STUCK).await;
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Delayed jobs that cannot be brought back.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Nodes that are no delayed jobs.
+    foreign: BTreeSet<String>,
+    /// Jobs that were refused, until the next try.
+    stuck: BTreeSet<String>,
+    again: Option<Instant>,
+    is_reported: bool,
+}
+
+impl Aside {
+    fn has(&self, name: &str) -> bool {
+        self.foreign.contains(name) || self.stuck.contains(name)
+    }
+
+    /// Reports the first error until one passes without.
+    fn report(&mut self, places: &Places, error: ZkError) {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            places.zk.report_background_error(error);
+        }
+    }
+}
+
+/// Lists the delayed jobs, brings back those that are due, and waits for the next one or for a change.
+async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
+    if aside.again.is_some_and(|again| again <= Instant::now()) {
+        (aside.stuck, aside.again) = (BTreeSet::new(), None);
+    }
+    let listed = places.zk.children(places.below(DIRECTORY)).watched().await?;
+    let (names, watch) = (listed.value.0, listed.watch);
+    aside.foreign.retain(|name| names.contains(name));
+    aside.foreign.extend(names.iter().filter(|name| due(name).is_none()).cloned());
+    let waiting = names.iter().filter(|name| !aside.has(name));
+    let mut waiting: Vec<(i64, &String)> = waiting.filter_map(|name| Some((due(name)?, name))).collect();
+    waiting.sort_unstable();
+    let now = places.pending.now();
+    let (ready, later) = waiting.split_at(waiting.partition_point(|(due, _)| *due <= now));
+    let returns: Vec<_> = ready.iter().map(|(_, name)| return_one(places, name)).collect();
+    let returned = fan_out(AT_ONCE, returns).await;
+    let mut is_refused = false;
+    for ((_, name), returned) in ready.iter().zip(returned) {
+        match returned {
+            Ok(true) => {}
+            Ok(false) => {
+                warn!(name, "not a delayed job");
+                aside.foreign.insert((*name).clone());
+            }
+            Err(error) if error.is_transient() || is_missing(&error) || error.kind() == ErrorKind::Closed => {
+                return Err(error);
+            }
+            // Nothing of it says that others cannot be brought back.
+            Err(error) => {
+                is_refused = true;
+                aside.stuck.insert((*name).clone());
+                aside.again.get_or_insert_with(|| Instant::now() + STUCK);
+                aside.report(places, error);
+            }
+        }
+    }
+    aside.is_reported &= is_refused || !aside.stuck.is_empty();
+    let next = later.first().map(|(due, _)| *due);
+    tokio::select! {
+        biased;
+        _ = watch => {}
+        () = until_due(places, next) => {}
+        () = sleep_until(aside.again.unwrap_or_else(Instant::now)), if aside.again.is_some() => {}
+    }
+    // Listings of many jobs are long.
+    sleep(Duration::from_millis(names.len() as u64 / 10)).await;
+    Ok(())
+}
+
+/// Waits until a time, in milliseconds since 1970; for ever if there is none.
+async fn until_due(places: &Places, due: Option<i64>) {
+    let Some(due) = due else { return pending().await };
+    loop {
+        match u64::try_from(due.saturating_sub(places.pending.now())) {
+            Ok(millis @ 1..) => sleep(Duration::from_millis(millis).min(CLOCK_CHECKED)).await,
+            _ => return,
+        }
+    }
+}
+
+/// Makes a delayed job pending; `false` if the node is none.
+async fn return_one(places: &Places, name: &str) -> Result<bool> {
+    let path = places.of(DIRECTORY, name);
+    let data = match places.zk.get_data(&path).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(true),
+        data => data?,
+    };
+    let record = Later::parse(&data).filter(|record| Kind::Job.meta(&record.name).is_some());
+    let Some(Later { name: held, .. }) = record else { return Ok(false) };
+    let mut next = Node::pending(places, &held);
+    loop {
+        let Err(error) = next.create(places, places.zk.transaction().delete(&path)).await else { break };
+        if is_gone(&error, 0) {
+            // Another cleaner was faster, or the job was withdrawn.
+            break;
+        }
+        if !next.correct(places, &error).await? {
+            return Err(error);
+        }
+    }
+    debug!(name, held, "a delayed job is pending again");
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_in_the_name() {
+        assert_eq!(due("1795352400000|5e0a7c8e-0000-4000-8000-000000000001"), Some(1_795_352_400_000));
+        assert_eq!(due("0000000000007|x"), Some(7));
+        for name in ["", "1795352400000", "x|y", "|"] {
+            assert_eq!(due(name), None, "{name}");
+        }
+    }
+}

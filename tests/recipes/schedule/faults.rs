@@ -1,0 +1,208 @@
+//! Lost replies, sessions that end, refusals, outages, and futures that are dropped.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, sleep_until, timeout};
+use zk_curator::CuratorFramework;
+use zk_curator_proto::ErrorCode;
+use zk_curator_recipes::schedule::{Error, Missed, Slot, SlotState};
+use zk_curator_testing::{Probe, Verdict};
+use zk_curator_tests::{assert_clean_after_close, cancel, connected, cut_off, expire, session_id, simulated};
+
+use super::{AFTER, MINUTE, PATH, Stage, slot, slots};
+
+/// Every request about the schedule is lost once, on the way there or back.
+#[test]
+fn a_slot_runs_once_whatever_is_lost() {
+    simulated(async {
+        for again in [false, true] {
+            for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+                for nth in 0.. {
+                    let stage = Stage::new().await;
+                    for id in ["a", "b"] {
+                        let zk = connected(&stage.server).await;
+                        let once = stage.every_minute(&zk, id).keep(1);
+                        stage.start(if again { once.at_least_once(AFTER) } else { once }, id, MINUTE / 60);
+                    }
+                    let lost = stage.server.rule(move |request| {
+                        let is_ours = request.paths().any(|path| path.starts_with("/cron"));
+                        if is_ours { verdict } else { Verdict::Pass }
+                    });
+                    let lost = lost.after(nth).times(1);
+                    for minute in 16..=18 {
+                        stage.until_done(minute).await;
+                    }
+                    let runs = stage.runs.minutes();
+                    assert_eq!(runs, [(16, 1), (17, 1), (18, 1)], "{again} {verdict:?} {nth}");
+                    if lost.hits() == 0 {
+                        assert!(nth > 20, "only {nth} requests");
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sessions_that_end_run_no_slot_twice_at_most_once() {
+    simulated(async {
+        // Around the beginning, the body and the end of the slot at 13:16.
+        for millis in (49_000..62_000).step_by(500) {
+            let stage = Stage::new().await;
+            let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+            stage.start(stage.every_minute(&zk, "a"), "a", MINUTE / 60);
+            stage.start(stage.every_minute(&other, "b"), "b", MINUTE / 60);
+            sleep_until(stage.since + Duration::from_millis(millis)).await;
+            for zk in [&zk, &other] {
+                expire(&stage.server, zk).await;
+            }
+            for minute in [16, 17] {
+                stage.until_done(minute).await;
+            }
+            assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)], "{millis}");
+        }
+    });
+}
+
+#[test]
+fn a_body_goes_on_without_its_session_at_most_once() {
+    simulated(async {
+        let stage = Stage::new().await;
+        let zk = connected(&stage.server).await;
+        let once = stage.every_minute(&zk, "a");
+        stage.start(once.clone(), "a", MINUTE / 2);
+        stage.until(|probe| probe.exists(&slot(16))).await;
+        expire(&stage.server, &zk).await;
+        stage.until_done(16).await;
+        assert_eq!(slots(&once).await, [(16, "a".to_owned(), 1, SlotState::Done)]);
+    });
+}
+
+#[test]
+fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
+    simulated(async {
+        for again in [false, true] {
+            let of = |stage: &Stage, zk: &CuratorFramework, id: &str| {
+                let once = stage.every_minute(zk, id).missed(Missed::Last);
+                if again { once.at_least_once(AFTER) } else { once }
+            };
+            let steps = cancel::at_every_step(
+                async || {
+                    let stage = Stage::new().await;
+                    let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+                    (stage, zk, other)
+                },
+                async |(stage, zk, _)| {
+                    let body = |slot: Slot| {
+                        stage.runs.note("a", &slot);
+                        async {
+                            sleep(Duration::from_secs(1)).await;
+                            Ok::<(), String>(())
+                        }
+                    };
+                    let once = of(stage, zk, "a");
+                    once.run_until(stage.until_done(16), MINUTE, body).await.unwrap();
+                },
+                async |(stage, zk, other), _| {
+                    // Nothing blocks the slot as long as the session.
+                    let session = session_id(&zk).get();
+                    let has_runner = |probe: &Probe| {
+                        probe.ephemerals(session).iter().any(|path| path.ends_with("/runner"))
+                    };
+                    stage.until(|probe| !has_runner(probe)).await;
+                    zk.close().await.unwrap();
+                    let once = of(&stage, &other, "b");
+                    let heir = stage.start(once.clone(), "b", Duration::ZERO);
+                    let next = 16 + u32::try_from(stage.since.elapsed().as_secs() / 60).unwrap();
+                    stage.until_done(next).await;
+                    if again && stage.server.probe().exists(&slot(16)) {
+                        stage.until_done(16).await;
+                    }
+                    heir.abort();
+                    drop(heir.await);
+                    let most = if again { 2 } else { 1 };
+                    let runs = stage.runs.all();
+                    assert!(runs.values().all(|runs| runs.len() <= most), "{runs:?}");
+                    let first = slots(&once).await.into_iter().find(|slot| slot.0 == 16);
+                    let was_run = runs.contains_key("2026-11-22T13:16:00Z");
+                    assert_eq!(first.is_some(), was_run, "{first:?} {runs:?}\n{}", stage.server.probe());
+                    other.delete("/cron").deleting_children().await.unwrap();
+                    other.close().await.unwrap();
+                    assert_clean_after_close(&stage.server);
+                },
+            )
+            .await;
+            assert!(steps > 12, "only {steps} steps");
+        }
+    });
+}
+
+#[test]
+fn refusals_end_the_run_with_their_error() {
+    simulated(async {
+        for (again, nth) in (0..5).flat_map(|nth| [(false, nth), (true, nth)]) {
+            let stage = Stage::new().await;
+            let zk = connected(&stage.server).await;
+            let refused = stage.server.rule(|request| {
+                let is_ours = request.paths().any(|path| path.starts_with(PATH));
+                if is_ours { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+            });
+            let refused = refused.after(nth);
+            let once = stage.every_minute(&zk, "a");
+            let once = if again { once.at_least_once(AFTER) } else { once };
+            let ran = timeout(MINUTE * 10, stage.start(once, "a", Duration::ZERO)).await;
+            let error = ran.unwrap_or_else(|_| panic!("{again} {nth}")).unwrap().unwrap_err();
+            let Error::Framework(error) = error else { panic!("{error}") };
+            assert_eq!(error.code(), Some(ErrorCode::NoAuth), "{again} {nth} {error}");
+            assert!(refused.hits() > 0);
+        }
+    });
+}
+
+#[test]
+fn a_deleted_schedule_begins_again() {
+    simulated(async {
+        for again in [false, true] {
+            for second in [5, 30, 55] {
+                let stage = Stage::new().await;
+                let zk = connected(&stage.server).await;
+                let once = stage.every_minute(&zk, "a");
+                let once = if again { once.at_least_once(AFTER) } else { once };
+                let member = stage.start(once, "a", MINUTE / 6);
+                sleep_until(stage.at(16, second)).await;
+                zk.delete("/cron").deleting_children().await.unwrap();
+                stage.until_done(18).await;
+                assert!(!member.is_finished());
+                let runs = stage.runs.minutes();
+                assert!(runs.iter().all(|(_, count)| *count == 1), "{runs:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_outage_delays_slots_and_ends_nothing() {
+    simulated(async {
+        for again in [false, true] {
+            let stage = Stage::new().await;
+            let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+            for (zk, id) in [(&zk, "a"), (&other, "b")] {
+                let once = stage.every_minute(zk, id);
+                stage.start(if again { once.at_least_once(AFTER) } else { once }, id, MINUTE / 60);
+            }
+            stage.until_done(16).await;
+            let cut = cut_off(&stage.server, &zk);
+            sleep_until(stage.at(16, 50)).await;
+            stage.server.stop().await;
+            sleep_until(stage.at(20, 30)).await;
+            stage.server.restart().await.unwrap();
+            drop(cut);
+            // Not over yet.
+            stage.until_done(20).await;
+            assert!(stage.since.elapsed() < MINUTE * 6);
+            stage.until_done(21).await;
+            assert_eq!(stage.runs.minutes(), [(16, 1), (20, 1), (21, 1)]);
+        }
+    });
+}
