@@ -224,9 +224,9 @@ fn items_of_queues_are_values() {
         queue.put(&one).await.unwrap();
         queue.put_all([&two, &one]).await.unwrap();
         let item = queue.auto_ack_consumer().next().await.unwrap();
-        assert_eq!(item.values::<Json<Job>>().unwrap(), [one.clone()]);
+        assert_eq!(item.values::<Json<Job>>().unwrap(), std::slice::from_ref(&one));
         let delivery = queue.consumer("/plain-locks").next().await.unwrap();
-        assert_eq!(delivery.values::<Json<Job>>().unwrap(), [two.clone()]);
+        assert_eq!(delivery.values::<Json<Job>>().unwrap(), std::slice::from_ref(&two));
         let error = delivery.values::<u32>().unwrap_err();
         assert!(matches!(&error, Error::Undecodable { item, .. } if item == delivery.path()), "{error}");
 

@@ -124,6 +124,29 @@ fn the_time_survives_the_worker_and_the_cleaner() {
 }
 
 #[test]
+fn a_job_is_not_early_because_another_one_is_delayed() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        let jobs = Clocked::new().jobs(&zk);
+        for id in ["a", "b"] {
+            jobs.submit_as(id, "").await.unwrap();
+        }
+        let mut worker = jobs.worker("w");
+        let (a, b) = (worker.next().await.unwrap(), worker.next().await.unwrap());
+        let failed = Instant::now();
+        a.retry_after("busy", PAUSE).await.unwrap();
+        assert!(timeout(PAUSE - SOON / 2, worker.next()).await.is_err());
+        b.retry_after("busy", PAUSE).await.unwrap();
+        for (id, at) in [("a", PAUSE), ("b", PAUSE * 2 - SOON / 2)] {
+            let job = worker.next().await.unwrap();
+            assert_eq!(seen(&job), (id, 2));
+            assert!((at..at + SOON).contains(&failed.elapsed()), "{id} {:?}", failed.elapsed());
+            job.complete().await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn the_last_attempt_fails_for_good_and_no_pause_is_none() {
     simulated(async {
         let (_server, zk) = in_memory().await;
@@ -328,9 +351,9 @@ fn jobs_with_a_lower_priority_number_come_first() {
         low.retry_after("busy", PAUSE).await.unwrap();
         worker.next().await.unwrap().complete().await.unwrap();
         worker.next().await.unwrap().fail("no luck").await.unwrap();
+        assert!(jobs.retry("low too").await.unwrap() && !jobs.retry("low too").await.unwrap());
         jobs.submit_as("normal", "").await.unwrap();
         jobs.job("").id("lower").priority(8).submit().await.unwrap();
-        assert!(jobs.retry("low too").await.unwrap() && !jobs.retry("low too").await.unwrap());
         for expected in [("normal", 1), ("low too", 1), ("lower", 1)] {
             let job = worker.next().await.unwrap();
             assert_eq!(seen(&job), expected);

@@ -63,7 +63,9 @@ impl<K: Clone> QueueLock<K> {
     pub async fn acquire(&self) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
         let waiting = Waiting::begin();
-        let node = self.enter(&path).await?.turn().await?.into_node();
+        // On the heap, for futures of callers that are small.
+        let node =
+            Box::pin(async { self.enter(&path).await?.turn().await.map_err(Error::from) }).await?.into_node();
         waiting.over(self.recipe);
         Ok(self.guard(node))
     }

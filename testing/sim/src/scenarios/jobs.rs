@@ -77,7 +77,7 @@ async fn work(client: Client) -> Result<(), Failure> {
                 if let Some(Ok(Ok(job))) = client.maybe_cancel(next).await
                     && let Some(attempt) = attempt.take()
                 {
-                    settle(&client, attempt, job).await?;
+                    Box::pin(settle(&client, attempt, job)).await?;
                 }
             }
         }
@@ -86,7 +86,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     loop {
         let at = attempt.take().unwrap_or_else(|| Attempt::begin(&client, &queue(), Mode::Exclusive));
         match timeout(client.session_timeout(), worker.next()).await {
-            Ok(Ok(job)) => settle(&client, at, job).await?,
+            Ok(Ok(job)) => Box::pin(settle(&client, at, job)).await?,
             Ok(Err(_)) => at.missed(),
             Err(_) if is_all_done(&client, &zk, &jobs).await? => break,
             Err(_) => at.missed(),

@@ -33,7 +33,7 @@ async fn visit(client: Client) -> Result<(), Failure> {
             let attempt = user.attempt(Mode::Exclusive);
             let lock = lock.write_lock();
             match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => user.write(attempt.acquired(guard.fencing_token()), guard).await,
+                Some(guard) => Box::pin(user.write(attempt.acquired(guard.fencing_token()), guard)).await,
                 None => attempt.missed(),
             }
         } else {
