@@ -9,8 +9,8 @@ use zk_curator_testing::{
 };
 
 async fn started(builder: zk_curator::CuratorFrameworkBuilder) -> CuratorFramework {
-    let zk = builder.build().unwrap();
-    zk.start().await.unwrap();
+    let zk = builder.build().expect("valid settings");
+    zk.start().await.expect("a server");
     zk
 }
 
