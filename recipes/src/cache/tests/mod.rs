@@ -4,7 +4,7 @@ mod model;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use zk_curator::{EventType, Stat, WatchedEvent};
 
 use super::node::CachedNode;
@@ -402,9 +402,12 @@ fn an_audit_does_not_doubt_an_absence() {
 #[test]
 fn a_broken_rule_is_found() {
     for flaw in [Flaw::LateEvents, Flaw::NoSweep, Flaw::LostDeletions] {
+        // The same cases in every run.
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let config =
-            Config { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
-        let result = TestRunner::new(config).run(&cases(flaw), |(setup, steps)| run(setup, &steps));
+            Config { cases: 2_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+        let result =
+            TestRunner::new_with_rng(config, rng).run(&cases(flaw), |(setup, steps)| run(setup, &steps));
         assert!(result.is_err(), "{flaw:?} is not found");
     }
 }
