@@ -9,7 +9,7 @@ use zk_curator::{CuratorFramework, FencingToken};
 use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
 use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
 
-#[path = "../../examples/leader/service.rs"]
+#[path = "../../examples/simulate_service/service.rs"]
 mod leader;
 
 /// As in the example.

@@ -1,13 +1,13 @@
 //! The same service in production and in a simulation, with a careless and a careful leader.
 //!
-//! * `cargo run --release -p zk-curator-sim --example leader` simulates both: the careless one is found at seed 0.
-//! * `… --example leader -- localhost:2181` runs the careful one as a process of production, until it is killed. The node
+//! * `cargo run --release -p zk-curator-sim --example simulate_service` simulates both: the careless one is found at seed 0.
+//! * `… --example simulate_service -- localhost:2181` runs the careful one as a process of production, until it is killed. The node
 //!   `/invoices` has to be there.
 //!
 //! The page `docs/guide/simulating-services.md` explains it.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
-#[path = "leader/service.rs"]
+#[path = "simulate_service/service.rs"]
 mod service;
 
 use service::{Failure, INVOICES, careful, careless};
