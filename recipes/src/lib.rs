@@ -50,6 +50,7 @@ pub mod cache;
 pub mod config;
 mod contender;
 pub mod counter;
+mod ending;
 mod failure;
 pub mod group;
 pub mod health;

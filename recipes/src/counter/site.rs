@@ -167,8 +167,7 @@ impl Site {
         let read = self.zk.get_data(self.path.as_str());
         // An older state of the same node is found out by its version; after a write that was refused, the server has what refused it.
         // Of another node the version may be the same, unless the proof is checked along with it.
-        let is_guarded =
-            proof.is_some() && self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt));
+        let is_guarded = self.guarding(proof.as_ref()).is_some();
         let read = match (confirmed, is_guarded) {
             (true, _) => read.linearizable(),
             (false, true) => read,
@@ -208,11 +207,12 @@ impl Site {
             Some(receipt) => {
                 let transaction = transaction.certain(receipt);
                 let transaction = match &node {
-                    // Of another node at the path the version may be the same.
-                    Node::Present { proof: Some(proof), .. } if self.is_below(receipt) => {
-                        transaction.while_there(proof)
-                    }
-                    _ => transaction,
+                    Node::Present { proof, .. } => match self.guarding(proof.as_ref()) {
+                        // Of another node at the path the version may be the same.
+                        Some(proof) => transaction.while_there(proof),
+                        _ => transaction,
+                    },
+                    Node::Absent => transaction,
                 };
                 transaction.await.map(|applied| (Some(applied.zxid()), Some(applied.proof().clone())))
             }
@@ -288,6 +288,11 @@ impl Site {
 
     fn set_proof(&self, proof: Option<Proof>) {
         *self.proof.lock().unwrap_or_else(PoisonError::into_inner) = proof;
+    }
+
+    /// The proof, if it shows that the node is still the one that was read.
+    fn guarding<'p>(&self, proof: Option<&'p Proof>) -> Option<&'p Proof> {
+        proof.filter(|_| self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt)))
     }
 
     /// Whether the receipt is a child of the node, which then cannot be replaced while the receipt is there.

@@ -1,10 +1,9 @@
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::path::ZPath;
@@ -15,6 +14,7 @@ use super::leadership::Told;
 use super::queue::{Place, Queue, withdraw};
 use super::{Error, Leadership, Participant, tag};
 use crate::contender::Contender;
+use crate::ending::Ending;
 
 /// Runs a future of yours, the body, while we lead. Cheap to clone; all clones are one selector.
 ///
@@ -177,17 +177,8 @@ impl LeaderSelector {
         Fut: Future<Output = ()>,
     {
         let parent = self.queue.parent("run_until")?;
-        let ending = Ending { begun: CancellationToken::new(), drain };
-        let stopped = async {
-            stop.await;
-            ending.begun.cancel();
-            pending().await
-        };
-        let ended = tokio::select! {
-            biased;
-            never = stopped => never,
-            ended = self.turns_until(&parent, &ending, body) => ended,
-        };
+        let ending = Ending::new(drain);
+        let ended = ending.during(stop, self.turns_until(&parent, &ending, body)).await;
         // A place whose creation was not answered yet is left in the background.
         let _: bool = self.queue.zk.wait_released().await;
         ended
@@ -199,7 +190,7 @@ impl LeaderSelector {
         Fut: Future<Output = ()>,
     {
         let _running = self.running()?;
-        let is_over = || self.closing.is_cancelled() || ending.begun.is_cancelled();
+        let is_over = || self.closing.is_cancelled() || ending.has_begun();
         while !is_over() {
             match self.turn(parent, ending, &mut body).await {
                 Ok(()) | Err(Error::Lost | Error::Interrupted) => {}
@@ -332,7 +323,7 @@ impl LeaderSelector {
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
-                () = ending.begun.cancelled() => None,
+                () = ending.begun() => None,
                 turn = self.queue.turn(parent, &mut place) => Some(turn?),
             };
             let Some((node, kept)) = turn else {
@@ -341,7 +332,7 @@ impl LeaderSelector {
             let begun = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return self.leave(Some(node)).await,
-                () = ending.begun.cancelled() => return self.leave(Some(node)).await,
+                () = ending.begun() => return self.leave(Some(node)).await,
                 begun = Leadership::begin(&self.queue.zk, &node, kept) => begun?,
             };
             if let Some((leadership, watch)) = begun {
@@ -364,26 +355,6 @@ impl fmt::Debug for LeaderSelector {
             .field("path", &self.queue.path)
             .field("has_leadership", &self.has_leadership())
             .finish_non_exhaustive()
-    }
-}
-
-/// The end of a run, without that of the selector.
-struct Ending {
-    /// No turn begins after it.
-    begun: CancellationToken,
-    /// How long the present turn may go on then.
-    drain: Duration,
-}
-
-impl Ending {
-    fn never() -> Self {
-        Self { begun: CancellationToken::new(), drain: Duration::ZERO }
-    }
-
-    /// The time for the present turn is over.
-    async fn drained(&self) {
-        self.begun.cancelled().await;
-        sleep(self.drain).await;
     }
 }
 

@@ -2,13 +2,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Ownership, Result};
@@ -19,6 +16,7 @@ use super::record::{State, may_be_forgotten};
 use super::site::{Abandoned, Site};
 use super::slot::Slot;
 use super::timing::Timing;
+use crate::ending::Ending;
 
 /// One member that follows a schedule.
 pub(super) struct Member {
@@ -54,35 +52,6 @@ enum Ended {
     Stopped,
 }
 
-/// The end of a member.
-pub(super) struct Ending {
-    /// No slot is claimed after it.
-    begun: CancellationToken,
-    since: OnceLock<Instant>,
-    /// The time for which the present run may go on then.
-    drain: Duration,
-}
-
-impl Ending {
-    pub(super) fn new(drain: Duration) -> Self {
-        Self { begun: CancellationToken::new(), since: OnceLock::new(), drain }
-    }
-
-    pub(super) fn begin(&self) {
-        self.since.get_or_init(Instant::now);
-        self.begun.cancel();
-    }
-
-    /// Resolves when the time to drain has passed.
-    async fn drained(&self) {
-        self.begun.cancelled().await;
-        match self.since.get().and_then(|since| since.checked_add(self.drain)) {
-            Some(end) => sleep_until(end).await,
-            None => pending().await,
-        }
-    }
-}
-
 impl Member {
     pub(super) fn new(
         site: Site,
@@ -111,10 +80,10 @@ impl Member {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        while !ending.begun.is_cancelled() {
+        while !ending.has_begun() {
             let wanted = tokio::select! {
                 biased;
-                () = ending.begun.cancelled() => break,
+                () = ending.begun() => break,
                 wanted = self.wanted() => wanted?,
             };
             // Other members may have been refused by now: what is claimed when the ending begins still runs.

@@ -7,12 +7,13 @@ use zk_curator::path::ZPath;
 
 use super::clock::{Clock, ComparedClock};
 use super::error::Error;
-use super::member::{Ending, Member};
+use super::member::Member;
 use super::plan::{self, Missed, Plan, Schedule};
 use super::record::Mode;
 use super::site::Site;
 use super::slot::{Slot, SlotInfo, SlotState};
 use super::timing::Timing;
+use crate::ending::Ending;
 use crate::random::fraction;
 
 /// The default number of slots that are kept.
@@ -157,17 +158,7 @@ impl OncePer {
         E: fmt::Display,
     {
         let (member, ending) = (self.member()?, Ending::new(drain));
-        let stopped = async {
-            stop.await;
-            ending.begin();
-            pending().await
-        };
-        let worked = tokio::select! {
-            biased;
-            never = stopped => never,
-            worked = Box::pin(member.work(&ending, &body)) => worked,
-        };
-        worked?;
+        ending.during(stop, Box::pin(member.work(&ending, &body))).await?;
         self.zk.wait_released().await;
         Ok(())
     }
