@@ -23,7 +23,7 @@ const TRIES: u32 = 30;
 /// The pauses after a write that another process was faster with.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// After so many conflicts the longest pause is four times as long, and again after as many more.
+/// The longest pause grows fourfold after this number of conflicts, and once more after as many again.
 const MET_BY_FEW: u32 = 10;
 /// After this number of conflicts in a row the pauses are halved.
 const UNLUCKY: u32 = 3;

@@ -10,7 +10,7 @@ use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::zk_curator::CuratorFramework;
 use zk_curator_recipes::zk_curator::value::Json;
 
-/// What is to be done.
+/// A job: the thumbnail to make.
 #[derive(Debug, Serialize, Deserialize)]
 struct Thumbnail {
     image: String,

@@ -43,7 +43,7 @@ impl Retention {
         Self { newest: None, within: None }
     }
 
-    /// The newest so many, from 1.
+    /// Keeps this number of the newest, from 1.
     pub const fn newest(mut self, jobs: u32) -> Self {
         self.newest = Some(jobs);
         self
