@@ -1,12 +1,16 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 
-/** Caches: the load of a tree, and the way of a change to its listener. */
+/** Caches: the load of a tree, the way of a change to its listener, and what a new connection costs. */
 final class Caches {
     /** The nodes of the cache that is changed. */
     private static final int NODES = 100;
@@ -31,7 +35,7 @@ final class Caches {
 
     private static byte[] payload(Options options) {
         byte[] payload = new byte[options.payload];
-        java.util.Arrays.fill(payload, (byte) 7);
+        Arrays.fill(payload, (byte) 7);
         return payload;
     }
 
@@ -146,6 +150,74 @@ final class Caches {
                 @Override
                 public void close() {
                     cache.close();
+                }
+            };
+        }
+
+        @Override
+        public void close() {
+            sessions.close();
+        }
+    }
+
+    /** Caches of several clients, whose connections the harness cuts; it writes to some nodes meanwhile. */
+    static final class Reconnect implements Workload {
+        private final Sessions sessions;
+        private final Options options;
+        private final int nodes;
+        private final int changes;
+
+        Reconnect(Options options, int clients, int nodes, int changes) throws InterruptedException {
+            this.options = options;
+            this.nodes = nodes;
+            this.changes = changes;
+            sessions = new Sessions(options, clients);
+        }
+
+        @Override
+        public Round prepare(String path, int operations) throws Exception {
+            byte[] payload = payload(options);
+            plant(sessions.first(), path, nodes, payload);
+            Semaphore told = new Semaphore(0);
+            CuratorCacheListener listener = CuratorCacheListener.builder()
+                    .forChanges((before, after) -> told.release())
+                    .build();
+            List<CuratorCache> caches = new ArrayList<>();
+            for (int client = 0; client < sessions.count(); client++) {
+                caches.add(start(sessions.get(client), path, listener));
+            }
+            return new Round() {
+                @Override
+                public void run(Samples samples) throws Exception {
+                    for (int turn = 0; turn < operations && changes > 0; turn++) {
+                        if (!told.tryAcquire(changes * caches.size(), 240, TimeUnit.SECONDS)) {
+                            throw new IllegalStateException("changes are missing");
+                        }
+                        CuratorPeer.say("seen");
+                    }
+                    CuratorPeer.await("tell");
+                }
+
+                @Override
+                public int operations() {
+                    return operations;
+                }
+
+                @Override
+                public String check() {
+                    int[] seen = new int[2];
+                    for (CuratorCache cache : caches) {
+                        cache.stream().filter(node -> !node.getPath().equals(path)).forEach(node -> {
+                            seen[0]++;
+                            seen[1] += Arrays.equals(node.getData(), payload) ? 0 : 1;
+                        });
+                    }
+                    return "nodes=" + seen[0] + " changed=" + seen[1];
+                }
+
+                @Override
+                public void close() {
+                    caches.forEach(CuratorCache::close);
                 }
             };
         }

@@ -40,6 +40,9 @@ public final class CuratorPeer {
             WORKLOADS.put("counter-tasks", options -> new Counters(options, true));
             WORKLOADS.put("cache-load", Caches.Load::new);
             WORKLOADS.put("cache-change", Caches.Change::new);
+            WORKLOADS.put("cache-reconnect", options -> new Caches.Reconnect(options, 1, options.size, 0));
+            WORKLOADS.put("cache-reconnect-changed", options -> new Caches.Reconnect(options, 1, options.size, 10));
+            WORKLOADS.put("cache-reconnect-many", options -> new Caches.Reconnect(options, options.size, 1000, 10));
             WORKLOADS.put("embedded-server", TestingServers::new);
         }
     }
@@ -164,7 +167,7 @@ public final class CuratorPeer {
         System.out.flush();
     }
 
-    private static void await(String command) throws IOException {
+    static void await(String command) throws IOException {
         String line = COMMANDS.readLine();
         if (!command.equals(line)) {
             throw new IOException("expected " + command + ", got " + line);

@@ -1,4 +1,4 @@
-"""Caches: the load of a tree, and the way of a change to its listener."""
+"""Caches: the load of a tree, the way of a change to its listener, and what a new connection costs."""
 
 import queue
 import threading
@@ -6,6 +6,7 @@ from time import perf_counter
 
 from kazoo.recipe.cache import TreeCache, TreeEvent
 from sessions import Round, Sessions
+from talk import expect, say
 
 # The nodes of the cache that is changed.
 NODES = 100
@@ -103,6 +104,54 @@ class Changes(Round):
 
     def check(self):
         return "changes=%d" % self.changes
+
+    def close(self):
+        self.cache.close()
+
+
+class Reconnect:
+    """A cache, whose connection the harness cuts."""
+
+    # The nodes that it writes to meanwhile.
+    CHANGES = 0
+
+    def __init__(self, options):
+        self.options = options
+        self.sessions = Sessions(options, 1)
+
+    def prepare(self, path, operations):
+        return Reconnects(self.sessions[0], path, operations, self.options, self.CHANGES)
+
+
+class ReconnectChanged(Reconnect):
+    CHANGES = 10
+
+
+class Reconnects(Round):
+    def __init__(self, client, path, operations, options, changes):
+        super().__init__(operations)
+        self.path, self.changes = path, changes
+        self.payload = b"\7" * options.payload
+        plant(client, path, options.size, self.payload)
+        self.changed = queue.Queue()
+        self.cache = start(client, path, self.listen)
+
+    def listen(self, event):
+        if event.event_type == TreeEvent.NODE_UPDATED:
+            self.changed.put(event.event_data.path)
+
+    def run(self, samples):
+        for _ in range(self.operations):
+            for _ in range(self.changes):
+                self.changed.get(timeout=240)
+            if self.changes:
+                say("seen")
+        expect("tell")
+
+    def check(self):
+        names = self.cache.get_children(self.path)
+        all_data = [self.cache.get_data(self.path + "/" + name).data for name in names]
+        return "nodes=%d changed=%d" % (len(names), sum(data != self.payload for data in all_data))
 
     def close(self):
         self.cache.close()

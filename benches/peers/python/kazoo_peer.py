@@ -9,6 +9,8 @@ import sys
 import time
 import traceback
 
+from talk import expect, say
+
 # The module that has a workload, and the class there. Modules are imported when they are needed, for the start-up.
 WORKLOADS = {
     "raw-get": ("raw", "Get"),
@@ -30,6 +32,8 @@ WORKLOADS = {
     "counter-tasks": ("counters", "OfTasks"),
     "cache-load": ("caches", "Load"),
     "cache-change": ("caches", "Change"),
+    "cache-reconnect": ("caches", "Reconnect"),
+    "cache-reconnect-changed": ("caches", "ReconnectChanged"),
 }
 
 
@@ -47,16 +51,6 @@ class Samples:
 
     def microseconds(self):
         return [round(latency * 1e6, 1) for latency in self.seconds[:: self.every]]
-
-
-def say(line):
-    print(line, flush=True)
-
-
-def expect(command):
-    line = sys.stdin.readline()
-    if line != command + "\n":
-        raise RuntimeError("expected %s, got %r" % (command, line))
 
 
 def start_up(options):

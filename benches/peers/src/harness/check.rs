@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::Case;
+use super::plan::{Case, reconnect};
 
 /// What is wrong with the `check` of a run, if anything.
 ///
@@ -45,7 +45,11 @@ pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str
             // Several threads of Curator promise none.
             ("order", Wanted::Among(if name == "queue-take-window" { &["ok", "none"] } else { &["ok"] })),
         ],
-        name => return Err(format!("nobody knows what {name} has to see")),
+        name => {
+            let of = reconnect(case).ok_or_else(|| format!("nobody knows what {name} has to see"))?;
+            let changed = of.changes * case.operations;
+            vec![("nodes", Wanted::Is(of.clients * of.nodes)), ("changed", Wanted::Is(of.clients * changed))]
+        }
     };
     if operations != case.operations {
         return Err(format!("{operations} operations instead of {}", case.operations));
@@ -105,6 +109,7 @@ mod tests {
             ("queue-take-window", "items=40 distinct=40 order=none"),
             ("queue-put", "items=40"),
             ("queue-locking-put", "items=40"),
+            ("cache-reconnect-many", "nodes=8000 changed=3200"),
         ];
         for (name, check) in good {
             assert_eq!(ok(name, check), Ok(()), "{name}");
@@ -125,6 +130,8 @@ mod tests {
             ("queue-take", "items=40 distinct=40 order=wrong"),
             ("queue-take", "items=40 distinct=40 order=none"),
             ("queue-take-window", "items=40 distinct=40 order=wrong"),
+            ("cache-reconnect-many", "nodes=8000 changed=3199"),
+            ("cache-reconnect", "nodes=8 changed=1"),
         ];
         for (name, check) in bad {
             assert!(ok(name, check).is_err(), "{name}: {check}");

@@ -2,13 +2,12 @@
 //!
 //! Not `zk_curator_testing::FaultProxy`: that one holds up what comes behind a delayed packet, and its clock, tokio's, goes in
 //! steps of 1 ms. Here packets overtake nothing and wait for nobody, and arrive within a tenth of a millisecond of
-//! their time.
+//! their time. It can be cut.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,30 +22,63 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// Listens on a port of 127.0.0.1, until it is dropped; connections last as long as their ends want.
+/// Listens on a port of 127.0.0.1, until it is dropped; connections last as long as their ends want, or until they are cut.
 pub(super) struct Distance {
     addr: SocketAddr,
-    ended: Arc<AtomicBool>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    has_ended: bool,
+    is_cut: bool,
+    /// Both ends of each connection.
+    streams: Vec<Weak<TcpStream>>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Distance {
     /// Between clients and `server`, `one_way` in each direction.
     pub(super) fn to(server: SocketAddr, one_way: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (addr, ended) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
+        let (addr, state) = (listener.local_addr()?, Arc::<Mutex<State>>::default());
         let (packets, under_way) = channel();
         thread::Builder::new().name("arrivals".to_owned()).spawn(move || deliver(&under_way))?;
-        let end = Arc::clone(&ended);
+        let shared = Arc::clone(&state);
         thread::Builder::new().name("connections".to_owned()).spawn(move || {
             for client in listener.incoming() {
-                if end.load(Ordering::Relaxed) {
+                let mut state = lock(&shared);
+                if state.has_ended {
                     return;
                 }
+                if state.is_cut {
+                    continue;
+                }
                 // A connection that fails looks to its client like a server that is gone.
-                drop(client.and_then(|client| connect(client, server, one_way, &packets)));
+                if let Ok(ends) = client.and_then(|client| connect(client, server, one_way, &packets)) {
+                    state.streams.retain(|stream| stream.strong_count() > 0);
+                    state.streams.extend(ends);
+                }
             }
         })?;
-        Ok(Self { addr, ended })
+        Ok(Self { addr, state })
+    }
+
+    /// Ends all connections. New ones end at once, until [`heal`](Self::heal).
+    pub(super) fn cut(&self) {
+        let mut state = lock(&self.state);
+        state.is_cut = true;
+        for stream in state.streams.drain(..).filter_map(|stream| stream.upgrade()) {
+            // One that has ended already is no error.
+            drop(stream.shutdown(Shutdown::Both));
+        }
+    }
+
+    pub(super) fn heal(&self) {
+        lock(&self.state).is_cut = false;
     }
 
     pub(super) const fn addr(&self) -> SocketAddr {
@@ -56,13 +88,19 @@ impl Distance {
 
 impl Drop for Distance {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+        lock(&self.state).has_ended = true;
         // Wakes the listener.
         drop(TcpStream::connect(self.addr));
     }
 }
 
-fn connect(client: TcpStream, server: SocketAddr, one_way: Duration, packets: &Sender<Packet>) -> Result<()> {
+/// Both ends of the connection.
+fn connect(
+    client: TcpStream,
+    server: SocketAddr,
+    one_way: Duration,
+    packets: &Sender<Packet>,
+) -> Result<[Weak<TcpStream>; 2]> {
     let server = TcpStream::connect(server)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -87,7 +125,7 @@ fn connect(client: TcpStream, server: SocketAddr, one_way: Duration, packets: &S
             }
         })?;
     }
-    Ok(())
+    Ok([Arc::downgrade(&client), Arc::downgrade(&server)])
 }
 
 /// All packets take the same time: they arrive in the order in which they were sent.
@@ -154,5 +192,26 @@ mod tests {
         // The end of one direction arrives as well.
         near.shutdown(Shutdown::Write).unwrap();
         assert_eq!(far.read(&mut back).unwrap(), 0);
+    }
+    #[test]
+    fn what_is_cut_ends_and_nothing_passes_until_it_is_healed() {
+        let echo = TcpListener::bind("127.0.0.1:0").unwrap();
+        let distance = Distance::to(echo.local_addr().unwrap(), Duration::ZERO).unwrap();
+        let mut near = TcpStream::connect(distance.addr()).unwrap();
+        let (mut far, _) = echo.accept().unwrap();
+        near.write_all(b"a").unwrap();
+        let mut byte = [0; 1];
+        far.read_exact(&mut byte).unwrap();
+        distance.cut();
+        for end in [&mut near, &mut far] {
+            assert!(matches!(end.read(&mut byte), Ok(0) | Err(_)));
+        }
+        let mut refused = TcpStream::connect(distance.addr()).unwrap();
+        assert!(matches!(refused.read(&mut byte), Ok(0) | Err(_)));
+        distance.heal();
+        let mut near = TcpStream::connect(distance.addr()).unwrap();
+        near.write_all(b"b").unwrap();
+        echo.accept().unwrap().0.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"b");
     }
 }

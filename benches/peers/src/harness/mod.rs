@@ -7,6 +7,7 @@ mod distance;
 mod options;
 mod plan;
 mod programs;
+mod reconnect;
 mod report;
 mod results;
 mod run;

@@ -167,11 +167,24 @@ pub(super) const WORKLOADS: &[Workload] = &[
     row(("counter", 1, "counter, increment"), [2000, 300, 200], Latency, 1.0),
     row(("counter", 8, "counter, increments of 8 sessions"), [1600, 320, 0], PerOperation, 0.0),
     row(("counter-tasks", 64, "counter, increments of 64 tasks"), [6400, 640, 0], PerOperation, 0.0),
-    row(("cache-load", 1000, "cache, load of 1,000 nodes"), [20, 10, 0], Latency, 3.0),
+    row(("cache-load", 1000, "cache, load of 1,000 nodes"), [20, 10, 0], Latency, 0.0),
     row(("cache-load", 10_000, "cache, load of 10,000 nodes"), [4, 0, 0], Latency, 0.0),
     row(("cache-load", 50_000, "cache, load of 50,000 nodes"), [1, 0, 0], Latency, 0.0),
     // The write, and the read of the subscriber, which begins with the event.
     row(("cache-change", 1, "cache, change to subscriber"), [1000, 200, 200], Latency, 2.0),
+    row(("cache-reconnect", 50_000, "cache of 50,000 nodes, a new connection"), [1, 0, 0], Latency, 0.0),
+    row(
+        ("cache-reconnect-changed", 50_000, "cache of 50,000 nodes, a new connection and 10 changes"),
+        [1, 0, 0],
+        Latency,
+        0.0,
+    ),
+    row(
+        ("cache-reconnect-many", 200, "200 caches of 1,000 nodes, new connections and 10 changes"),
+        [1, 0, 0],
+        Latency,
+        0.0,
+    ),
     row(("startup", 1, "process start to first result"), [1, 0, 0], Latency, 0.0),
     row(("embedded-server", 1, "embedded server"), [20, 0, 0], Latency, 0.0),
     row(("scale-waiters", 100, "100 waiters on a lock, hand-over"), [100, 0, 0], Latency, 0.0),
@@ -187,6 +200,12 @@ pub(super) const WORKLOADS: &[Workload] = &[
     row(
         ("scale-cache", 1_000_000, "1,000,000 nodes in a cache, change to subscriber"),
         [500, 0, 0],
+        Latency,
+        0.0,
+    ),
+    row(
+        ("scale-cache-reconnect", 200, "200 caches of 5,000 nodes, new connections and 10 changes"),
+        [1, 0, 0],
         Latency,
         0.0,
     ),
@@ -222,7 +241,8 @@ impl Workload {
             Extent::Full => (self.size, full),
             Extent::Quick => (self.size, full.div_ceil(10)),
             Extent::Smoke if self.is_scale() => (self.size.min(50), full.min(20)),
-            Extent::Smoke => (self.size, full.min(20)),
+            Extent::Smoke if self.name == "cache-reconnect-many" => (self.size.min(10), full),
+            Extent::Smoke => (self.size.min(1000), full.min(20)),
         };
         // Everybody contends as often.
         let each =
@@ -237,9 +257,32 @@ impl Workload {
             // The virtual machine compiles what is called often.
             _ => whole(operations / 2),
         };
-        let warmup = if matches!(self.name, "startup" | "embedded-server") { 0 } else { warmup };
-        Some(Case { workload: self, setting, size, operations: whole(operations), warmup })
+        let case = Case { workload: self, setting, size, operations: whole(operations), warmup };
+        let is_cold = matches!(self.name, "startup" | "embedded-server") || reconnect(&case).is_some();
+        Some(Case { warmup: if is_cold { 0 } else { warmup }, ..case })
     }
+}
+
+/// Clients that lose their connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reconnect {
+    /// Each has one connection, and a cache of the tree.
+    pub(super) clients: usize,
+    pub(super) nodes: usize,
+    /// How many nodes are written to meanwhile.
+    pub(super) changes: usize,
+}
+
+/// How the connections are cut, in the workloads in which they are.
+pub(super) fn reconnect(case: &Case) -> Option<Reconnect> {
+    let (clients, nodes, changes) = match case.workload.name {
+        "cache-reconnect" => (1, case.size, 0),
+        "cache-reconnect-changed" => (1, case.size, 10),
+        "cache-reconnect-many" => (case.size, 1000, 10),
+        "scale-cache-reconnect" => (case.size, 5000, 10),
+        _ => return None,
+    };
+    Some(Reconnect { clients, nodes, changes })
 }
 
 /// What a server is warmed up with, so that whoever comes first is not at a disadvantage.

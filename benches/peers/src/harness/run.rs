@@ -14,14 +14,14 @@ use zk_curator_proto::records::{Acl, CreateRequest, GetDataRequest, SetDataReque
 use zk_curator_real::RealZooKeeper;
 
 use super::check::verify;
-use super::plan::{Case, Client};
+use super::plan::{Case, Client, reconnect};
 use super::programs::Peer;
 use super::results::Run;
 use crate::common::{Wire, frames, resident};
 use crate::peer::Result;
 
 /// Bytes of a node, and of an item.
-const PAYLOAD: usize = 100;
+pub(super) const PAYLOAD: usize = 100;
 /// Longer than pings may disturb.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// For everything that a program does.
@@ -35,25 +35,25 @@ const SET: &str = "embedded-set";
 
 /// What a program tells when it is done.
 #[derive(Deserialize)]
-struct Told {
-    operations: usize,
+pub(super) struct Told {
+    pub(super) operations: usize,
     seconds: f64,
     cpu_seconds: f64,
     latencies_us: Vec<f64>,
-    check: String,
+    pub(super) check: String,
     #[serde(default)]
     bytes_each: Option<f64>,
 }
 
 /// A program under way.
-struct Talk {
+pub(super) struct Talk {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Talk {
-    fn begin(peer: &Peer, case: &Case, connect: SocketAddr, number: usize) -> Result<Self> {
+    pub(super) fn begin(peer: &Peer, case: &Case, connect: SocketAddr, number: usize) -> Result<Self> {
         let mut command = peer.command();
         for (option, value) in [
             ("--connect", connect.to_string()),
@@ -61,7 +61,7 @@ impl Talk {
             ("--size", case.size.to_string()),
             ("--operations", case.operations.to_string()),
             ("--warmup", case.warmup.to_string()),
-            ("--path", format!("/bench/{}-{number}", case.workload.name)),
+            ("--path", path(case, number)),
             ("--payload", PAYLOAD.to_string()),
             ("--session-timeout", SESSION_TIMEOUT.as_millis().to_string()),
         ] {
@@ -74,30 +74,35 @@ impl Talk {
     }
 
     /// The next line, whatever it is.
-    async fn line(&mut self) -> Result<String> {
+    pub(super) async fn line(&mut self) -> Result<String> {
         Ok(self.output.next_line().await?.ok_or("the program has ended")?)
     }
 
-    async fn hear(&mut self, word: &str) -> Result<()> {
+    pub(super) async fn hear(&mut self, word: &str) -> Result<()> {
         let line = self.line().await?;
         if line == word { Ok(()) } else { Err(format!("{word:?} was to come, and {line:?} came").into()) }
     }
 
-    async fn say(&mut self, word: &str) -> Result<()> {
+    pub(super) async fn say(&mut self, word: &str) -> Result<()> {
         self.input.write_all(format!("{word}\n").as_bytes()).await?;
         Ok(self.input.flush().await?)
     }
 
-    async fn end(mut self) -> Result<()> {
+    pub(super) async fn end(mut self) -> Result<()> {
         self.say("end").await?;
         let status = self.child.wait().await?;
         if status.success() { Ok(()) } else { Err(format!("the program ended with {status}").into()) }
     }
 
     /// Its memory, in bytes.
-    fn memory(&self) -> Result<usize> {
+    pub(super) fn memory(&self) -> Result<usize> {
         Ok(resident(&self.child.id().ok_or("the program has ended")?.to_string()))
     }
+}
+
+/// Where a run has its nodes.
+pub(super) fn path(case: &Case, number: usize) -> String {
+    format!("/bench/{}-{number}", case.workload.name)
 }
 
 /// Where a client runs.
@@ -109,10 +114,15 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// How many packets the server has received, this question aside.
-    async fn packets(&self) -> Result<u64> {
+    pub(super) async fn packets(&self) -> Result<u64> {
+        self.counted("Received: ").await
+    }
+
+    /// A number of the server.
+    pub(super) async fn counted(&self, name: &str) -> Result<u64> {
         let answer = self.server.four_letter_word("srvr").await?;
-        let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
-        Ok(received.ok_or("srvr tells of no packets")?.trim().parse()?)
+        let told = answer.lines().find_map(|line| line.strip_prefix(name));
+        Ok(told.ok_or_else(|| format!("srvr does not tell {name:?}"))?.trim().parse()?)
     }
 
     /// Runs a case, and gives what came of it: more than one result for an embedded server.
@@ -124,6 +134,7 @@ impl Place<'_> {
             match case.workload.name {
                 "startup" => self.startup(peer, case, number).await,
                 "embedded-server" => self.embedded(peer, case, number).await,
+                _ if reconnect(case).is_some() => self.reconnect(peer, case, number).await,
                 _ => self.workload(peer, case, number).await,
             }
         };
@@ -202,7 +213,7 @@ impl Place<'_> {
     }
 }
 
-fn result(client: Client, case: &Case, told: &Told) -> Run {
+pub(super) fn result(client: Client, case: &Case, told: &Told) -> Run {
     let mut latencies = told.latencies_us.clone();
     latencies.sort_by(f64::total_cmp);
     let percentile = |percent: usize| latencies.get((latencies.len().max(1) - 1) * percent / 100).copied();
@@ -223,12 +234,12 @@ fn result(client: Client, case: &Case, told: &Told) -> Run {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn ratio(count: u64, by: usize) -> f64 {
+pub(super) fn ratio(count: u64, by: usize) -> f64 {
     count as f64 / by as f64
 }
 
 /// A session on a plain socket, and the answer to its first request.
-fn first_answer(server: SocketAddr) -> Wire {
+pub(super) fn first_answer(server: SocketAddr) -> Wire {
     let mut wire = Wire::connect(server);
     let root = Request::GetData(GetDataRequest { path: "/".to_owned(), watch: false });
     wire.write(&frames([root]));

@@ -35,6 +35,10 @@ pub(super) fn table(results: &Results, is_whole: bool) -> String {
         let requests = results.median(*setting, (name, *size), Client::Rust, |run| run.requests);
         row(asked, requests.map(|requests| (number(requests), requests <= *most)));
     }
+    row(
+        "cache, load of 1,000 nodes: 2 ms away at most three flights longer than near",
+        load_flights(results),
+    );
     row("queue, take with a window of deletes: 5 ×", window(results, Setting::Loopback));
     row("the same, 2 ms away", window(results, Setting::Distant));
     row("client CPU an operation: at most 0.2 × Curator's", cpu(results));
@@ -79,6 +83,27 @@ const REQUESTS: &[(&str, Setting, &str, usize, f64)] = &[
         129.0,
     ),
     ("cache, a change: with the write, at most 2 requests", Setting::Loopback, "cache-change", 1, 2.01),
+    (
+        "cache of 50,000 nodes, a new connection without changes: at most 1 request",
+        Setting::Loopback,
+        "cache-reconnect",
+        50_000,
+        1.0,
+    ),
+    (
+        "the same with 10 changes: at most 110 requests",
+        Setting::Loopback,
+        "cache-reconnect-changed",
+        50_000,
+        110.0,
+    ),
+    (
+        "200 caches of 5,000 nodes, new connections and 10 changes: at most 2,600 requests",
+        Setting::Loopback,
+        "scale-cache-reconnect",
+        200,
+        2600.0,
+    ),
 ];
 
 /// Several deletes at a time, to Curator's one; and to several threads of Curator, which keep no order.
@@ -89,6 +114,16 @@ fn window(results: &Results, setting: Setting) -> Option<(String, bool)> {
         format!("; {} × of Curator's with 64 threads, which keep no order", number(ratio))
     });
     Some((format!("{} ×{threads}", number(one)), one >= 5.0))
+}
+
+/// What the distance adds to a load: most of the time near the server is work on nodes, which is no flight.
+fn load_flights(results: &Results) -> Option<(String, bool)> {
+    let added = |workload| {
+        let of = |setting| results.time(setting, workload, Client::Rust).map(|time| time.median);
+        Some(of(Setting::Distant)? - of(Setting::Loopback)?)
+    };
+    let flights = added(workload("cache-load", 1000)?)? / added(workload("raw-set", 1)?)?;
+    Some((number(flights), flights <= 1.1 * 3.0))
 }
 
 fn few_flights(results: &Results) -> Option<(String, bool)> {

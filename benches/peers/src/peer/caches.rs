@@ -1,4 +1,4 @@
-//! Caches: the load of a tree, and the way of a change to its subscriber.
+//! Caches: the load of a tree, the way of a change to its subscriber, and what a new connection costs.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::cache::{CacheEvent, CuratorCache};
 
 use super::scale::each;
-use super::stage::{Outcome, Result, Samples, Stage};
+use super::stage::{Outcome, Result, Samples, Stage, say};
 use crate::common::resident;
 
 /// The nodes that are created in one transaction, and the transactions under way.
@@ -132,5 +132,47 @@ pub(crate) async fn large(stage: &mut Stage) -> Result<()> {
         async |operations| changes(&cache, &writing, &path, (size, grouped), &payload, operations).await;
     stage.measure(bytes, run).await?;
     cache.close().await;
+    stage.clear().await
+}
+
+/// Caches of several clients, whose connections the harness cuts; it writes to `changes` nodes meanwhile.
+pub(crate) async fn reconnect(stage: &mut Stage, clients: usize, nodes: usize, changes: usize) -> Result<()> {
+    let (path, payload) = (stage.below("measured"), stage.payload());
+    let mut caches = Vec::new();
+    for number in 0..clients {
+        let zk = stage.client().await?;
+        if number == 0 {
+            plant(&zk, &path, nodes, flat, &payload).await?;
+        }
+        caches.push(CuratorCache::tree(&zk, path.as_str()).start());
+    }
+    try_join_all(caches.iter().map(loaded)).await?;
+    let mut all_told: Vec<_> = caches.iter().map(CuratorCache::changes).collect();
+    let begun = stage.begin().await?;
+    for _ in 0..stage.operations {
+        for told in &mut all_told {
+            let mut seen = 0;
+            while seen < changes {
+                let event = told.next().await.ok_or("the cache has ended")?;
+                seen += usize::from(matches!(event, CacheEvent::Changed { .. }));
+            }
+        }
+        if changes > 0 {
+            say("seen");
+        }
+    }
+    stage.hear("tell").await?;
+    let all = caches.iter().flat_map(|cache| cache.children_of(&path));
+    let (mut nodes, mut changed) = (0, 0);
+    for node in all {
+        nodes += 1;
+        changed += usize::from(node.data != payload);
+    }
+    let check = format!("nodes={nodes} changed={changed}");
+    let outcome = Outcome { operations: stage.operations, latencies: Samples::new(), check };
+    stage.report(&begun, None, outcome).await?;
+    for cache in caches {
+        cache.close().await;
+    }
     stage.clear().await
 }

@@ -18,7 +18,7 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// What this client takes part in.
-const WORKLOADS: [&str; 33] = [
+const WORKLOADS: [&str; 37] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -45,6 +45,10 @@ const WORKLOADS: [&str; 33] = [
     "counter-tasks",
     "cache-load",
     "cache-change",
+    "cache-reconnect",
+    "cache-reconnect-changed",
+    "cache-reconnect-many",
+    "scale-cache-reconnect",
     "scale-cache",
     "scale-waiters",
     "scale-sessions",
@@ -86,6 +90,10 @@ async fn run() -> Result<()> {
         "counter-tasks" => counters::tasks(stage).await,
         "cache-load" => caches::load(stage).await,
         "cache-change" => caches::change(stage).await,
+        "cache-reconnect" => caches::reconnect(stage, 1, stage.size, 0).await,
+        "cache-reconnect-changed" => caches::reconnect(stage, 1, stage.size, 10).await,
+        "cache-reconnect-many" => caches::reconnect(stage, stage.size, 1000, 10).await,
+        "scale-cache-reconnect" => caches::reconnect(stage, stage.size, 5000, 10).await,
         "scale-cache" => caches::large(stage).await,
         "queue-simple-put" => queues::simple_put(stage).await,
         "queue-simple-take" => queues::simple_take(stage).await,

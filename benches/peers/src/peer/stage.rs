@@ -30,6 +30,12 @@ pub(crate) struct Stage {
     harness: Lines<BufReader<Stdin>>,
 }
 
+/// When what is measured began.
+pub(crate) struct Begun {
+    at: Instant,
+    cpu: Duration,
+}
+
 /// What was done and seen.
 pub(crate) struct Outcome {
     pub(crate) operations: usize,
@@ -145,14 +151,29 @@ impl Stage {
         bytes_each: Option<f64>,
         mut run: impl AsyncFnMut(usize) -> Result<Outcome>,
     ) -> Result<()> {
+        let begun = self.begin().await?;
+        let outcome = run(self.operations).await?;
+        self.report(&begun, bytes_each, outcome).await
+    }
+
+    /// Waits for `go`.
+    pub(crate) async fn begin(&mut self) -> Result<Begun> {
         say("ready");
         self.hear("go").await?;
-        let (began, cpu) = (Instant::now(), cpu_time());
-        let outcome = run(self.operations).await?;
+        Ok(Begun { at: Instant::now(), cpu: cpu_time() })
+    }
+
+    /// Tells the harness what came of it, and waits for `end`.
+    pub(crate) async fn report(
+        &mut self,
+        begun: &Begun,
+        bytes_each: Option<f64>,
+        outcome: Outcome,
+    ) -> Result<()> {
         let report = Report {
             operations: outcome.operations,
-            seconds: began.elapsed().as_secs_f64(),
-            cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
+            seconds: begun.at.elapsed().as_secs_f64(),
+            cpu_seconds: (cpu_time() - begun.cpu).as_secs_f64(),
             latencies_us: thinned(outcome.latencies),
             check: outcome.check,
             bytes_each,
