@@ -26,8 +26,6 @@ mod security_real;
 mod servers;
 mod sessions;
 mod sessions_real;
-mod sim_session;
-mod simulation;
 #[cfg(feature = "tls")]
 mod tls_config;
 #[cfg(feature = "tls")]

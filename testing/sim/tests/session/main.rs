@@ -1,9 +1,11 @@
 //! Whole sessions in simulated time: a client, its watches and its requests on a network that flaps for hours, from a
-//! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --workspace --test client sim_session` runs a long one.
+//! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --profile quick -p zk-curator-sim --test session hours` runs a long one.
+
+mod simulation;
 
 use std::time::Instant;
 
-use crate::simulation::{Report, simulate};
+use simulation::{Report, simulate};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))

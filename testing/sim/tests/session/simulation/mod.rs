@@ -29,7 +29,7 @@ use requests::Requests;
 pub(crate) use trace::Trace;
 use watchers::{Model, Watchers};
 
-use crate::common::open;
+use zk_curator_client::Acl;
 
 /// The session timeout of the client under test.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -327,10 +327,10 @@ impl Writer {
             .connector(Arc::new(world.server.connector()));
         let zk = builder.session_timeout(Duration::from_secs(40)).seed(world.seed).connect().unwrap();
         for path in ["/v", "/t", "/c", "/w", "/own"] {
-            zk.create(path, b"", &open(), CreateMode::Persistent).await.unwrap();
+            zk.create(path, b"", &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
         }
         for n in 0..NODES {
-            zk.create(&node("v", n), b"", &open(), CreateMode::Persistent).await.unwrap();
+            zk.create(&node("v", n), b"", &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
         }
         Self { zk }
     }
@@ -392,5 +392,5 @@ impl Writer {
 
 pub(crate) fn create(path: &str) -> Op {
     let mode = CreateMode::Persistent;
-    Op::Create { path: path.to_owned(), data: Bytes::new(), acl: open(), mode, ttl: None }
+    Op::Create { path: path.to_owned(), data: Bytes::new(), acl: Acl::open_unsafe(), mode, ttl: None }
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_client::{CreateMode, Error, ErrorCode, Op, WatcherType, ZooKeeper};
 
 use super::{World, create};
-use crate::common::open;
+use zk_curator_client::Acl;
 
 /// So many are in flight at most.
 const MOST: usize = 48;
@@ -142,7 +142,7 @@ impl Requester {
         let zk = &self.zk;
         let (asked, waiting): (Asked, Waiting) = match self.rng.u8(..11) {
             0..=2 => {
-                let pending = zk.create(&path, b"", &open(), CreateMode::Persistent);
+                let pending = zk.create(&path, b"", &Acl::open_unsafe(), CreateMode::Persistent);
                 (Asked::Create(path), Box::pin(async { pending.await.map(|_| None) }))
             }
             3 => {
