@@ -125,13 +125,40 @@ impl Site {
                 Some(ErrorCode::NoNode) if rounds.next().is_some() => {
                     self.zk.create_containers(self.path.as_str()).await?;
                 }
-                _ => return Err(error),
+                _ => {
+                    if error.may_have_applied() {
+                        self.give_back(&path, &runner, &record.claim).await?;
+                    }
+                    return Err(error);
+                }
             }
         };
         let version = seen.map_or(0, |seen| seen.version.wrapping_add(1));
         let runner = self.own(&applied, &runner, version).await?;
         let claim = |runner| Claim { start, zk: self.zk.clone(), path, record, hold: Hold::Runner(runner) };
         Ok(runner.map(claim))
+    }
+
+    /// Deletes the runner of a claim that may have been applied: nobody else would, as long as our session lives.
+    async fn give_back(&self, path: &str, runner: &str, claim: &str) -> Result<()> {
+        loop {
+            let given_back = match self.zk.get_data(path).with_stat().linearizable().await {
+                // Nobody takes the slot over as long as there is a runner.
+                Ok((data, stat)) if Record::parse(&data).is_some_and(|record| record.claim == claim) => {
+                    let ours = self.zk.transaction().check(path, Some(stat.version));
+                    ours.delete(runner).commit().await.map(drop)
+                }
+                Ok(_) => return Ok(()),
+                Err(error) => Err(error),
+            };
+            match given_back {
+                Ok(()) => return Ok(()),
+                Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadVersion)) => {
+                    return Ok(());
+                }
+                Err(error) => self.zk.ride_out(error).await?,
+            }
+        }
     }
 
     /// The guard of a runner that was created; `None` if it is gone already.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until, timeout};
 use zk_curator::CuratorFramework;
-use zk_curator_proto::ErrorCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::schedule::{Error, Missed, Slot, SlotState};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{assert_clean_after_close, cancel, connected, cut_off, expire, session_id, simulated};
@@ -41,6 +41,26 @@ fn a_slot_runs_once_whatever_is_lost() {
                 }
             }
         }
+    });
+}
+
+/// A runner that nobody knows of would keep all members from the slot.
+#[test]
+fn a_slot_that_is_claimed_after_the_deadline_of_the_claim_is_run() {
+    simulated(async {
+        let stage = Stage::new().await;
+        let zk = connected(&stage.server).await.with_deadline(MINUTE / 60);
+        let _late = stage
+            .server
+            .rule(|request| match request.opcode() {
+                OpCode::Multi => Verdict::Delay(MINUTE / 20),
+                _ => Verdict::Pass,
+            })
+            .times(1);
+        let once = stage.every_minute(&zk, "a").at_least_once(AFTER);
+        stage.start(once.clone(), "a", MINUTE / 60);
+        stage.until_done(16).await;
+        assert_eq!(slots(&once).await, [(16, "a".to_owned(), 2, SlotState::Done)]);
     });
 }
 
