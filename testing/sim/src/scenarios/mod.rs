@@ -67,6 +67,7 @@ mod long_answers;
 mod multi;
 mod mutex;
 mod name;
+mod once_per;
 mod owned;
 mod persistent_node;
 mod queue;
@@ -124,6 +125,8 @@ pub const ALL: &[Scenario] = &[
     mutex::FENCED,
     mutex::UNFENCED,
     name::SCENARIO,
+    once_per::AT_MOST,
+    once_per::AT_LEAST,
     owned::SCENARIO,
     persistent_node::SCENARIO,
     queue::PRIORITY,
