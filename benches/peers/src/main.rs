@@ -2,7 +2,8 @@
 //! for each workload.
 //!
 //! ```text
-//! cargo run --release -p zk-curator-peers                  # everything; writes docs/benchmarks.md and docs/benchmarks/
+//! cargo run --release -p zk-curator-peers                            # writes docs/benchmarks.md and docs/benchmarks/
+//! cargo run --release -p zk-curator-peers -- --page benchmarks-data  # counters and caches: docs/benchmarks-data.md
 //! cargo run --release -p zk-curator-peers -- --help
 //! ```
 //!

@@ -21,13 +21,44 @@ usage: zk-curator-peers [OPTION…]
   --add                 keep the runs of earlier invocations in the tables, but for what is run again
   --report              run nothing: write the tables of the runs there are
   --docs DIR            where the page is, and the plots go [docs]
-  --page NAME           the page without its ending: one of its own for some of the workloads [benchmarks]
+  --page NAME           of benchmarks and benchmarks-data, which has the counters and caches [benchmarks]
   -h, --help            print this
 
 The runs are kept in target/peers/runs.jsonl. Exit code 1 when a result was wrong or a client failed.";
 
-/// The page of the whole comparison.
-pub(super) const WHOLE: &str = "benchmarks";
+/// Where results are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    /// Requests and recipes.
+    Benchmarks,
+    /// Counters and caches.
+    Data,
+}
+
+impl Page {
+    /// The name of the file, without its ending.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Benchmarks => "benchmarks",
+            Self::Data => "benchmarks-data",
+        }
+    }
+
+    /// Whether a workload is published there. The tables of both pages are related to single writes.
+    pub(super) fn has(self, workload: &str) -> bool {
+        let is_data = workload.contains("counter") || workload.contains("cache");
+        workload == "raw-set" || is_data == (self == Self::Data)
+    }
+}
+
+impl std::str::FromStr for Page {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = [Self::Benchmarks, Self::Data].into_iter().find(|page| page.name() == text);
+        found.ok_or_else(|| format!("there is no page {text}"))
+    }
+}
 
 /// What to do.
 #[derive(Debug)]
@@ -41,7 +72,7 @@ pub(super) struct Options {
     pub(super) add: bool,
     pub(super) run: bool,
     pub(super) docs: PathBuf,
-    pub(super) page: String,
+    pub(super) page: Page,
 }
 
 /// How much is run.
@@ -65,7 +96,7 @@ impl Options {
             add: false,
             run: true,
             docs: "docs".into(),
-            page: WHOLE.to_owned(),
+            page: Page::Benchmarks,
         };
         while let Some(argument) = parser.next()? {
             match argument {
@@ -79,7 +110,7 @@ impl Options {
                 Arg::Long("add") => options.add = true,
                 Arg::Long("report") => options.run = false,
                 Arg::Long("docs") => options.docs = parser.value()?.into(),
-                Arg::Long("page") => options.page = parser.value()?.string()?,
+                Arg::Long("page") => options.page = parser.value()?.parse()?,
                 Arg::Short('h') | Arg::Long("help") => return Ok(Err(HELP)),
                 other => return Err(other.unexpected()),
             }

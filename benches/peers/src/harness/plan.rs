@@ -294,7 +294,8 @@ pub(super) fn warming() -> impl Iterator<Item = Case> {
 /// What is to be run with a setting.
 pub(super) fn cases(options: &Options, setting: Setting) -> Vec<Case> {
     let wanted = |workload: &Workload| {
-        (options.scale || !workload.is_scale())
+        (options.extent == Extent::Smoke || options.page.has(workload.name))
+            && (options.scale || !workload.is_scale())
             && (options.workloads.is_empty()
                 || options.workloads.iter().any(|text| workload.name.contains(text.as_str())))
     };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::chart::Chart;
-use super::options::{Options, WHOLE};
+use super::options::{Options, Page};
 use super::plan::{Client, Setting, WORKLOADS, Workload};
 use super::results::Results;
 use super::{tables, targets};
@@ -18,16 +18,15 @@ const END: &str = "<!-- written by zk-curator-peers: end -->";
 /// # Errors
 /// Those of the file system, and when the file has no place for them.
 pub(super) fn write(results: &Results, about: &str, options: &Options) -> Result<PathBuf> {
-    let is_whole = options.page == WHOLE;
     let mut drawn = Vec::new();
-    if is_whole {
+    if options.page == Page::Benchmarks {
         let pictures = options.docs.join("benchmarks");
         fs::create_dir_all(&pictures)?;
         drawn = draw(results, &pictures)?;
     }
-    let file = options.docs.join(format!("{}.md", options.page));
+    let file = options.docs.join(format!("{}.md", options.page.name()));
     let text = fs::read_to_string(&file)?;
-    fs::write(&file, replaced(&text, &told(results, about, &drawn, is_whole))?)?;
+    fs::write(&file, replaced(&text, &told(results, about, &drawn, options))?)?;
     Ok(file)
 }
 
@@ -38,7 +37,7 @@ fn replaced(text: &str, between: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}{between}{END}{after}"))
 }
 
-fn told(results: &Results, about: &str, drawn: &[&str], is_whole: bool) -> String {
+fn told(results: &Results, about: &str, drawn: &[&str], options: &Options) -> String {
     let (least, most) = results.rounds();
     let rounds = if least == most { format!("{most}") } else { format!("{least} to {most}") };
     let mut text = format!("\nMedians of {rounds} rounds; ± is half the range. {about}.\n");
@@ -54,7 +53,7 @@ fn told(results: &Results, about: &str, drawn: &[&str], is_whole: bool) -> Strin
             text.push_str(&format!("\n![{title}](benchmarks/{picture})\n"));
         }
     };
-    part("What was asked for", "", targets::table(results, is_whole), "");
+    part("What was asked for", "", targets::table(results, options), "");
     part("2 ms away: flights", FLIGHTS, tables::all_flights(results), "flights.png");
     part("2 ms away: time", "", tables::time(results, Setting::Distant), "distant.png");
     part("Requests and CPU", COST, tables::cost(results), "cpu.png");

@@ -1,5 +1,6 @@
 //! What was asked for, and how it stands.
 
+use super::options::Options;
 use super::plan::{Client, Setting, WORKLOADS, Workload};
 use super::results::{Results, Run};
 use super::tables::{Table, advantage, bytes_to_mb, compared, flights, number, ratio};
@@ -12,10 +13,11 @@ fn workload(name: &str, size: usize) -> Option<&'static Workload> {
 }
 
 /// The table of targets. One that is not measured is left out, where not everything was to be run.
-pub(super) fn table(results: &Results, is_whole: bool) -> String {
+pub(super) fn table(results: &Results, options: &Options) -> String {
     let mut table = Table::new(&["asked for", "measured", ""]);
-    let mut row = |asked: &str, measured: Option<(String, bool)>| {
-        if measured.is_none() && !is_whole {
+    // By a workload that it is about; all pages have single writes.
+    let mut row = |asked: &str, about: &str, measured: Option<(String, bool)>| {
+        if !options.page.has(about) || (measured.is_none() && !options.workloads.is_empty()) {
             return;
         }
         let (measured, met) = measured.map_or_else(
@@ -24,33 +26,43 @@ pub(super) fn table(results: &Results, is_whole: bool) -> String {
         );
         table.row(&[asked.to_owned(), measured, met.to_owned()]);
     };
-    row("2 ms away: every recipe within 1.1 × of its fewest flights", few_flights(results));
+    row("2 ms away: every recipe within 1.1 × of its fewest flights", ANY, few_flights(results));
     for (asked, setting, name, size, least) in RATIOS {
         let measured = workload(name, *size)
             .and_then(|workload| advantage(results, *setting, workload, Client::Java))
             .map(|ratio| (format!("{} ×", number(ratio)), ratio >= *least));
-        row(asked, measured);
+        row(asked, name, measured);
     }
     for (asked, setting, name, size, most) in REQUESTS {
         let requests = results.median(*setting, (name, *size), Client::Rust, |run| run.requests);
-        row(asked, requests.map(|requests| (number(requests), requests <= *most)));
+        row(asked, name, requests.map(|requests| (number(requests), requests <= *most)));
     }
     row(
         "cache, load of 1,000 nodes: 2 ms away at most three flights longer than near",
+        "cache-load",
         load_flights(results),
     );
-    row("queue, take with a window of deletes: 5 ×", window(results, Setting::Loopback));
-    row("the same, 2 ms away", window(results, Setting::Distant));
-    row("client CPU an operation: at most 0.2 × Curator's", cpu(results));
-    row("process start to first result: at most 10 ms more than a plain socket needs", startup(results));
-    row("embedded server: starts within 10 ms", embedded_start(results));
+    let window = |setting| window(results, setting);
+    row("queue, take with a window of deletes: 5 ×", "queue-take", window(Setting::Loopback));
+    row("the same, 2 ms away", "queue-take", window(Setting::Distant));
+    row("client CPU an operation: at most 0.2 × Curator's", ANY, cpu(results));
+    row(
+        "process start to first result: at most 10 ms more than a plain socket needs",
+        "startup",
+        startup(results),
+    );
+    row("embedded server: starts within 10 ms", "embedded-server", embedded_start(results));
     row(
         "embedded server: at most 0.1 × of the memory of Curator's `TestingServer`",
+        "embedded-server",
         embedded_memory(results),
     );
-    row("nothing slower than Curator or kazoo", nothing_slower(results));
+    row("nothing slower than Curator or kazoo", ANY, nothing_slower(results));
     table.text()
 }
+
+/// What is on all pages.
+const ANY: &str = "raw-set";
 
 /// How many times as fast as Curator.
 const RATIOS: &[(&str, Setting, &str, usize, f64)] = &[
