@@ -65,6 +65,7 @@ mod participant;
 mod path;
 pub mod queue;
 mod random;
+mod reason;
 mod removal;
 pub mod schedule;
 pub mod shared;

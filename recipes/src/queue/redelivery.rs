@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use zk_curator::CuratorFramework;
 
 use crate::random::fraction;
+use crate::reason::cut;
 
 /// The most deliveries of an item, or attempts at a job, by default.
 pub(super) const MOST_DELIVERIES: u32 = 20;
@@ -14,8 +15,6 @@ pub(super) const MOST_DELIVERIES: u32 = 20;
 pub(super) const MOST_HELD: usize = 64;
 /// The beginning of the data of a dead letter. Data that begin like this are escaped when they are put.
 const MAGIC: &[u8] = b"\0rejected 1 ";
-/// The longest reason that is kept, in bytes.
-const LONGEST_WHY: usize = 1024;
 
 /// The delays for which a consumer holds back an item that it has failed with, under its claim.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +53,7 @@ pub struct Rejection {
 
 /// The prefix of the data of a dead letter: `rejected 1 <deliveries> <length>`, a line feed, and the reason.
 pub(super) fn wrap(deliveries: u32, why: &str, data: &Bytes) -> Bytes {
-    let mut end = why.len().min(LONGEST_WHY);
-    while !why.is_char_boundary(end) {
-        end -= 1;
-    }
-    let why = &why[..end];
+    let why = cut(why);
     let mut wrapped = BytesMut::from(MAGIC);
     wrapped.extend_from_slice(format!("{deliveries} {}\n{why}", why.len()).as_bytes());
     wrapped.extend_from_slice(data);
@@ -94,14 +89,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::reason;
 
     #[test]
     fn the_reason_is_text_that_people_can_read() {
         let data = Bytes::from("data");
         assert_eq!(wrap(3, "no\nluck", &data), "\0rejected 1 3 7\nno\nluckdata");
-        let why = "é".repeat(LONGEST_WHY);
+        let why = "é".repeat(reason::LONGEST);
         let (unwrapped, rejection) = unwrap(&wrap(1, &why, &data));
-        assert_eq!((unwrapped, rejection), (data, Some((1, "é".repeat(LONGEST_WHY / 2)))));
+        assert_eq!((unwrapped, rejection), (data, Some((1, "é".repeat(reason::LONGEST / 2)))));
     }
 
     proptest! {

@@ -1,4 +1,7 @@
-use tracing::warn;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::{debug, warn};
 use zk_curator::certain::Receipt;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
@@ -6,20 +9,17 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 use super::record::{Record, State};
 use super::slot::Slot;
 
-/// A slot that was claimed, before its body begins. Dropped, it is given back.
+/// The pause before a slot that still has a runner is deleted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A slot that was claimed, before its body begins. Dropped, its runner is deleted; without one, the slot is not run.
 pub(super) struct Claim {
     pub(super) start: i64,
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) record: Record,
-    pub(super) hold: Hold,
-}
-
-/// The node that stands for a claim.
-pub(super) enum Hold {
-    /// The slot itself, as long as its body has not begun.
-    Slot(OwnedNode),
-    Runner(Runner),
+    /// `None` if slots run at most once: the slot stays, whatever becomes of the claim.
+    pub(super) runner: Option<Box<Runner>>,
 }
 
 /// The ephemeral node of a member that runs a slot.
@@ -41,34 +41,49 @@ pub(super) struct Run {
 }
 
 impl Claim {
-    /// Begins to run the slot: from here on it is not given back. Returns also the watch that says that it is lost.
+    /// Begins to run the slot. Returns also the watch that says that it is lost.
     pub(super) fn begin(self) -> (Slot, Run, Option<Watch>) {
-        let Self { start, zk, path, record, hold } = self;
-        let (runner, watch) = match hold {
-            Hold::Slot(node) => {
-                drop(node.leak());
-                (None, None)
-            }
-            Hold::Runner(Runner { node, watch, version, receipt }) => {
-                (Some((node, version, receipt)), Some(watch))
-            }
-        };
+        let Self { start, zk, path, record, runner } = self;
+        let parts = runner.map(|runner| {
+            let Runner { node, watch, version, receipt } = *runner;
+            ((node, version, receipt), watch)
+        });
+        let (runner, watch) = parts.unzip();
         let ownership = runner.as_ref().map(|(node, ..)| node.ownership().clone());
         let slot = Slot::new(start, record.attempt, ownership);
         (slot, Run { zk, path, record, runner }, watch)
     }
 
-    /// Deletes the slot: it has run before.
+    /// Deletes the slot: it has run before. Goes on until it is deleted, for a slot with a runner would be run again.
     pub(super) async fn withdraw(self) -> zk_curator::Result<()> {
-        match self.hold {
-            Hold::Slot(node) => node.delete().await,
-            Hold::Runner(Runner { node, version, receipt, .. }) => {
-                let fenced = node.ownership().fenced().delete(node.path()).delete_if(&self.path, version);
-                fenced.certain(&receipt).commit().await?;
-                drop(node.leak());
-                Ok(())
+        let Self { zk, path, runner, .. } = self;
+        let Some(runner) = runner else {
+            if let Err(error) = zk.delete(path).version(0).guaranteed().quietly().await {
+                debug!(%error, "a slot is deleted in the background");
+            }
+            return Ok(());
+        };
+        let Runner { node, version, receipt, .. } = *runner;
+        let mut is_ours = true;
+        loop {
+            let withdrawn = if is_ours {
+                let fenced = node.ownership().fenced().delete(node.path()).delete_if(&path, version);
+                fenced.certain(&receipt).commit().await.map(drop)
+            } else {
+                // Not after another member has taken it over.
+                zk.delete(&path).version(version).await
+            };
+            match withdrawn {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::OwnershipLost => is_ours = false,
+                Err(error) if is_lost(&error) => break,
+                // Our runner goes with our session.
+                Err(error) if error.kind() == ErrorKind::NotEmpty => sleep(PAUSE).await,
+                Err(error) => zk.ride_out(error).await?,
             }
         }
+        drop(node.leak());
+        Ok(())
     }
 }
 

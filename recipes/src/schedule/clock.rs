@@ -16,6 +16,8 @@ use crate::path::child;
 const FRESH: Duration = Duration::from_secs(60);
 /// A member whose clock is wrong compares it again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
+/// A clock that goes by so much more or less than another one was set, however much it may be off.
+const LEAP: Duration = Duration::from_secs(30);
 /// The most comparisons in a row, if the answers take too long for a precise result.
 const TRIES: u32 = 3;
 /// The end of the name of the node that a member writes.
@@ -92,10 +94,15 @@ impl ComparedClock {
     }
 
     fn is_right_for(&self, age: Duration) -> bool {
+        self.right.is_some_and(|(_, since)| since.elapsed() < age) && !self.was_set()
+    }
+
+    /// Whether the clock was set since it was found right, or stood still with the machine.
+    pub(super) fn was_set(&self) -> bool {
         let Some((wall, since)) = self.right else { return false };
-        // A clock that was set since, or stood still with the machine, is compared again.
-        let expected = wall + since.elapsed();
-        since.elapsed() < age && distance(expected, self.clock.time()) <= self.precision()
+        let expected = wall.checked_add(since.elapsed());
+        let most = self.precision().min(LEAP);
+        expected.is_none_or(|expected| distance(expected, self.clock.time()) > most)
     }
 
     /// The longest answer that makes a precise comparison.

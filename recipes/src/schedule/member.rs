@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tracing::{debug, warn};
+use tracing::warn;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Ownership, Result};
 
@@ -32,6 +32,10 @@ pub(super) struct Member {
     waited_for: BTreeSet<i64>,
     /// Whether there may be unfinished slots that this member does not wait for.
     is_stale: bool,
+    /// The start of a slot that was perhaps claimed, and the GUID of that claim.
+    unsure: Option<(i64, String)>,
+    /// Whether the last slot was one that runs again.
+    was_again: bool,
 }
 
 /// A slot that a member wants to run.
@@ -70,6 +74,8 @@ impl Member {
             waiting: FuturesUnordered::new(),
             waited_for: BTreeSet::new(),
             is_stale: again.is_some(),
+            unsure: None,
+            was_again: false,
         }
     }
 
@@ -120,6 +126,10 @@ impl Member {
             if self.is_stale {
                 self.look_for_open().await?;
             }
+            // Slots that fail again and again do not keep new ones from running, nor the clock from being compared.
+            if self.was_again && self.timing.is_due() {
+                return self.timing.until_due().await.map(Wanted::New);
+            }
             tokio::select! {
                 biased;
                 Some((start, open)) = self.waiting.next(), if !self.waiting.is_empty() => {
@@ -160,8 +170,9 @@ impl Member {
 
     /// Claims a slot; with the starts of all recorded slots. `None` if it is not for us.
     async fn claim(&mut self, wanted: Wanted) -> Result<Option<(Claim, Vec<i64>)>> {
+        self.was_again = matches!(wanted, Wanted::Again(..));
         let claimed = match wanted {
-            Wanted::New(number) => self.site.claim(self.timing.start(number)).await,
+            Wanted::New(number) => self.claim_new(self.timing.start(number)).await,
             Wanted::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
         };
         match (wanted, &claimed) {
@@ -189,13 +200,26 @@ impl Member {
         };
         if matches!(wanted, Wanted::New(_)) && may_be_forgotten(claim.start, &starts, self.keep) {
             // The clock was behind, or this process was stopped for long: the slot may have run.
-            debug!(slot = plan::name(claim.start), "newer slots are recorded: a slot is given back");
-            if let Err(error) = claim.withdraw().await {
-                debug!(%error, "a slot that was given back is still recorded");
-            }
+            warn!(
+                slot = plan::name(claim.start),
+                "so many newer slots are recorded that this one may have run: it is not run"
+            );
+            claim.withdraw().await?;
             return Ok(None);
         }
         Ok(Some((claim, starts)))
+    }
+
+    /// Claims a new slot, perhaps again after an unknown outcome.
+    async fn claim_new(&mut self, start: i64) -> Result<Option<Claim>> {
+        let before = self.unsure.take().filter(|(unsure, _)| *unsure == start);
+        let is_again = before.is_some();
+        let guid = before.map_or_else(|| self.site.zk.new_guid(), |(_, guid)| guid);
+        let claimed = self.site.claim(start, &guid, is_again).await;
+        if claimed.is_err() {
+            self.unsure = Some((start, guid));
+        }
+        claimed
     }
 
     /// Runs a slot, records how that ended, and deletes old slots meanwhile.

@@ -21,7 +21,7 @@
 //! 2. When a slot begins, every member creates its node, with data that contain a new GUID. One create succeeds. After a lost reply
 //!    the data say whose node it is.
 //! 3. The winner lists the recorded slots. If as many newer ones are recorded as are kept, this slot may have run and been deleted
-//!    since: the winner deletes it again, and does not run it.
+//!    since: the winner deletes it again, and does not run it. No other claim is ever undone.
 //! 4. The winner runs the body, and deletes old slots meanwhile.
 //! 5. The winner writes the end of the run into the slot, at the version that its claim made.
 //!
@@ -68,7 +68,7 @@
 //!
 //! # Cancel safety
 //! Dropping the future of [`run`](OncePer::run) drops the body and deletes the ephemeral nodes of the member in the background. A
-//! claim that has not come to its body is given back.
+//! slot that was claimed and has not come to its body is not run, unless slots run at least once.
 //!
 //! # Errors
 //! [`Error`].

@@ -2,6 +2,9 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tracing::warn;
 use zk_curator::CuratorFramework;
 use zk_curator::path::ZPath;
 
@@ -121,9 +124,8 @@ impl OncePer {
     /// When `body` does. Outside a tokio runtime, if slots run at least once and the framework has no spawner.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `body`. A slot whose body has begun stays recorded as running; one that runs
-    /// [at least once](Self::at_least_once) is taken over by another member. A slot whose body has not begun is given back in
-    /// the background.
+    /// Dropping the future drops `body`. A slot that is claimed by then stays recorded as running, also if its body has not begun;
+    /// one that runs [at least once](Self::at_least_once) is taken over by another member.
     pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
     where
         F: Fn(Slot) -> Fut,
@@ -136,7 +138,8 @@ impl OncePer {
     /// As [`run`](Self::run), until `stop`: no slot is claimed after that. The body that runs may go on for as long as `drain`;
     /// then it is dropped, and its slot has failed. A claim that is under way at `stop` and succeeds still runs within `drain`.
     ///
-    /// Returns when the ephemeral nodes of this member are deleted, or the session is over.
+    /// Returns when the ephemeral nodes of this member are deleted, or the session is over; if the servers do not answer, after four
+    /// times the session timeout at most, and the nodes are deleted in the background.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -157,9 +160,15 @@ impl OncePer {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let (member, ending) = (self.member()?, Ending::new(drain));
+        let (alive, mut over) = mpsc::channel(1);
+        let (member, ending) = (self.member(alive)?, Ending::new(drain));
         ending.during(stop, Box::pin(member.work(&ending, &body))).await?;
-        self.zk.wait_released().await;
+        // A claim that was under way deletes its runner when it is answered.
+        let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
+        let has_ended = timeout(longest, over.recv()).await.is_ok();
+        if !has_ended || !self.zk.wait_released().await {
+            warn!(path = self.path, "the nodes of a member are deleted in the background");
+        }
         Ok(())
     }
 
@@ -172,7 +181,7 @@ impl OncePer {
     /// Nothing is changed.
     pub async fn slots(&self) -> Result<Vec<SlotInfo>, Error> {
         ZPath::for_operation("slots", self.path.as_str())?;
-        let site = self.site();
+        let site = self.site(mpsc::channel(1).0);
         let mut starts = site.starts().await?;
         starts.sort_unstable();
         let at =
@@ -189,13 +198,13 @@ impl OncePer {
         Ok(slots.collect())
     }
 
-    fn site(&self) -> Site {
+    fn site(&self, alive: mpsc::Sender<()>) -> Site {
         let mode = if self.again.is_some() { Mode::AtLeastOnce } else { Mode::AtMostOnce };
-        Site::new(&self.zk, &self.path, &self.id, mode)
+        Site::new(&self.zk, &self.path, &self.id, mode, alive)
     }
 
     /// Checks the settings.
-    fn member(&self) -> Result<Member, Error> {
+    fn member(&self, alive: mpsc::Sender<()>) -> Result<Member, Error> {
         ZPath::for_operation("run", self.path.as_str())?;
         let invalid =
             |(setting, expected)| Error::InvalidSetting { path: self.path.clone(), setting, expected };
@@ -203,7 +212,7 @@ impl OncePer {
         if self.keep == 0 {
             return Err(invalid(("number of kept slots", "at least one")));
         }
-        let site = self.site();
+        let site = self.site(alive);
         let clock = ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
         let timing = Timing::new(clock, plan, self.missed, self.keep, fraction(&self.zk));
         Ok(Member::new(site, timing, self.missed, self.keep, self.again))

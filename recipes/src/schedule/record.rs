@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::reason::cut;
+
 const MAGIC: &str = "slot 1";
 const ONCE: &str = "at most once";
 const AGAIN: &str = "at least once";
-/// The longest reason that is kept, in bytes.
-const LONGEST_WHY: usize = 1024;
 
 /// The number of runs that a slot may have, as its first claim has decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,19 +118,12 @@ pub(super) fn may_be_forgotten(start: i64, recorded: &[i64], keep: u32) -> bool 
     newer >= usize::try_from(keep).unwrap_or(usize::MAX)
 }
 
-fn cut(why: &str) -> &str {
-    let mut end = why.len().min(LONGEST_WHY);
-    while !why.is_char_boundary(end) {
-        end -= 1;
-    }
-    &why[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::reason;
 
     fn record(state: State, by: &str) -> Record {
         Record { claim: "guid".into(), mode: Mode::AtLeastOnce, attempt: 2, state, by: by.into() }
@@ -148,9 +141,9 @@ mod tests {
 
     #[test]
     fn long_reasons_are_cut_at_a_character() {
-        let long = record(State::Failed("é".repeat(LONGEST_WHY)), "");
+        let long = record(State::Failed("é".repeat(reason::LONGEST)), "");
         let read = Record::parse(long.encode().as_bytes()).unwrap();
-        assert_eq!(read.state, State::Failed("é".repeat(LONGEST_WHY / 2)));
+        assert_eq!(read.state, State::Failed("é".repeat(reason::LONGEST / 2)));
     }
 
     #[test]

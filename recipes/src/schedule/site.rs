@@ -2,13 +2,13 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tracing::debug;
 use zk_curator::certain::{Applied, Receipt};
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, Result, Stat};
 
-use super::claim::{Claim, Hold, Runner};
+use super::claim::{Claim, Runner};
 use super::plan;
 use super::record::{Mode, Record, State, older, outdated};
 use crate::path::child;
@@ -27,6 +27,8 @@ pub(super) struct Site {
     pub(super) id: String,
     pub(super) mode: Mode,
     receipt: Receipt,
+    /// Closed when this and all claims that go on in the background have ended.
+    _alive: mpsc::Sender<()>,
 }
 
 /// A slot that may run again, as it was seen.
@@ -45,10 +47,16 @@ pub(super) struct Entry {
 }
 
 impl Site {
-    pub(super) fn new(zk: &CuratorFramework, path: &str, id: &str, mode: Mode) -> Self {
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        path: &str,
+        id: &str,
+        mode: Mode,
+        alive: mpsc::Sender<()>,
+    ) -> Self {
         let receipt = Receipt::at(zk, path);
         let (path, id) = (path.to_owned(), id.to_owned());
-        Self { zk: zk.uncompressed(), path, id, mode, receipt }
+        Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
     }
 
     fn slot(&self, start: i64) -> String {
@@ -59,17 +67,17 @@ impl Site {
         format!("{}/runner", self.slot(start))
     }
 
-    fn record(&self, attempt: u32) -> Record {
-        let (claim, by) = (self.zk.new_guid(), self.id.clone());
-        Record { claim, mode: self.mode, attempt, state: State::Running, by }
+    fn record(&self, attempt: u32, claim: String) -> Record {
+        Record { claim, mode: self.mode, attempt, state: State::Running, by: self.id.clone() }
     }
 
-    /// Claims a slot; `None` if it is claimed. One request.
+    /// Claims a slot; `None` if it is claimed. One request, and one more if it `is_again`: after an unknown outcome a call with the
+    /// same GUID finds out.
     ///
-    /// Dropping the future gives it back.
-    pub(super) async fn claim(&self, start: i64) -> Result<Option<Claim>> {
+    /// Dropping the future gives a slot back that runs at least once.
+    pub(super) async fn claim(&self, start: i64, guid: &str, is_again: bool) -> Result<Option<Claim>> {
         match self.mode {
-            Mode::AtMostOnce => self.claim_once(start).await,
+            Mode::AtMostOnce => self.claim_once(start, guid, is_again).await,
             Mode::AtLeastOnce => self.claim_owned(start, None).await,
         }
     }
@@ -79,14 +87,13 @@ impl Site {
         self.claim_owned(start, Some(seen)).await
     }
 
-    async fn claim_once(&self, start: i64) -> Result<Option<Claim>> {
-        let (path, record) = (self.slot(start), self.record(1));
+    async fn claim_once(&self, start: i64, guid: &str, is_again: bool) -> Result<Option<Claim>> {
+        let (path, record) = (self.slot(start), self.record(1, guid.to_owned()));
         let create = self.zk.create(&path).creating_parents_as_containers().data(record.encode());
-        match create.protected_by_data().owned().await {
-            Ok(node) => {
-                let hold = Hold::Slot(node);
-                Ok(Some(Claim { start, zk: self.zk.clone(), path, record, hold }))
-            }
+        // Not deleted if this is dropped: older slots may be deleted by then, because this one is there.
+        let created = if is_again { create.idempotent().await } else { create.await };
+        match created {
+            Ok(_) => Ok(Some(Claim { start, zk: self.zk.clone(), path, record, runner: None })),
             Err(error) if error.kind() == ErrorKind::NodeExists => Ok(None),
             Err(error) => Err(error),
         }
@@ -106,7 +113,8 @@ impl Site {
 
     async fn claim_with_runner(self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
         let attempt = seen.map_or(1, |seen| seen.attempt.saturating_add(1));
-        let (path, runner, record) = (self.slot(start), self.runner(start), self.record(attempt));
+        let record = self.record(attempt, self.zk.new_guid());
+        let (path, runner) = (self.slot(start), self.runner(start));
         let mut rounds = 0..ROUNDS;
         let applied = loop {
             let transaction = match seen {
@@ -135,7 +143,8 @@ impl Site {
         };
         let version = seen.map_or(0, |seen| seen.version.wrapping_add(1));
         let runner = self.own(&applied, &runner, version).await?;
-        let claim = |runner| Claim { start, zk: self.zk.clone(), path, record, hold: Hold::Runner(runner) };
+        let claim =
+            |runner| Claim { start, zk: self.zk.clone(), path, record, runner: Some(Box::new(runner)) };
         Ok(runner.map(claim))
     }
 
@@ -186,7 +195,7 @@ impl Site {
             self.zk.wait_gone(self.runner(start)).await?;
             let Some(seen) = self.open(start).await? else { return Ok(None) };
             let longest = (after / 4).max(PAUSE);
-            sleep(after + longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10)).await;
+            sleep(after.saturating_add(longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10))).await;
             match self.open(start).await? {
                 None => return Ok(None),
                 Some(now) if now == seen => return Ok(Some(now)),

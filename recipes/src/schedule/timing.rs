@@ -36,7 +36,14 @@ impl Timing {
     pub(super) async fn begin(&mut self, newest: Option<i64>) -> zk_curator::Result<()> {
         self.clock.until_right().await?;
         self.next = plan::first(self.plan, self.current(), newest, self.missed);
+        // The present slot may be claimed yet.
+        self.is_behind = true;
         Ok(())
+    }
+
+    /// Whether a slot is due, by a clock that may be wrong.
+    pub(super) fn is_due(&self) -> bool {
+        self.current() >= self.next
     }
 
     /// Waits until a slot is due, and returns its number. The clock is right then.
@@ -55,7 +62,7 @@ impl Timing {
             let left = plan::until(self.plan.start(self.next), self.clock.now());
             let pause = if self.clock.is_fresh_ahead() {
                 left
-            } else if left <= self.lead {
+            } else if left <= self.lead || self.clock.was_set() {
                 self.compare().await?;
                 continue;
             } else {
@@ -78,7 +85,8 @@ impl Timing {
     }
 
     async fn compare(&mut self) -> zk_curator::Result<()> {
-        if self.clock.until_right().await? {
+        let was_set = self.clock.was_set();
+        if self.clock.until_right().await? || was_set {
             // By a clock that was ahead, the next slot would be a later one.
             self.next = self.next.min(self.current());
             self.is_behind = true;

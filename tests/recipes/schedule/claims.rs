@@ -158,6 +158,24 @@ fn a_member_whose_clock_is_ahead_stays_out_until_it_is_right() {
 }
 
 /// Its clock is within the tolerance, but slots of a second that it comes to are deleted already.
+/// A slot of tomorrow is recorded by then.
+#[test]
+fn a_clock_that_is_set_back_stops_nothing() {
+    simulated(async {
+        let day = MINUTE * 60 * 24;
+        let stage = Stage::new().await;
+        let (is_ahead, clock) = stage.switched_clock(day);
+        let zk = connected(&stage.server).await;
+        let once = stage.every_minute(&zk, "a").clock(clock).tolerance(day * 2);
+        stage.start(once, "a", Duration::ZERO);
+        sleep_until(stage.at(16, 30)).await;
+        assert_eq!(stage.runs.all().keys().collect::<Vec<_>>(), ["2026-11-23T13:16:00Z"]);
+        is_ahead.store(false, Ordering::Relaxed);
+        stage.until_done(17).await;
+        stage.until_done(18).await;
+    });
+}
+
 #[test]
 fn a_slot_that_was_deleted_is_not_run_again() {
     simulated(async {
@@ -247,7 +265,7 @@ fn no_slot_is_claimed_after_the_stop() {
         once.run_until(sleep_until(stage.at(15, 59)), MINUTE, body).await.unwrap();
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
         assert!(once.slots().await.unwrap().is_empty());
-        // The claim is under way when it stops: it is given back, or runs.
+        // The claim is under way when it stops: the slot is not run, and stays.
         let delayed = stage.server.rule(|request| {
             let is_claim = request.paths().any(|path| path == slot(16));
             if is_claim { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
@@ -255,7 +273,8 @@ fn no_slot_is_claimed_after_the_stop() {
         let stop = async { sleep_until(stage.at(16, 0) + Duration::from_millis(500)).await };
         once.run_until(stop, Duration::ZERO, body).await.unwrap();
         assert!(delayed.hits() > 0);
-        stage.until(|probe| !probe.exists(&slot(16))).await;
+        stage.until(|probe| probe.exists(&slot(16))).await;
+        assert_eq!(slots(&once).await, [(16, "a".to_owned(), 1, SlotState::Running)]);
     });
 }
 

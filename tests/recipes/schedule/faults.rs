@@ -146,7 +146,14 @@ fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
                     assert!(runs.values().all(|runs| runs.len() <= most), "{runs:?}");
                     let first = slots(&once).await.into_iter().find(|slot| slot.0 == 16);
                     let was_run = runs.contains_key("2026-11-22T13:16:00Z");
-                    assert_eq!(first.is_some(), was_run, "{first:?} {runs:?}\n{}", stage.server.probe());
+                    let is_recorded = first.is_some();
+                    // Claimed and not run, as if its member had died.
+                    let is_lost = !again && is_recorded && !was_run;
+                    assert!(
+                        is_lost || is_recorded == was_run,
+                        "{first:?} {runs:?}\n{}",
+                        stage.server.probe()
+                    );
                     other.delete("/cron").deleting_children().await.unwrap();
                     other.close().await.unwrap();
                     assert_clean_after_close(&stage.server);

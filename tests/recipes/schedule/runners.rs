@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_recipes::schedule::{OncePer, Slot, SlotState};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{connected, expire, is_write_multi, session_id, simulated};
@@ -280,5 +280,43 @@ fn a_busy_member_takes_over_what_it_has_left_out() {
         stage.until_done(17).await;
         let runs = stage.runs.all();
         assert_eq!(runs["2026-11-22T13:17:00Z"], [("doomed".to_owned(), 1), ("busy".to_owned(), 2)]);
+    });
+}
+
+/// The new process starts before the old one is stopped, which is busy until then.
+#[test]
+fn a_member_that_starts_within_a_period_knows_of_its_slot() {
+    simulated(async {
+        let stage = Stage::new().await;
+        let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+        let of = |zk, id| stage.every_minute(zk, id).at_least_once(AFTER);
+        let old = stage.start(of(&zk, "old"), "old", MINUTE * 3 / 2);
+        sleep_until(stage.at(17, 10)).await;
+        stage.start(of(&other, "new"), "new", Duration::ZERO);
+        stage.until(|probe| probe.exists(&slot(17))).await;
+        sleep_until(stage.at(17, 40)).await;
+        old.abort();
+        drop(old.await);
+        stage.until_done(17).await;
+        assert_eq!(stage.runs.all()["2026-11-22T13:17:00Z"], [("old".to_owned(), 1), ("new".to_owned(), 2)]);
+    });
+}
+
+#[test]
+fn slots_that_fail_again_and_again_do_not_stop_new_ones() {
+    simulated(async {
+        let stage = Stage::new().await;
+        let zk = connected(&stage.server).await;
+        let second = MINUTE / 60;
+        let once = stage.every(second * 5, &zk, "a").at_least_once(second);
+        let ran = AtomicUsize::new(0);
+        let body = |_: Slot| async {
+            sleep(second * 2).await;
+            if ran.fetch_add(1, Ordering::Relaxed) < 200 { Err("always") } else { Ok(()) }
+        };
+        once.run_until(sleep_until(stage.at(18, 0)), second, body).await.unwrap();
+        // Half of the runs are of new slots, and one slot begins every five seconds.
+        let new = once.slots().await.unwrap().len();
+        assert!(new >= 20, "{new} slots in two minutes");
     });
 }
