@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::CuratorFramework;
 
 use super::feed::{FeedDriver, Turn};
 use crate::measure;
@@ -122,7 +122,7 @@ where
         back.await;
     };
     let mut stop = pin!(stop);
-    let mut is_cut = false;
+    let mut failed = None;
     loop {
         let is_free = running.len() < limit && held.len() < MOST_HELD;
         let next = tokio::select! {
@@ -133,15 +133,13 @@ where
                 continue;
             }
             Some(()) = held.next(), if !held.is_empty() => continue,
-            next = next_connected(&mut source, &zk, &mut is_cut), if is_free => next,
+            next = next_after(&mut source, &zk, &mut failed), if is_free => next,
         };
         match next {
             Ok(delivery) => running.push(body(delivery)),
-            Err(Error::Framework(error))
-                if error.is_retryable() || error.kind() == ErrorKind::SessionExpired =>
-            {
-                warn!(%error, "consuming goes on when there is a connection");
-                is_cut = true;
+            Err(Error::Framework(error)) if error.is_transient() => {
+                warn!(%error, "consuming goes on when that has passed");
+                failed = Some(error);
             }
             Err(error @ (Error::Framework(_) | Error::Zero { .. })) => return Err(error),
             Err(error) => warn!(%error, "an item was not handed out"),
@@ -174,15 +172,15 @@ where
     Ok(())
 }
 
-/// Returns the next item. If it `is_cut`, waits for a connection before.
-async fn next_connected<S: Source>(
+/// Returns the next item. If the last attempt has `failed`, waits before until that has passed.
+async fn next_after<S: Source>(
     source: &mut S,
     zk: &CuratorFramework,
-    is_cut: &mut bool,
+    failed: &mut Option<zk_curator::Error>,
 ) -> Result<S::Delivery, Error> {
-    if *is_cut {
-        zk.wait_connected().await?;
-        *is_cut = false;
+    if let Some(error) = failed.clone() {
+        zk.ride_out(error).await?;
+        *failed = None;
     }
     next(source).await
 }

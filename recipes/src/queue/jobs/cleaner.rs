@@ -113,11 +113,12 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
 /// Looks once, and returns what fires when there is reason to look again.
 async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> zk_curator::Result<Watch> {
     let (attempts, leases) = (places.below("executing"), places.below("leases"));
-    // In this order: an attempt that is seen has had its lease before, so if that is not there then, it is gone.
-    let executing = async { places.zk.children(attempts).await };
+    // In this order: the end of a lease that is not in the list of the leases is before that of the attempts, and the end of every
+    // other one is told. An attempt whose lease is younger than its list is not ended, because that proves that there is none.
     let leased = async { places.zk.children(leases).watched().await };
-    let (executing, leased) = join(executing, leased).await;
-    let (executing, leased) = (executing?, leased?);
+    let executing = async { places.zk.children(attempts).await };
+    let (leased, executing) = join(leased, executing).await;
+    let (leased, executing) = (leased?, executing?);
     let alive: BTreeSet<String> = leased.value.0.into_iter().collect();
     let present: BTreeSet<String> = executing.into_iter().collect();
     aside.foreign.retain(|attempt| present.contains(attempt));

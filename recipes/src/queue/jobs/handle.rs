@@ -201,14 +201,16 @@ impl Jobs {
         for _ in 0..ROUNDS {
             // It may have just been submitted through another server.
             zk.exists(self.places.pending.path.as_str()).linearizable().await?;
+            // In this order: a delayed job becomes pending.
+            let delayed = later::find(&self.places, id).await?;
             let names = buckets::names(&self.places.pending).await?;
             let is_it = |name: &&String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
-            let Some(name) = names.iter().find(is_it) else {
-                return Ok(later::cancel(&self.places, id).await?);
-            };
-            let delete = zk.transaction().delete(self.places.of("pending", name));
-            match delete.delete(self.places.of("all", id)).await {
+            let pending = names.iter().find(is_it).map(|name| self.places.of("pending", name));
+            let delayed = delayed.map(|delayed| later::place(&self.places, &delayed));
+            let Some(place) = pending.or(delayed) else { return Ok(false) };
+            match zk.transaction().delete(place).delete(self.places.of("all", id)).await {
                 Ok(_) => return Ok(true),
+                // Somewhere else by now.
                 Err(error) if is_gone(&error, 0) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -236,7 +238,8 @@ impl Jobs {
 
     /// Returns the state of a job whose result is kept in this node.
     async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
-        let priority = match self.places.zk.get_data(failed).await {
+        // It may have just failed at another server.
+        let priority = match self.places.zk.get_data(failed).linearizable().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
             data => Failed::parse(&data?).map_or(0, |failed| failed.priority),
         };

@@ -76,17 +76,15 @@ pub(super) async fn all(places: &Places) -> Result<Vec<Delayed>> {
     Ok(delayed)
 }
 
-/// Withdraws a delayed job, by its id. Returns whether there was one.
-pub(super) async fn cancel(places: &Places, id: &str) -> Result<bool> {
+/// Looks for a delayed job, by its id.
+pub(super) async fn find(places: &Places, id: &str) -> Result<Option<Delayed>> {
     let is_it = |delayed: &Delayed| Kind::Job.meta(&delayed.record.name).is_some_and(|meta| meta.id == id);
-    let Some(delayed) = all(places).await?.into_iter().find(is_it) else { return Ok(false) };
-    let delete = places.zk.transaction().delete(places.of(DIRECTORY, &delayed.node));
-    match delete.delete(places.of("all", id)).await {
-        Ok(_) => Ok(true),
-        // It is pending again.
-        Err(error) if is_gone(&error, 0) => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(all(places).await?.into_iter().find(is_it))
+}
+
+/// The place of a delayed job.
+pub(super) fn place(places: &Places, delayed: &Delayed) -> String {
+    places.of(DIRECTORY, &delayed.node)
 }
 
 /// Makes delayed jobs pending when their time has come, until an error does not pass by itself, and returns it.

@@ -1,5 +1,7 @@
 //! The data of the nodes of jobs: lines of text, an empty one, and a text of somebody else's.
 
+use crate::reason::cut;
+
 const EXECUTING: &str = "executing 1";
 const FAILED: &str = "failed 1";
 const LATER: &str = "later 1";
@@ -49,7 +51,7 @@ impl Failed {
     pub(super) fn encode(&self) -> String {
         let Self { attempts, priority, why } = self;
         let priority = if *priority == 0 { String::new() } else { format!("\npriority {priority}") };
-        format!("{FAILED}\nattempts {attempts}{priority}\n\n{why}")
+        format!("{FAILED}\nattempts {attempts}{priority}\n\n{}", cut(why))
     }
 
     /// `None` of what are not the data of one.
@@ -64,7 +66,7 @@ impl Failed {
 
 impl Later {
     pub(super) fn encode(&self) -> String {
-        format!("{LATER}\njob {}\n\n{}", self.name, self.why)
+        format!("{LATER}\njob {}\n\n{}", self.name, cut(&self.why))
     }
 
     /// `None` if these are not the data of one.
@@ -84,6 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::reason;
 
     #[test]
     fn the_data_are_text_that_people_can_read() {
@@ -95,6 +98,8 @@ mod tests {
         assert_eq!(failed.encode(), "failed 1\nattempts 3\npriority -7\n\nno\n\nluck");
         let later = Later { name: "b/job-x".into(), why: "busy".into() };
         assert_eq!(later.encode(), "later 1\njob b/job-x\n\nbusy");
+        let later = Later { why: "x".repeat(5000), ..later };
+        assert_eq!(Later::parse(later.encode().as_bytes()).unwrap().why.len(), reason::LONGEST);
     }
 
     proptest! {
