@@ -106,8 +106,14 @@ async fn submit(client: &Client, jobs: &Jobs, id: &str) -> Outcome {
 
 /// Deletes what is kept of jobs that have come to their end: whether there are no others.
 async fn is_all_done(client: &Client, zk: &CuratorFramework, jobs: &Jobs) -> Result<bool, Failure> {
-    let mut others = false;
-    for job in jobs.inspect().await? {
+    let infos = jobs.inspect().await?;
+    // One that has come back meanwhile may be missing there.
+    let ids = match zk.children(format!("{JOBS}/all")).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
+        ids => ids?,
+    };
+    let mut others = ids.iter().any(|id| infos.iter().all(|info| info.id != *id));
+    for job in infos {
         match job.state {
             JobState::Failed { .. } => {
                 if let Some(item) = failed(zk, jobs, &job.id).await? {
