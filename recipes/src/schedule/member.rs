@@ -202,7 +202,7 @@ impl Member {
             // The clock was behind, or this process was stopped for long: the slot may have run.
             warn!(
                 slot = plan::name(claim.start),
-                "so many newer slots are recorded that this one may have run: it is not run"
+                "the slot may have run before and been deleted: it is not run"
             );
             claim.withdraw().await?;
             return Ok(None);

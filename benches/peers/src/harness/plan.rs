@@ -269,7 +269,7 @@ pub(super) struct Reconnect {
     /// Each has one connection, and a cache of the tree.
     pub(super) clients: usize,
     pub(super) nodes: usize,
-    /// How many nodes are written to meanwhile.
+    /// The number of nodes that the harness writes while they are away.
     pub(super) changes: usize,
 }
 

@@ -16,7 +16,7 @@ use super::run::{PAYLOAD, Place, Talk, Told, first_answer, path, ratio, result};
 use crate::common::frames;
 use crate::peer::Result;
 
-/// What is written to nodes, in each byte; the programs write other bytes.
+/// Each byte that the harness writes. The programs write other ones.
 const CHANGED: u8 = 9;
 /// Clients from which so little has come for so long have asked for all that they want.
 const QUIET: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ impl Place<'_> {
         }])
     }
 
-    /// How many clients are connected, this question aside.
+    /// The number of connected clients, without the one that asks.
     async fn connections(&self) -> Result<usize> {
         Ok(usize::try_from(self.counted("Connections: ").await?)? - 1)
     }

@@ -61,7 +61,7 @@ pub(super) fn table(results: &Results, options: &Options) -> String {
     table.text()
 }
 
-/// What is on all pages.
+/// A workload that every page has.
 const ANY: &str = "raw-set";
 
 /// How many times as fast as Curator.
@@ -128,7 +128,7 @@ fn window(results: &Results, setting: Setting) -> Option<(String, bool)> {
     Some((format!("{} ×{threads}", number(one)), one >= 5.0))
 }
 
-/// What the distance adds to a load: most of the time near the server is work on nodes, which is no flight.
+/// The flights that the distance adds to a load. Near the server, most of the time is work on the nodes.
 fn load_flights(results: &Results) -> Option<(String, bool)> {
     let added = |workload| {
         let of = |setting| results.time(setting, workload, Client::Rust).map(|time| time.median);

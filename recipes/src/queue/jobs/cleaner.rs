@@ -113,8 +113,8 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
 /// Looks once, and returns what fires when there is reason to look again.
 async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> zk_curator::Result<Watch> {
     let (attempts, leases) = (places.below("executing"), places.below("leases"));
-    // In this order: the end of a lease that is not in the list of the leases is before that of the attempts, and the end of every
-    // other one is told. An attempt whose lease is younger than its list is not ended, because that proves that there is none.
+    // In this order, the end of every lease is before the list of the attempts, or the watch tells it. An attempt may have a lease
+    // that was created after the leases were listed: `end` is refused then.
     let leased = async { places.zk.children(leases).watched().await };
     let executing = async { places.zk.children(attempts).await };
     let (leased, executing) = join(leased, executing).await;
