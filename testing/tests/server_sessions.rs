@@ -155,7 +155,12 @@ async fn a_restarted_server_has_the_same_port_and_refuses_meanwhile() {
     let server = TestServer::start().await;
     let zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
     server.stop().await;
-    assert!(tokio::net::TcpStream::connect(server.addr().unwrap()).await.is_err());
+    let addr = server.addr().unwrap();
+    assert!(tokio::net::TcpStream::connect(addr).await.is_err());
+    if cfg!(target_os = "linux") {
+        let other = tokio::net::TcpSocket::new_v4().unwrap();
+        assert_eq!(other.bind(addr).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    }
     server.restart().await.unwrap();
     let mut zk = zk.reattach(&server).await.unwrap();
     zk.ping().await;

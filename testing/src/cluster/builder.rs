@@ -113,7 +113,7 @@ impl TestClusterBuilder {
             if let (1.., Some((port, _))) = (member, &mut config.tls) {
                 *port = 0;
             }
-            open.push(TestServer::listen(&config).await?);
+            open.push(TestServer::listen(&config)?);
         }
         let ensemble = Arc::new(Ensemble::new(config, members, snapshot));
         let of_member = |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);

@@ -44,20 +44,20 @@ impl Drop for Running {
 
 impl TestServer {
     pub(crate) async fn with_config(config: Config, snapshot: Option<Snapshot>) -> io::Result<Self> {
-        let open = Self::listen(&config).await?;
+        let open = Self::listen(&config)?;
         let ensemble = Arc::new(Ensemble::new(config, 1, snapshot));
         let server = Self::of_ensemble(&ensemble, 0, &open);
         server.run(open);
         Ok(server)
     }
 
-    pub(crate) async fn listen(config: &Config) -> io::Result<Vec<OpenEndpoint>> {
+    pub(crate) fn listen(config: &Config) -> io::Result<Vec<OpenEndpoint>> {
         let mut open = Vec::new();
         if config.tcp {
-            open.push(Endpoint::open(SocketAddr::new(config.host, config.port), None).await?);
+            open.push(Endpoint::open(SocketAddr::new(config.host, config.port), None)?);
         }
         if let Some((port, tls)) = config.tls.clone() {
-            open.push(Endpoint::open(SocketAddr::new(config.host, port), Some(tls)).await?);
+            open.push(Endpoint::open(SocketAddr::new(config.host, port), Some(tls))?);
         }
         Ok(open)
     }
@@ -151,8 +151,8 @@ impl TestServer {
     /// with their full timeout, as when Apache ZooKeeper starts.
     ///
     /// # Errors
-    /// Errors of binding the TCP port, which another process may have taken. The server is stopped
-    /// then.
+    /// Errors of binding the TCP port. On Linux a stopped server keeps its port; elsewhere another process may
+    /// have taken it. The server is stopped then.
     ///
     /// # Cancel safety
     /// Dropping the future may leave the server stopped.
@@ -161,7 +161,7 @@ impl TestServer {
         self.end().await;
         let mut open = Vec::new();
         for endpoint in &self.running.endpoints {
-            open.push(endpoint.reopen().await?);
+            open.push(endpoint.reopen()?);
         }
         self.update(|state, at| state.record(Some(at), Fault::Restart));
         self.run(open);

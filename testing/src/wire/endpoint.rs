@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::connection;
@@ -15,10 +15,17 @@ use crate::tls::ServerTls;
 /// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
+/// The length of the queue of connections that are not accepted yet.
+const BACKLOG: u32 = 1024;
+
 /// A TCP address of a server, and its TLS configuration, if any. It outlives stops of the server.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     addr: SocketAddr,
+    /// A socket that is bound to the address and never listens. While the server is stopped, connections to
+    /// the address are refused, and the system gives the port to nobody else, not even to a client of the server
+    /// as its own port. Only Linux lets a second socket listen at such an address.
+    _reserved: Option<TcpSocket>,
     tls: Option<Mutex<ServerTls>>,
 }
 
@@ -27,17 +34,23 @@ pub(crate) type OpenEndpoint = (Arc<Endpoint>, TcpListener);
 
 impl Endpoint {
     /// Listens at a new address.
-    pub(crate) async fn open(asked: SocketAddr, tls: Option<ServerTls>) -> io::Result<OpenEndpoint> {
-        let listener = TcpListener::bind(asked)
-            .await
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {asked}: {error}")))?;
-        let endpoint = Self { addr: listener.local_addr()?, tls: tls.map(Mutex::new) };
+    pub(crate) fn open(asked: SocketAddr, tls: Option<ServerTls>) -> io::Result<OpenEndpoint> {
+        let open = || {
+            let reserved = if cfg!(target_os = "linux") { Some(bind(asked)?) } else { None };
+            let at = reserved.as_ref().map_or(Ok(asked), TcpSocket::local_addr)?;
+            let listener = bind(at)?.listen(BACKLOG)?;
+            Ok((reserved, listener))
+        };
+        let (reserved, listener) = open().map_err(|error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot listen on {asked}: {error}"))
+        })?;
+        let endpoint = Self { addr: listener.local_addr()?, _reserved: reserved, tls: tls.map(Mutex::new) };
         Ok((Arc::new(endpoint), listener))
     }
 
     /// Listens at the address again.
-    pub(crate) async fn reopen(self: &Arc<Self>) -> io::Result<OpenEndpoint> {
-        Ok((Arc::clone(self), TcpListener::bind(self.addr).await?))
+    pub(crate) fn reopen(self: &Arc<Self>) -> io::Result<OpenEndpoint> {
+        Ok((Arc::clone(self), bind(self.addr)?.listen(BACKLOG)?))
     }
 
     /// Returns the address.
@@ -101,6 +114,15 @@ impl Endpoint {
         };
         run.run_until_cancelled(accept).await;
     }
+}
+
+/// Returns a socket that is bound to the address. On Unix, connections that were closed a moment ago, and
+/// sockets that do not listen, are no obstacle.
+fn bind(addr: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(addr)?;
+    Ok(socket)
 }
 
 fn lock(tls: &Mutex<ServerTls>) -> MutexGuard<'_, ServerTls> {
