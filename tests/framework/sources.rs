@@ -12,7 +12,7 @@ const RULES: &[(&str, &[&str])] = &[
     // Wakes those who wait in random order: `zk_curator_client::Signal` does not.
     ("sync::watch", &[]),
     // `CuratorFramework::new_guid` follows the seed.
-    ("new_v4", &["src/core/random.rs"]),
+    ("Uuid::new_v4", &["src/core/random.rs"]),
     // What may be random takes its generator from a seed, if there is one.
     (
         "fastrand::",
