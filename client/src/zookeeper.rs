@@ -408,16 +408,17 @@ impl ZooKeeper {
     ///
     /// # Errors
     /// [`Error::ConnectionLoss`] when no server could be told within the close timeout: the ephemeral nodes
-    /// then stay until the session expires. The client is closed all the same.
+    /// then stay until the session expires. The client is closed all the same. A repeated call returns the same, and so
+    /// does one that comes after the client's own clock has ended the session and no server could be told.
     ///
     /// # Cancel safety
     /// Once polled, the session is closed in the background all the same.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
         if self.queue().send(Command::Close { done }).is_err() {
-            return Ok(());
+            return self.shared.states.end_told();
         }
-        receiver.await.unwrap_or(Ok(()))
+        receiver.await.unwrap_or_else(|_| self.shared.states.end_told())
     }
 
     /// Ends another session, on a connection of its own to the [server](Self::server) of this one. Its ephemeral nodes are gone

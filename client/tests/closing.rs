@@ -218,6 +218,17 @@ fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
         let zk = connected(&server).await;
         server.stop().await;
         history(zk.states()).await;
+        for _ in 0..2 {
+            assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: false }));
+        }
+
+        server.restart().await.unwrap();
+        let zk = connected(&server).await;
+        let timeout = zk.session().unwrap().timeout;
+        server.stop().await;
+        history(zk.states()).await;
+        // It has stopped to look for a server on its own.
+        tokio::time::sleep(timeout * 2).await;
         assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: false }));
     });
 }

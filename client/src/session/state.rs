@@ -113,6 +113,7 @@ struct Hub {
     server: Option<HostPort>,
     failure: Option<Arc<io::Error>>,
     history_lost: Option<i64>,
+    untold: Option<Error>,
     subscribers: Vec<mpsc::UnboundedSender<SessionState>>,
 }
 
@@ -130,6 +131,7 @@ impl StateHub {
                 server: None,
                 failure: None,
                 history_lost: None,
+                untold: None,
                 subscribers: Vec::new(),
             }),
         }
@@ -186,6 +188,16 @@ impl StateHub {
     pub(crate) fn history_lost(&self, zxid: i64) {
         self.has_seen(0);
         self.lock().history_lost = Some(zxid);
+    }
+
+    /// Why no server was told of the end of the session, which may be alive for the servers.
+    pub(crate) fn untold(&self, why: Error) {
+        self.lock().untold = Some(why);
+    }
+
+    /// What [`close`](crate::ZooKeeper::close) returns once the client has ended.
+    pub(crate) fn end_told(&self) -> Result<(), Error> {
+        self.lock().untold.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn current(&self) -> SessionState {

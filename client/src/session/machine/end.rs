@@ -33,7 +33,7 @@ impl Machine {
         if let Phase::Ended(_) = self.phase {
             if let Some(done) = done {
                 // A failure means that the caller no longer waits.
-                drop(done.send(Ok(())));
+                drop(done.send(self.states.end_told()));
             }
             return;
         }
@@ -116,6 +116,9 @@ impl Machine {
             self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
         self.phase = Phase::Ended(state);
+        if let Err(why) = &close_result {
+            self.states.untold(why.clone());
+        }
         self.states.session_over();
         self.states.publish(state);
         let (unanswered, unsent, watches) = match state {
@@ -171,6 +174,9 @@ impl Machine {
 
     /// The server agrees that the session is over, or was not reached.
     pub(super) fn end_farewell(&mut self, result: &Result<(), Error>) {
+        if let Err(why) = result {
+            self.states.untold(why.clone());
+        }
         for waiter in self.farewell.take().into_iter().flat_map(|farewell| farewell.waiters) {
             // A failure means that the caller no longer waits.
             drop(waiter.send(result.clone()));
