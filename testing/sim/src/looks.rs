@@ -1,9 +1,9 @@
 //! [`Looks`]: which nodes of their own clients have looked at, where an operator deletes nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_curator_proto::OpCode;
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{NodeWrite, RuleGuard, TestCluster, Verdict, WriteKind};
@@ -29,7 +29,7 @@ type Notes = BTreeMap<(i64, String), Vec<Seen>>;
 /// A request of a session that is about a path.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    at: Duration,
+    at: Instant,
     creates: bool,
 }
 
@@ -37,12 +37,11 @@ impl Looks {
     /// Takes note of requests about paths that match.
     pub(crate) fn follow(
         cluster: &TestCluster,
-        run: &Run,
         patterns: Vec<String>,
         settled: Vec<(String, String)>,
     ) -> Self {
         let seen: Arc<Mutex<Notes>> = Arc::default();
-        let (notes, run) = (Arc::clone(&seen), run.clone());
+        let notes = Arc::clone(&seen);
         let rule = cluster.rule(move |request| {
             let creates = request.is_create();
             if let Some(path) = request.path()
@@ -51,33 +50,43 @@ impl Looks {
             {
                 let about = (request.session_id(), path.to_owned());
                 let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
-                notes.entry(about).or_default().push(Seen { at: run.elapsed(), creates });
+                notes.entry(about).or_default().push(Seen { at: Instant::now(), creates });
             }
             Verdict::Pass
         });
         Self { seen, settled, _rule: rule }
     }
 
-    /// Whether a session that has deleted a node of somebody else has looked at the one that it had created itself, before an
-    /// operator deleted that; or has settled what that was a claim to.
-    pub(crate) fn excuse(&self, delete: &NodeWrite, writes: &[NodeWrite], run: &Run) -> bool {
+    /// Whether a session that has deleted a node of somebody else has looked at the one that it had created itself, before that
+    /// was deleted; or has settled what that was a claim to. Its own node was deleted by an operator, or is one of `overtaken`:
+    /// the nodes that were deleted in place of others, which is excused.
+    pub(crate) fn excuse(
+        &self,
+        delete: &NodeWrite,
+        writes: &[NodeWrite],
+        overtaken: &BTreeSet<i64>,
+        run: &Run,
+    ) -> bool {
         let before = writes.iter().take_while(|write| write.zxid < delete.zxid);
         let own = before.filter(|write| {
             (write.kind, write.session, &write.path) == (WriteKind::Created, delete.session, &delete.path)
         });
         let Some(own) = own.last() else { return false };
-        let removed = run.history().records().iter().rev().find_map(|record| match &record.event {
-            Event::Removed { tokens, .. } if tokens.contains(&own.czxid) => Some(record.at),
-            _ => None,
+        let by_operator =
+            |event: &Event| matches!(event, Event::Removed { tokens, .. } if tokens.contains(&own.czxid));
+        let is_gone = overtaken.contains(&own.czxid)
+            || run.history().records().iter().any(|record| by_operator(&record.event));
+        let gone = writes.iter().find(|write| {
+            (write.kind, write.czxid, &write.path) == (WriteKind::Deleted, own.czxid, &own.path)
         });
-        let Some(removed) = removed else { return false };
+        let Some(gone) = gone.filter(|_| is_gone) else { return false };
         if self.settles(delete, writes, run) {
             return true;
         }
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = seen.get(&(delete.session, delete.path.clone())).map_or(&[][..], Vec::as_slice);
         // Its last request before that was a look, and not the create.
-        seen.iter().rfind(|seen| seen.at <= removed).is_some_and(|seen| !seen.creates)
+        seen.iter().rfind(|seen| seen.at <= gone.at).is_some_and(|seen| !seen.creates)
     }
 
     /// Whether what a node is a claim to was deleted in the same transaction, before it was handed out to the client with that

@@ -170,7 +170,7 @@ impl<'a> World<'a> {
                 let is_path = nodes.starts_with('/');
                 (world.on_server(claims), if is_path { world.on_server(nodes) } else { nodes.clone() })
             });
-            world.looks = Some(Looks::follow(&world.cluster, &world.run, operated, settled.collect()));
+            world.looks = Some(Looks::follow(&world.cluster, operated, settled.collect()));
         }
         Ok(world)
     }
@@ -696,13 +696,15 @@ impl<'a> World<'a> {
         let creators: BTreeMap<i64, i64> = created.map(|write| (write.czxid, write.session)).collect();
         let client = |session: i64| clients.get(&session).copied();
         let deleted = writes.iter().filter(|write| write.kind == WriteKind::Deleted && write.is_ephemeral);
+        let mut overtaken = BTreeSet::new();
         for write in deleted.filter(|write| !write.ends_session) {
             let creator = creators.get(&write.czxid).and_then(|session| client(*session));
             let (Some(creator), Some(by)) = (creator, client(write.session)) else { continue };
             if creator == by || common.iter().any(|pattern| path_matches(pattern, &write.path)) {
                 continue;
             }
-            if self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &self.run)) {
+            if self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &overtaken, &self.run)) {
+                overtaken.insert(write.czxid);
                 self.run.record(ProcessId::World, Event::Overtaken { token: write.czxid });
             } else {
                 let broken = format!(

@@ -1,5 +1,7 @@
 //! [`NodeWrite`]: the record of changes to nodes.
 
+use tokio::time::Instant;
+
 use crate::tree::{Change, ChangeKind};
 
 /// The kind of a [`NodeWrite`].
@@ -32,6 +34,8 @@ pub struct NodeWrite {
     pub czxid: i64,
     /// Whether the node is ephemeral.
     pub is_ephemeral: bool,
+    /// When the first server applied the transaction.
+    pub at: Instant,
 }
 
 /// The changes of all nodes, in order, where they are kept.
@@ -46,6 +50,7 @@ impl Writes {
         if self.list.last().is_some_and(|last| last.zxid >= zxid) {
             return;
         }
+        let at = Instant::now();
         self.list.extend(changes.into_iter().map(|change| {
             let Change { kind, path, czxid, is_ephemeral, .. } = change;
             let kind = match kind {
@@ -53,7 +58,8 @@ impl Writes {
                 ChangeKind::DataChanged => WriteKind::DataSet,
                 ChangeKind::Deleted => WriteKind::Deleted,
             };
-            NodeWrite { zxid, session, ends_session, kind, path: path.to_string(), czxid, is_ephemeral }
+            let path = path.to_string();
+            NodeWrite { zxid, session, ends_session, kind, path, czxid, is_ephemeral, at }
         }));
     }
 
