@@ -1,6 +1,7 @@
 //! [`jobs`](zk_curator_recipes::queue::jobs): who executes what, what becomes of the jobs of the dead, and that those who wake
 //! too late are refused; in spite of lost requests, lost answers and lost sessions.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +14,8 @@ use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, is_kept, items, once, session_id, simulated,
-    until,
+    assert_clean_after_close, connected, expire, in_memory, is_kept, items, once, once_on_write_multi,
+    session_id, simulated, until,
 };
 
 const JOBS: &str = "/jobs";
@@ -247,6 +248,28 @@ fn a_pending_job_is_withdrawn_and_no_other() {
 }
 
 #[test]
+fn a_job_that_comes_back_while_it_is_withdrawn_is_withdrawn() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let (operator, jobs) = (connected(&server).await, jobs(&zk));
+        jobs.submit_as("a", "").await.unwrap();
+        jobs.flush().await.unwrap();
+        let late = once_on_write_multi(&server, Verdict::Delay(A_MOMENT));
+        let theirs = self::jobs(&operator);
+        let (withdrawn, ()) = tokio::join!(theirs.cancel("a"), async {
+            late.fired().await;
+            // It comes back under another name.
+            let mut worker = jobs.worker("w");
+            drop(worker.next().await.unwrap());
+            until(&server, |probe| probe.children("/jobs/executing").is_empty()).await;
+        });
+        assert!(withdrawn.unwrap());
+        assert!(server.probe().children("/jobs/all").is_empty());
+        assert!(items(&server.probe(), "/jobs/pending").is_empty());
+    });
+}
+
+#[test]
 fn jobs_are_worked_off_so_many_at_a_time() {
     simulated(async {
         let (server, zk) = in_memory().await;
@@ -421,6 +444,37 @@ fn attempt_at(server: &TestServer, id: &str) -> String {
         String::from_utf8_lossy(&data).contains(&format!("|{id}|"))
     };
     attempts.find(names).unwrap()
+}
+
+#[test]
+fn an_attempt_that_begins_and_ends_between_two_looks_is_ended() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        jobs(&zk).submit_as("a", "").await.unwrap();
+        let doomed = connected(&server).await;
+        let (cleaner, listed) = (session_id(&zk).get(), AtomicUsize::new(0));
+        // Of the two lists of the cleaner, the second one is late.
+        let late = server.rule(move |request| {
+            let is_list = request.paths().any(|path| path == "/jobs/executing" || path == "/jobs/leases");
+            let is_list = is_list && request.is(OpCode::GetChildren2) && request.session_id() == cleaner;
+            if is_list && listed.fetch_add(1, Ordering::Relaxed) == 1 {
+                Verdict::Delay(A_MOMENT)
+            } else {
+                Verdict::Pass
+            }
+        });
+        let cleaner = jobs(&zk);
+        let cleaner = tokio::spawn(async move { cleaner.clean().await });
+        late.fired().await;
+        let mut victim = jobs(&doomed).worker("victim");
+        let held = victim.next().await.unwrap();
+        doomed.close().await.unwrap();
+        drop((victim, held));
+        assert!(items(&server.probe(), "/jobs/pending").is_empty());
+        until(&server, |probe| probe.children("/jobs/executing").is_empty()).await;
+        cleaner.abort();
+        assert_eq!(jobs(&zk).worker("heir").next().await.unwrap().attempt(), 2);
+    });
 }
 
 #[test]
