@@ -588,3 +588,30 @@ fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
         assert!(matches!(bad.state, JobState::Failed { why, .. } if why == "no luck"));
     });
 }
+
+#[test]
+fn a_job_whose_result_cannot_be_kept_is_executed_once() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("a", "").await.unwrap();
+        let executed = AtomicUsize::new(0);
+        let body = async |_: Task| {
+            executed.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, String>(Some(Bytes::from(vec![0; 2 << 20])))
+        };
+        let over = async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
+        jobs.worker("w").run_until(1, over, A_MOMENT, body).await.unwrap();
+        assert_eq!(executed.into_inner(), 1);
+        let failed = jobs.inspect().await.unwrap().remove(0).state;
+        let says_so = |why: &str| why.starts_with("it was executed, and its result cannot be kept: ");
+        assert!(matches!(&failed, JobState::Failed { why, .. } if says_so(why)), "{failed:?}");
+
+        assert!(jobs.retry("a").await.unwrap());
+        let job = jobs.worker("w").next().await.unwrap();
+        let error = job.complete_with(vec![0; 2 << 20]).await.unwrap_err();
+        assert!(matches!(&error, Error::Framework(why) if why.kind() == ErrorKind::TooLarge), "{error}");
+        assert_eq!(states(&jobs).await, [("a".into(), 1, "failed")]);
+        nothing_stays(&server, &zk).await;
+    });
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator::op::Transaction;
 use zk_curator::value::{FromData, ToData};
-use zk_curator::{FencingToken, OwnedNode, Ownership};
+use zk_curator::{ErrorKind, FencingToken, OwnedNode, Ownership};
 
 use super::kept::Node;
 use super::later;
@@ -145,9 +145,9 @@ impl Job {
     /// The job is done, and the result is kept, along with the job, until they are [forgotten](super::Jobs::forget).
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result, and the job is given back. A
-    /// result so large that servers accept no receipt beside it is kept without: after a lost answer the error says
-    /// [`may_have_applied`](zk_curator::Error::may_have_applied).
+    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result: the job has failed for good then,
+    /// for it is done, and the next attempt would end like this one. A result so large that servers accept no receipt beside it
+    /// is kept without: after a lost answer the error says [`may_have_applied`](zk_curator::Error::may_have_applied).
     ///
     /// # Cancel safety
     /// The job is done, or given back.
@@ -207,6 +207,7 @@ impl Job {
     /// Ends the attempt, and creates a node.
     async fn end(self, mut next: Node) -> Result<(), Error> {
         let lease = self.lease.path().to_owned();
+        let mut too_large = None;
         loop {
             let ending =
                 |fenced: Transaction| next.create(&self.places, fenced.delete(&lease).delete(&self.path));
@@ -215,8 +216,14 @@ impl Job {
                 if next.is_failure() {
                     measure::dead_letter(Kind::Job.recipe());
                 }
-                return Ok(());
+                return too_large.map_or(Ok(()), |error: zk_curator::Error| Err(error.into()));
             };
+            if error.kind() == ErrorKind::TooLarge && !next.is_failure() {
+                let why = format!("it was executed, and its result cannot be kept: {error}");
+                next = Node::after_attempt(&self.places, &self.held, &why, Some(1));
+                too_large = Some(error);
+                continue;
+            }
             // On the heap, for futures of callers that are small.
             if !Box::pin(next.correct(&self.places, &error)).await? {
                 return Err(lost_or(error));
