@@ -14,8 +14,8 @@ use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, is_kept, items, once, once_on_write_multi,
-    session_id, simulated, until,
+    assert_clean_after_close, connected, expire, in_memory, is_kept, is_write_multi, items, once,
+    once_on_write_multi, session_id, simulated, until,
 };
 
 const JOBS: &str = "/jobs";
@@ -613,5 +613,27 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
         assert!(matches!(&error, Error::Framework(why) if why.kind() == ErrorKind::TooLarge), "{error}");
         assert_eq!(states(&jobs).await, [("a".into(), 1, "failed")]);
         nothing_stays(&server, &zk).await;
+    });
+}
+
+#[test]
+fn a_worker_goes_on_when_a_server_takes_writes_again() {
+    simulated(async {
+        let (server, zk) = in_memory().await;
+        let jobs = jobs(&zk);
+        jobs.submit_as("a", "").await.unwrap();
+        let refused = server.rule(|request| {
+            let is_write = request.is_create() || is_write_multi(request);
+            if is_write { Verdict::Refuse(ErrorCode::NotReadOnly) } else { Verdict::Pass }
+        });
+        let work = tokio::spawn(jobs.worker("w").run(1, async |_| Ok::<_, String>(None)));
+        refused.fired_times(5).await;
+        // It does not ask all the time.
+        let hits = refused.hits();
+        tokio::time::sleep(A_MOMENT).await;
+        assert!((1..=100).contains(&(refused.hits() - hits)), "{}", refused.hits() - hits);
+        drop(refused);
+        until(&server, |probe| probe.children("/jobs/all").is_empty()).await;
+        work.abort();
     });
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::Request;
+use zk_curator_proto::records::MultiOp;
 use zk_curator_recipes::schedule::{Error, Missed, OncePer, Schedule, Slot, SlotState};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{Server, connected, on_each_server, session_id, simulated};
@@ -179,7 +181,8 @@ fn a_clock_that_is_set_back_stops_nothing() {
 #[test]
 fn a_slot_that_was_deleted_is_not_run_again() {
     simulated(async {
-        for again in [None, Some(AFTER)] {
+        // Such a slot is deleted again, though its runner goes before that.
+        for (again, expires) in [(None, false), (Some(AFTER), false), (Some(AFTER), true)] {
             let stage = Stage::new().await;
             let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
             let start = |zk, id| {
@@ -189,8 +192,22 @@ fn a_slot_that_was_deleted_is_not_run_again() {
             stage.start(start(&zk, "right"), "right", Duration::ZERO);
             let since = stage.since;
             let behind = move || SystemTime::UNIX_EPOCH + START + since.elapsed() - Duration::from_secs(20);
+            let cut = stage.server.rule(|request| {
+                let is_slot = |path: &str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == PATH);
+                let deletes = |op: &MultiOp| matches!(op, MultiOp::Delete(delete) if is_slot(&delete.path));
+                let is_withdrawal =
+                    matches!(request.request(), Request::Multi(ops) if ops.iter().any(deletes));
+                if is_withdrawal { Verdict::LoseRequest } else { Verdict::Pass }
+            });
+            let cut = cut.times(u64::from(expires));
             stage.start(start(&other, "behind").clock(behind), "behind", Duration::ZERO);
+            if expires {
+                cut.fired().await;
+                stage.server.expire(session_id(&other)).await;
+            }
             sleep_until(stage.at(17, 0)).await;
+            // A member that starts now would run what is left of them.
+            assert!(stage.server.probe().paths().iter().all(|path| !path.contains("T13:14:")));
             let runs = stage.runs.all();
             assert!(runs.len() >= 118, "{}", runs.len());
             assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
