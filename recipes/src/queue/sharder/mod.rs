@@ -1,3 +1,5 @@
+mod task;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::{Future, pending, ready};
@@ -7,25 +9,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::{debug, info, warn};
-use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
-use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
+use zk_curator::{CuratorFramework, Signal};
 
+use self::task::{Allocate, Known, Task};
 use super::error::Error;
-use super::layout::{at_least_one, create_persistent};
-use crate::health::{Health, HealthReporter, HealthWatch};
-use crate::leader::{Candidate, LeaderLatch};
+use super::layout::at_least_one;
+use crate::health::{HealthReporter, HealthWatch};
+use crate::leader::LeaderLatch;
 use crate::path::child;
 use crate::random::{fraction, index};
-
-/// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
-const PREFIX: &str = "queue-";
-/// The number of queues that are looked at together.
-const LOOKS: usize = 64;
 
 /// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue when all are. Apache
 /// Curator's `QueueSharder`.
@@ -97,16 +92,6 @@ pub struct QueueSharder<Q> {
     stop: CancellationToken,
 }
 
-/// The state that the sharder and its task share.
-struct Known<Q> {
-    /// The queues, by their names.
-    queues: BTreeMap<String, Q>,
-    /// Those that take new items.
-    free: BTreeSet<String>,
-    /// How the task has ended.
-    end: Option<Result<(), Error>>,
-}
-
 /// Settings of a [`QueueSharder`].
 #[must_use = "nothing is done until it is started"]
 pub struct QueueSharderBuilder<Q> {
@@ -118,9 +103,6 @@ pub struct QueueSharderBuilder<Q> {
     interval: Duration,
     max_queues: usize,
 }
-
-/// Makes the queue at a path.
-type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + Sync>;
 
 impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// A sharder of the queues below a path, with an election at another one. `allocate` makes the queue at a path, as
@@ -261,7 +243,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         ended.unwrap_or(Ok(()))
     }
 
-    /// Follows the health of the background task: [`Working`](Health::Working) after a check of the queues has succeeded.
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) after a check of the queues has succeeded.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }
@@ -360,178 +342,5 @@ impl<Q> fmt::Debug for QueueSharderBuilder<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("QueueSharderBuilder");
         debug.field("path", &self.path).field("leader_path", &self.leader_path).finish_non_exhaustive()
-    }
-}
-
-/// The background task of a sharder.
-struct Task<Q> {
-    zk: CuratorFramework,
-    path: ZPath,
-    allocate: Allocate<Q>,
-    threshold: u32,
-    interval: Duration,
-    max_queues: usize,
-    known: Arc<Signal<Known<Q>>>,
-    /// Fires when queues have come or gone.
-    watch: Option<Watch>,
-    health: HealthReporter,
-}
-
-impl<Q: Clone + Send + Sync + 'static> Task<Q> {
-    /// Checks the queues until it is stopped, or the framework is closed.
-    async fn run(mut self, candidate: Candidate, stop: CancellationToken) {
-        // Also when its runtime ends.
-        let ended = Ended(Arc::clone(&self.known));
-        let mut states = self.zk.states();
-        let mut reported = false;
-        loop {
-            match self.check(&candidate).await {
-                Ok(()) => {
-                    reported = false;
-                    self.health.report(Health::Working);
-                }
-                Err(error) => {
-                    debug!(path = %self.path, %error, "the queues were not checked");
-                    match error {
-                        Error::Framework(error)
-                            if !error.is_transient() && error.kind() != ErrorKind::Closed =>
-                        {
-                            self.health.report(Health::Failed(error.clone()));
-                            if !std::mem::replace(&mut reported, true) {
-                                self.zk.report_background_error(error);
-                            }
-                        }
-                        _ => self.health.report(Health::Waiting),
-                    }
-                }
-            }
-            let changed = async {
-                match self.watch.take() {
-                    Some(watch) => drop(watch.await),
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                _ = states.until(|_| false) => break,
-                () = changed => {}
-                () = sleep(self.interval) => {}
-            }
-        }
-        let left = match candidate.close().await {
-            // The framework is.
-            Err(crate::leader::Error::Closed) => Ok(()),
-            left => left.map_err(of_election),
-        };
-        self.known.modify(|known| known.end = Some(left));
-        drop(ended);
-    }
-
-    /// Looks for queues that have come or gone, and counts the items; the leader adds a queue if all are full.
-    async fn check(&mut self, candidate: &Candidate) -> Result<(), Error> {
-        let names = self.list().await?;
-        let looks: Vec<_> = names.iter().map(|name| self.zk.exists(child(&self.path, name))).collect();
-        let threshold = self.threshold;
-        let mut counts = Vec::new();
-        for (name, stat) in names.iter().zip(fan_out(LOOKS, looks).await) {
-            if let Some(stat) = stat? {
-                counts.push((name, u32::try_from(stat.num_children).unwrap_or(0)));
-            }
-        }
-        let (is_full, queues) = self.known.modify(|known| {
-            for (name, items) in counts {
-                if items >= threshold {
-                    known.free.remove(name);
-                } else if items <= threshold / 2 {
-                    known.free.insert(name.clone());
-                }
-            }
-            (known.free.is_empty(), known.queues.len())
-        });
-        let Some(leadership) = candidate.leadership().filter(|_| is_full) else { return Ok(()) };
-        if queues >= self.max_queues {
-            warn!(path = %self.path, queues, "all queues are full, and there are as many as may be");
-            return Ok(());
-        }
-        let name = self.new_name();
-        match leadership.fenced().create(child(&self.path, &name), "").await {
-            Ok(_) => {}
-            // Another one leads. If it was applied, it is listed.
-            Err(error) if error.kind() == ErrorKind::OwnershipLost || error.may_have_applied() => {
-                return Ok(());
-            }
-            // The container was empty, or somebody has deleted it.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }) =>
-            {
-                drop(self.create_first().await?);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        info!(path = %self.path, name, "added a queue, for all others are full");
-        self.list().await.map(drop)
-    }
-
-    /// Lists the queues, and takes over those that have come or gone: their names.
-    async fn list(&mut self) -> Result<Vec<String>, Error> {
-        let listed = match self.zk.children(self.path.as_str()).watched().await {
-            Ok(listed) => listed,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
-        };
-        self.watch = Some(listed.watch);
-        let mut names = listed.value.0;
-        names.retain(|name| name.starts_with(PREFIX));
-        self.adopt(names.clone());
-        self.known.modify(|known| {
-            // One queue at least is known, if it is there or not: a put creates it again.
-            if !names.is_empty() {
-                known.queues.retain(|name, _| names.contains(name));
-                known.free.retain(|name| names.contains(name));
-            }
-        });
-        Ok(names)
-    }
-
-    /// Makes the queues with these names known.
-    fn adopt(&self, mut names: Vec<String>) {
-        self.known.look(|known| names.retain(|name| !known.queues.contains_key(name)));
-        for name in names {
-            let queue = (self.allocate)(&self.zk, &child(&self.path, &name));
-            self.known.modify(|known| {
-                known.free.insert(name.clone());
-                known.queues.insert(name, queue)
-            });
-        }
-    }
-
-    /// Creates a queue, along with the parent: its name.
-    async fn create_first(&self) -> Result<String, Error> {
-        let name = self.new_name();
-        let path = ZPath::for_operation("queue sharder", child(&self.path, &name))?;
-        create_persistent(&self.zk, path.as_str()).await?;
-        Ok(name)
-    }
-
-    fn new_name(&self) -> String {
-        format!("{PREFIX}{}", self.zk.new_guid())
-    }
-}
-
-/// Says that the task has ended, if nothing else has.
-struct Ended<Q>(Arc<Signal<Known<Q>>>);
-
-impl<Q> Drop for Ended<Q> {
-    fn drop(&mut self) {
-        self.0.modify(|known| known.end = known.end.take().or(Some(Ok(()))));
-    }
-}
-
-/// The error of the election.
-fn of_election(error: crate::leader::Error) -> Error {
-    match error {
-        crate::leader::Error::Framework(error) => error.into(),
-        _ => Error::Lost,
     }
 }

@@ -1,0 +1,211 @@
+//! The background task of a sharder: counts the items of the queues, and adds a queue when all are full.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+use zk_curator::op::fan_out;
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
+
+use crate::health::{Health, HealthReporter};
+use crate::leader::Candidate;
+use crate::path::child;
+use crate::queue::error::Error;
+use crate::queue::layout::create_persistent;
+
+/// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
+const PREFIX: &str = "queue-";
+/// The number of queues that are looked at together.
+const LOOKS: usize = 64;
+
+/// Makes the queue at a path.
+pub(super) type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + Sync>;
+
+/// The state that the sharder and its task share.
+pub(super) struct Known<Q> {
+    /// The queues, by their names.
+    pub(super) queues: BTreeMap<String, Q>,
+    /// Those that take new items.
+    pub(super) free: BTreeSet<String>,
+    /// How the task has ended.
+    pub(super) end: Option<Result<(), Error>>,
+}
+
+/// The background task of a sharder.
+pub(super) struct Task<Q> {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: ZPath,
+    pub(super) allocate: Allocate<Q>,
+    pub(super) threshold: u32,
+    pub(super) interval: Duration,
+    pub(super) max_queues: usize,
+    pub(super) known: Arc<Signal<Known<Q>>>,
+    /// Fires when queues have come or gone.
+    pub(super) watch: Option<Watch>,
+    pub(super) health: HealthReporter,
+}
+
+impl<Q: Clone + Send + Sync + 'static> Task<Q> {
+    /// Checks the queues until it is stopped, or the framework is closed.
+    pub(super) async fn run(mut self, candidate: Candidate, stop: CancellationToken) {
+        // Also when its runtime ends.
+        let ended = Ended(Arc::clone(&self.known));
+        let mut states = self.zk.states();
+        let mut reported = false;
+        loop {
+            match self.check(&candidate).await {
+                Ok(()) => {
+                    reported = false;
+                    self.health.report(Health::Working);
+                }
+                Err(error) => {
+                    debug!(path = %self.path, %error, "the queues were not checked");
+                    match error {
+                        Error::Framework(error)
+                            if !error.is_transient() && error.kind() != ErrorKind::Closed =>
+                        {
+                            self.health.report(Health::Failed(error.clone()));
+                            if !std::mem::replace(&mut reported, true) {
+                                self.zk.report_background_error(error);
+                            }
+                        }
+                        _ => self.health.report(Health::Waiting),
+                    }
+                }
+            }
+            let changed = async {
+                match self.watch.take() {
+                    Some(watch) => drop(watch.await),
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = states.until(|_| false) => break,
+                () = changed => {}
+                () = sleep(self.interval) => {}
+            }
+        }
+        let left = match candidate.close().await {
+            // The framework is.
+            Err(crate::leader::Error::Closed) => Ok(()),
+            left => left.map_err(of_election),
+        };
+        self.known.modify(|known| known.end = Some(left));
+        drop(ended);
+    }
+
+    /// Looks for queues that have come or gone, and counts the items; the leader adds a queue if all are full.
+    async fn check(&mut self, candidate: &Candidate) -> Result<(), Error> {
+        let names = self.list().await?;
+        let looks: Vec<_> = names.iter().map(|name| self.zk.exists(child(&self.path, name))).collect();
+        let threshold = self.threshold;
+        let mut counts = Vec::new();
+        for (name, stat) in names.iter().zip(fan_out(LOOKS, looks).await) {
+            if let Some(stat) = stat? {
+                counts.push((name, u32::try_from(stat.num_children).unwrap_or(0)));
+            }
+        }
+        let (is_full, queues) = self.known.modify(|known| {
+            for (name, items) in counts {
+                if items >= threshold {
+                    known.free.remove(name);
+                } else if items <= threshold / 2 {
+                    known.free.insert(name.clone());
+                }
+            }
+            (known.free.is_empty(), known.queues.len())
+        });
+        let Some(leadership) = candidate.leadership().filter(|_| is_full) else { return Ok(()) };
+        if queues >= self.max_queues {
+            warn!(path = %self.path, queues, "all queues are full, and there are as many as may be");
+            return Ok(());
+        }
+        let name = self.new_name();
+        match leadership.fenced().create(child(&self.path, &name), "").await {
+            Ok(_) => {}
+            // Another one leads. If it was applied, it is listed.
+            Err(error) if error.kind() == ErrorKind::OwnershipLost || error.may_have_applied() => {
+                return Ok(());
+            }
+            // The container was empty, or somebody has deleted it.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }) =>
+            {
+                drop(self.create_first().await?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        info!(path = %self.path, name, "added a queue, for all others are full");
+        self.list().await.map(drop)
+    }
+
+    /// Lists the queues, and takes over those that have come or gone: their names.
+    pub(super) async fn list(&mut self) -> Result<Vec<String>, Error> {
+        let listed = match self.zk.children(self.path.as_str()).watched().await {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        self.watch = Some(listed.watch);
+        let mut names = listed.value.0;
+        names.retain(|name| name.starts_with(PREFIX));
+        self.adopt(names.clone());
+        self.known.modify(|known| {
+            // One queue at least is known, if it is there or not: a put creates it again.
+            if !names.is_empty() {
+                known.queues.retain(|name, _| names.contains(name));
+                known.free.retain(|name| names.contains(name));
+            }
+        });
+        Ok(names)
+    }
+
+    /// Makes the queues with these names known.
+    pub(super) fn adopt(&self, mut names: Vec<String>) {
+        self.known.look(|known| names.retain(|name| !known.queues.contains_key(name)));
+        for name in names {
+            let queue = (self.allocate)(&self.zk, &child(&self.path, &name));
+            self.known.modify(|known| {
+                known.free.insert(name.clone());
+                known.queues.insert(name, queue)
+            });
+        }
+    }
+
+    /// Creates a queue, along with the parent: its name.
+    pub(super) async fn create_first(&self) -> Result<String, Error> {
+        let name = self.new_name();
+        let path = ZPath::for_operation("queue sharder", child(&self.path, &name))?;
+        create_persistent(&self.zk, path.as_str()).await?;
+        Ok(name)
+    }
+
+    fn new_name(&self) -> String {
+        format!("{PREFIX}{}", self.zk.new_guid())
+    }
+}
+
+/// Says that the task has ended, if nothing else has.
+struct Ended<Q>(Arc<Signal<Known<Q>>>);
+
+impl<Q> Drop for Ended<Q> {
+    fn drop(&mut self) {
+        self.0.modify(|known| known.end = known.end.take().or(Some(Ok(()))));
+    }
+}
+
+/// The error of the election.
+fn of_election(error: crate::leader::Error) -> Error {
+    match error {
+        crate::leader::Error::Framework(error) => error.into(),
+        _ => Error::Lost,
+    }
+}
