@@ -13,13 +13,12 @@ use zk_curator::path::ZPath;
 use zk_curator::{ErrorKind, Stat};
 
 use super::codec;
-use super::core::name::apart;
 use super::core::{Pipeline, Stage, Stages};
 use super::driver::{self, FeedDriver, Removed, Source, Turn, delete_all, delete_with_receipt};
 use super::error::Error;
 use super::item::Item;
 use super::layout::{QueueLayout, at_least_one};
-use crate::path::child;
+use super::unconfirmed::{Unconfirmed, is_unconfirmed};
 
 /// The time for which a look at the parent is believed.
 const FRESH: Duration = Duration::from_millis(100);
@@ -58,13 +57,6 @@ enum Removing {
     /// With a receipt in our node among the items, for which the feed has to be guarded: a lost answer can then be found
     /// out. One at a time, for it tells of the last only.
     Receipt(Option<Unconfirmed>),
-}
-
-/// The policy for items that their producers have not confirmed yet.
-pub(super) struct Unconfirmed {
-    pub(super) producers: ZPath,
-    /// Whether nothing behind them may be taken.
-    pub(super) strict: bool,
 }
 
 struct Fetch {
@@ -366,10 +358,10 @@ impl AutoAckConsumer {
     async fn found(&mut self, name: String, data: Bytes, stat: Stat) -> Result<(), Error> {
         let layout = self.feed.layout.clone();
         let path = layout.item(&name);
-        if let Removing::Receipt(Some(Unconfirmed { producers, strict })) = &self.removing
+        if let Removing::Receipt(Some(unconfirmed)) = &self.removing
             && is_unconfirmed(&name, &stat)
         {
-            let (producer, strict) = (producer(producers, &data), *strict);
+            let (producer, strict) = (unconfirmed.producer(&data), unconfirmed.strict);
             self.unconfirmed(&name, (path, stat.version), &producer, strict).await?;
             return Ok(());
         }
@@ -488,18 +480,4 @@ impl fmt::Debug for AutoAckConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AutoAckConsumer").field("layout", &self.feed.layout).finish_non_exhaustive()
     }
-}
-
-/// Whether the producer of an item has not confirmed it yet: it has created the node and not written it.
-fn is_unconfirmed(name: &str, stat: &Stat) -> bool {
-    apart(name).1.starts_with("_c_") && stat.version == 0
-}
-
-/// The node of the producer of an item.
-fn producer(producers: &ZPath, data: &Bytes) -> String {
-    let name = String::from_utf8_lossy(data);
-    // Whatever is written there, it is a name.
-    let name: String =
-        name.chars().filter(|char| char.is_ascii_alphanumeric() || "_-".contains(*char)).collect();
-    child(producers, if name.is_empty() { "none" } else { &name })
 }

@@ -6,7 +6,7 @@ use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
-use super::auto_ack::{AutoAckConsumer, Unconfirmed};
+use super::auto_ack::AutoAckConsumer;
 use super::buckets::{Buckets, PutTarget};
 use super::core::name::Kind;
 use super::error::Error;
@@ -14,6 +14,7 @@ use super::layout::QueueLayout;
 use super::put::{Producer, SMALL};
 use super::put_ids::{PRODUCER, protected};
 use super::simple::SharedConsumers;
+use super::unconfirmed::Unconfirmed;
 use super::value::encode;
 use crate::path::child;
 

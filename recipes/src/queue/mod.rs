@@ -55,6 +55,7 @@ mod put_ids;
 mod redelivery;
 mod sharder;
 mod simple;
+mod unconfirmed;
 mod value;
 
 pub use auto_ack::AutoAckConsumer;
