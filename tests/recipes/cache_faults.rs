@@ -406,3 +406,20 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
         assert!(cache.get("/tree/a").is_absent());
     });
 }
+
+#[test]
+fn a_filter_that_panics_ends_the_cache() {
+    simulated(async {
+        let (_server, zk) = in_memory().await;
+        create(&zk, "/tree/a", "1").await;
+        let filter = |path: &str| if path.ends_with("/bug") { panic!("a bug of the filter") } else { true };
+        let cache = CuratorCache::tree(&zk, ROOT).filter(filter).start();
+        cache.loaded().await.unwrap();
+        let mut events = cache.changes();
+        create(&zk, "/tree/bug", "1").await;
+        while events.next().await.is_some() {}
+        assert!(!cache.freshness().is_fresh());
+        assert!(cache.synced().await.is_err());
+        cache.close().await;
+    });
+}

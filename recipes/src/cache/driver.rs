@@ -48,6 +48,18 @@ pub(super) struct Driver {
     watches_each: bool,
 }
 
+/// Says that the cache has ended: also when its runtime is shut down, or a filter of the user panics.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.change(|inner| {
+            inner.becomes_stale(StaleCause::Closed);
+            inner.ended = true;
+        });
+    }
+}
+
 /// The reads of one request, and their answers.
 struct Batch {
     jobs: Vec<Job>,
@@ -112,7 +124,7 @@ impl Driver {
 
     /// Runs until the last handle is gone, or the framework is closed.
     pub(super) async fn run(mut self) {
-        let (stop, shared) = (self.shared.stop.clone(), Arc::clone(&self.shared));
+        let (stop, ended) = (self.shared.stop.clone(), Ended(Arc::clone(&self.shared)));
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -120,10 +132,7 @@ impl Driver {
         }
         // With the watch, and with everybody who waits for an answer.
         drop(self);
-        shared.change(|inner| {
-            inner.becomes_stale(StaleCause::Closed);
-            inner.ended = true;
-        });
+        drop(ended);
     }
 
     /// Follows the tree, session after session.
@@ -435,12 +444,17 @@ impl Session<'_> {
             match event {
                 Some(PersistentEvent::Changed(change)) => changed.push(change),
                 Some(PersistentEvent::Disarmed) => {
+                    // Whether the next server may be behind them depends on them.
+                    self.changed(std::mem::take(&mut changed));
                     self.is_armed = false;
                     self.disconnected();
                     self.driver.health.report(Health::Waiting);
                     self.driver.shared.change(|inner| inner.becomes_stale(StaleCause::Suspended));
                 }
-                Some(PersistentEvent::Rearmed { unchanged }) => self.rearmed(unchanged),
+                Some(PersistentEvent::Rearmed { unchanged }) => {
+                    self.changed(std::mem::take(&mut changed));
+                    self.rearmed(unchanged);
+                }
                 Some(PersistentEvent::Ended(WatchEnded::SessionLost)) => {
                     return Some(Ok(StaleCause::SessionLost));
                 }
@@ -462,18 +476,24 @@ impl Session<'_> {
                 None => break,
             }
         }
-        if !changed.is_empty() {
-            self.events += changed.len() as u64;
-            self.driver.shared.change(|inner| {
-                inner.exact = None;
-                let mut changes = Vec::new();
-                for event in &changed {
-                    inner.state.event(event, &mut changes);
-                }
-                inner.tell(changes);
-            });
-        }
+        self.changed(changed);
         None
+    }
+
+    /// Brings events to the state.
+    fn changed(&mut self, changed: Vec<WatchedEvent>) {
+        if changed.is_empty() {
+            return;
+        }
+        self.events += changed.len() as u64;
+        self.driver.shared.change(|inner| {
+            inner.exact = None;
+            let mut changes = Vec::new();
+            for event in &changed {
+                inner.state.event(event, &mut changes);
+            }
+            inner.tell(changes);
+        });
     }
 
     /// The next server may lag behind the events that this one has sent after its last answer.

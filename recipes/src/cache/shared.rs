@@ -125,7 +125,7 @@ impl Shared {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
-        // A panic under the lock is one of a closure of the user, which only reads.
+        // A panic under the lock is one of a closure of the user: one that only reads, or the filter, which ends the cache.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -219,13 +219,17 @@ impl TreeState {
         let root = self.tree.root().to_owned();
         if self.tree.node(&root).is_none() && self.lists(&root) {
             // Probably it has children: in one request, so in one flight, with its data.
-            self.want_names(&root);
+            self.want_names(&root, false);
         }
     }
 
-    /// Asks for a read of everything, without doubt in the present state.
+    /// Asks for a read of everything, without doubt in the present state. Lists are read as well: what a child that must not be
+    /// read has changed in its parent is hidden by the next change that is reported.
     pub(super) fn audit(&mut self) {
         for path in self.tree.places() {
+            if let Some(dir) = self.tree.entry_mut(&path).and_then(|entry| entry.dir.as_mut()) {
+                dir.listed = None;
+            }
             self.want_data(&path, true, true);
         }
     }
@@ -264,7 +268,8 @@ impl TreeState {
     /// A watch has fired.
     pub(super) fn event(&mut self, event: &WatchedEvent, changes: &mut Vec<Change>) {
         let (path, zxid) = (event.path.as_str(), event.zxid());
-        self.last_event = zxid.unwrap_or(self.last_event);
+        // A server that is behind tells some of them again.
+        self.last_event = self.last_event.max(zxid.unwrap_or(0));
         if !self.covers(path) {
             return;
         }
@@ -300,7 +305,7 @@ impl TreeState {
                 self.note_change(path, zxid);
                 self.finish(path);
             }
-            EventType::NodeChildrenChanged if self.lists(path) => self.want_names(path),
+            EventType::NodeChildrenChanged if self.lists(path) => self.want_names(path, false),
             _ => {}
         }
     }
@@ -427,8 +432,8 @@ impl TreeState {
         }
         let is_open = self.works.get(place).is_some_and(|work| {
             // An audit does not doubt that there is none.
-            work.names != Need::Idle
-                || (work.data != Need::Idle && !work.audits && self.tree.node(place).is_none())
+            !work.audits
+                && (work.names != Need::Idle || (work.data != Need::Idle && self.tree.node(place).is_none()))
         });
         if loaded && !is_open && !self.unreadable.contains_key(place) {
             Lookup::Absent
@@ -483,25 +488,30 @@ impl TreeState {
             return;
         }
         // A list that is under way is as new: later changes are reported.
-        let is_asked = self.works.get(&path).is_some_and(|work| work.names != Need::Idle);
+        let (is_asked, audits) =
+            self.works.get(&path).map_or((false, false), |work| (work.names != Need::Idle, work.audits));
         if self.watches_each {
             if !is_asked {
-                self.want_names(&path);
+                self.want_names(&path, audits);
             }
             return;
         }
+        let is_filtered = self.scope.filter.is_some();
         let Some(entry) = self.tree.entry_mut(&path) else { return };
         let known_children = entry.child_count();
-        let is_listed = entry.dir.as_ref().map_or(stat.num_children == 0, |dir| {
-            dir.listed == Some(stat.pzxid) && (stat.pzxid == 0 || !self.split.contains(&stat.pzxid))
-        });
         let there = usize::try_from(stat.num_children).unwrap_or(0);
+        let is_listed = entry.dir.as_ref().map_or(there == 0, |dir| {
+            // One that was created while it could not be read was not reported.
+            let has_others = sweeps && !is_filtered && known_children != there;
+            let is_split = stat.pzxid != 0 && self.split.contains(&stat.pzxid);
+            dir.listed == Some(stat.pzxid) && !is_split && !has_others
+        });
         // A node that came with an event: its children come with theirs, unless some were missed.
         let are_reported = !sweeps && !self.has_missed && known_children >= there;
         if !is_listed {
             entry.dir_mut().listed = Some(stat.pzxid);
             if there > 0 && !are_reported && !is_asked {
-                self.want_names(&path);
+                self.want_names(&path, audits);
             }
         }
     }
@@ -536,6 +546,11 @@ impl TreeState {
                 // Its place stays, or is made after a deletion that came first: it is read again with the others.
                 self.tree.make(path);
                 changes.extend(self.tree.take(path).map(|old| (path.into(), Some(old))));
+                // The names of its children can be read all the same, unless both are forbidden.
+                if kind != ErrorKind::NoAuth && self.lists(path) {
+                    let audits = self.works.get(path).is_some_and(|work| work.audits);
+                    self.want_names(path, audits);
+                }
             }
             What::Names => {
                 if let Some(dir) = self.tree.entry_mut(path).and_then(|entry| entry.dir.as_mut()) {
@@ -638,9 +653,9 @@ impl TreeState {
         }
     }
 
-    fn want_names(&mut self, path: &str) {
+    fn want_names(&mut self, path: &str, audits: bool) {
         let is_wanted = {
-            let work = self.work(path, false);
+            let work = self.work(path, audits);
             match &mut work.names {
                 Need::Idle => {
                     work.names = Need::Wanted;

@@ -5,7 +5,7 @@ mod model;
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use zk_curator::{EventType, Stat, WatchedEvent};
+use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
 use super::node::CachedNode;
 use super::tree_state::{Answer, Scope, TreeState, What};
@@ -199,21 +199,121 @@ fn a_parent_that_is_read_before_the_sweep_is_listed() {
     ]);
 }
 
+/// A node whose last child was created or deleted by the transaction after so many others as it has children.
+fn node(path: &str, czxid: i64, num_children: i32) -> Answer {
+    node_at(path, czxid, num_children, czxid + i64::from(num_children))
+}
+
+fn node_at(path: &str, czxid: i64, num_children: i32, pzxid: i64) -> Answer {
+    let stat = Stat { czxid, mzxid: czxid, pzxid, num_children, ..Stat::default() };
+    Answer::Data(CachedNode { path: path.into(), data: Bytes::new(), stat })
+}
+
+/// Answers every read that is asked for, until there is none.
+fn serve(state: &mut TreeState, answer: impl Fn(&str, What) -> Answer) {
+    loop {
+        let jobs = state.next_batch();
+        if jobs.is_empty() {
+            return;
+        }
+        for job in jobs {
+            state.answered(&job, answer(&job.path, job.what), &mut Vec::new());
+        }
+    }
+}
+
+/// A child is created that must not be read, which is not reported, and then another one.
+#[test]
+fn an_audit_finds_what_the_parent_has_hidden() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        What::Data => node(path, 2, 0),
+        What::Names => Answer::Names(vec!["a".to_owned()]),
+    });
+    let created = WatchedEvent::new(EventType::NodeCreated, "/r/b".to_owned()).with_zxid(Some(4));
+    state.event(&created, &mut Vec::new());
+    let server = |path: &str, what| match (what, path) {
+        (What::Data, "/r") => node_at("/r", 1, 3, 4),
+        (What::Data, _) => node(path, if path == "/r/a" { 2 } else { 4 }, 0),
+        (What::Names, _) => Answer::Names(["a", "b", "hidden"].map(str::to_owned).to_vec()),
+    };
+    serve(&mut state, server);
+    assert!(state.tree().node("/r/b").is_some() && state.tree().node("/r/hidden").is_none());
+    state.audit();
+    assert!(state.is_settled());
+    serve(&mut state, server);
+    assert!(state.tree().node("/r/hidden").is_some());
+}
+
+/// The same, and an outage is what asks.
+#[test]
+fn a_sweep_finds_what_the_parent_has_hidden() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        What::Data => node(path, 2, 0),
+        What::Names => Answer::Names(vec!["a".to_owned()]),
+    });
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node_at("/r", 1, 2, 2),
+        What::Data => node(path, 2, 0),
+        What::Names => Answer::Names(["a", "hidden"].map(str::to_owned).to_vec()),
+    });
+    assert!(state.tree().node("/r/hidden").is_some());
+}
+
+/// Its data are no compressed ones, for example.
+#[test]
+fn the_children_of_a_node_with_bad_data_are_read() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    state.sweep();
+    serve(&mut state, |path, what| match (path, what) {
+        ("/r", What::Data) => node_at("/r", 1, 1, 2),
+        ("/r", What::Names) => Answer::Names(vec!["a".to_owned()]),
+        ("/r/a", What::Data) => Answer::Failed(ErrorKind::Malformed),
+        ("/r/a", What::Names) => Answer::Names(vec!["b".to_owned()]),
+        _ => node(path, 3, 0),
+    });
+    assert!(state.tree().node("/r/a/b").is_some());
+    assert_eq!(state.unreadable().keys().map(|path| &**path).collect::<Vec<_>>(), ["/r/a"]);
+    assert!(state.is_settled());
+}
+
+/// The second server tells again what the first one has told, but for the last transaction.
+#[test]
+fn events_that_are_told_again_forget_no_split_transaction() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        What::Data => node(path, 2, 0),
+        What::Names => Answer::Names(vec!["a".to_owned()]),
+    });
+    let event =
+        |event_type, path: &str, zxid| WatchedEvent::new(event_type, path.to_owned()).with_zxid(Some(zxid));
+    // One transaction deletes one child and creates another one, of which the event is lost.
+    state.event(&event(EventType::NodeDeleted, "/r/a", 15), &mut Vec::new());
+    state.missed();
+    state.event(&event(EventType::NodeDataChanged, "/r", 13), &mut Vec::new());
+    state.missed();
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node_at("/r", 1, 1, 15),
+        What::Data => node(path, 15, 0),
+        What::Names => Answer::Names(vec!["b".to_owned()]),
+    });
+    assert!(state.tree().node("/r/b").is_some());
+}
+
 /// It had no place when the comparison began, since its deletion had come: no comparison names it.
 #[test]
 fn a_node_that_is_read_during_a_comparison_is_listed() {
     let mut state = TreeState::new("/r".to_owned(), Scope::default());
     let mut changes = Vec::new();
-    let node = |path: &str, czxid, num_children| {
-        let stat = Stat {
-            czxid,
-            mzxid: czxid,
-            pzxid: czxid + i64::from(num_children),
-            num_children,
-            ..Stat::default()
-        };
-        Answer::Data(CachedNode { path: path.into(), data: Bytes::new(), stat })
-    };
     state.sweep();
     for job in state.next_batch() {
         let answer = if job.what == What::Data { node("/r", 1, 0) } else { Answer::Names(Vec::new()) };
