@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use zk_curator_client::{Error as RawError, SessionState};
+use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
@@ -37,6 +37,7 @@ async fn run(mut end: End) {
     let mut farewells = FuturesUnordered::new();
     let mut circuit = core.circuit_policy().map(Circuit::new);
     let mut epoch = 0;
+    let mut is_tried = false;
     let deadline = loop {
         epoch += 1;
         let session = tokio::select! {
@@ -58,6 +59,7 @@ async fn run(mut end: End) {
         session.lost.cancel();
         metrics::session_lost();
         pause = !matches!(over, SessionState::Expired(_));
+        is_tried = over == SessionState::Expired(ExpiredBy::Clock);
         if let (true, Some(why)) = (pause, over.end()) {
             core.report_background_error(Error::raw("session", "", why));
         }
@@ -65,11 +67,13 @@ async fn run(mut end: End) {
         farewells.push(farewell(&core, Arc::clone(session), over));
     };
 
-    if core.is_connected() {
+    // Without a connection, the client of the session that was lost looks for a server by itself.
+    if core.is_connected() || is_tried {
         let said = async { while farewells.next().await.is_some() {} };
         drop(timeout_at(deadline - for_session(&core), said).await);
     }
-    if !farewells.is_empty() {
+    let is_untold = !farewells.is_empty();
+    if is_untold {
         tell!(
             warn,
             core,
@@ -84,6 +88,10 @@ async fn run(mut end: End) {
             core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
         }
         None => Ok(()),
+    };
+    let closed = match closed {
+        Ok(()) if is_untold => Err(RawError::ConnectionLoss { sent: false }),
+        closed => closed,
     };
     if let Err(error) = &closed {
         tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");

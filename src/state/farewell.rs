@@ -4,6 +4,7 @@ use crate::core::{Core, Session, tell};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use zk_curator_client::{Error as RawError, ExpiredBy, SessionCredentials, SessionState};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -11,12 +12,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// Sees to it that the servers learn of the end of a session, which ended in the state `over`.
 ///
-/// The raw client tries for the close timeout. A session that our own clock has ended may be alive for the servers when these
+/// The raw client tries for the close timeout. A session that no server has ended may be alive for the servers when these
 /// are back, however long they were away: its credentials are kept until another session is connected, and it is ended through
 /// that one's server.
 pub(super) async fn farewell(core: &Core, session: Arc<Session>, over: SessionState) {
     let credentials = match over {
-        SessionState::Expired(ExpiredBy::Clock) => session.raw.credentials(),
+        // Ended by our clock, refused because of the credentials, or left by a client that has ended early.
+        SessionState::Expired(ExpiredBy::Clock) | SessionState::AuthFailed | SessionState::Closed => {
+            session.raw.credentials()
+        }
         _ => None,
     };
     let Some(credentials) = credentials else {
@@ -28,12 +32,23 @@ pub(super) async fn farewell(core: &Core, session: Arc<Session>, over: SessionSt
         return;
     };
     let epoch = session.epoch;
+    // Servers that were there all the time have expired it by then.
+    let limit = match over {
+        SessionState::Expired(_) => None,
+        _ => session.raw.session().map(|session| session.timeout),
+    };
     let closed = async {
         let closed = session.raw.close().await;
         drop(session);
         closed
     };
-    let later = end_through_next(core, epoch, &credentials);
+    let later = async {
+        let later = end_through_next(core, epoch, &credentials);
+        match limit {
+            Some(limit) => drop(timeout(limit, later).await),
+            None => later.await,
+        }
+    };
     tokio::select! {
         biased;
         () = later => {}

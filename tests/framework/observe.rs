@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
-use zk_curator::{ConnectionState, CreateMode};
+use zk_curator::{ConnectionState, CreateMode, ErrorKind};
 use zk_curator_client::{Connector, Transport, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
@@ -328,7 +328,7 @@ fn a_lost_session_that_no_server_hears_of_is_a_warning() {
         server.stop().await;
         until_state(&zk, ConnectionState::Lost).await;
         assert_eq!(told.count(WARNING), 0);
-        drop(zk.close().await);
+        assert_eq!(zk.close().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
         assert_eq!(told.count(WARNING), 1);
     });
 }

@@ -9,7 +9,7 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
-    real_time, session_id, simulated, until, until_state,
+    once, real_time, session_id, simulated, until, until_state,
 };
 
 /// All states from the present one on, collected in a task until the framework is closed.
@@ -440,6 +440,24 @@ fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
         assert!((5..=11).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
         drop(refused);
         zk.wait_connected().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_session_whose_credentials_are_refused_is_ended_through_the_next_one() {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        let zk = builder(&server).authorization("digest", "me:right").build().unwrap();
+        zk.start().await.unwrap();
+        zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+        let refused = once(&server, OpCode::Auth, Verdict::Refuse(ErrorCode::AuthFailed));
+        server.disconnect(session_id(&zk).get());
+        refused.fired().await;
+        zk.states().until(|status| status.session_epoch == 2 && status.state.is_connected()).await.unwrap();
+        // Its timeout is far away.
+        timeout(Duration::from_secs(1), server.until(|probe| !probe.exists("/e"))).await.unwrap();
+        assert_eq!(server.probe().sessions().len(), 1);
         zk.close().await.unwrap();
     });
 }

@@ -36,7 +36,7 @@ pub(crate) fn run_driver(
     states: Arc<StateHub>,
 ) -> impl Future<Output = ()> + Send {
     // Here already: a runtime that is shut down drops tasks that it has never polled.
-    let ended = EndedOnDrop { states, queue: Arc::clone(&queue) };
+    let ended = EndedOnDrop { states, queue: Arc::clone(&queue), is_done: false };
     drive(machine, connector, credentials, queue, ended)
 }
 
@@ -48,7 +48,7 @@ async fn drive(
     ended: EndedOnDrop,
 ) {
     // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
-    let ended = ended;
+    let mut ended = ended;
     let states = Arc::clone(&ended.states);
     let (look_every, mut next_look) = (states.look_every(), Instant::now());
     let mut suspended = states.suspended();
@@ -83,6 +83,7 @@ async fn drive(
                     queue.close(&mut batch);
                     machine.on_batch(&mut batch, Instant::now() + suspended);
                     machine.deliver();
+                    ended.is_done = true;
                     return;
                 }
             }
@@ -149,10 +150,15 @@ async fn drive(
 struct EndedOnDrop {
     states: Arc<StateHub>,
     queue: Arc<RequestQueue>,
+    /// Whether the task has ended by itself.
+    is_done: bool,
 }
 
 impl Drop for EndedOnDrop {
     fn drop(&mut self) {
+        if !self.is_done && self.states.session().is_some() {
+            self.states.untold(crate::Error::ConnectionLoss { sent: true });
+        }
         if self.states.current().end().is_none() {
             tracing::warn!("the task of a session ended early: it panicked, or its runtime was shut down");
             self.states.publish(SessionState::Closed);

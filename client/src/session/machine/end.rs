@@ -116,8 +116,12 @@ impl Machine {
             self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
         self.phase = Phase::Ended(state);
+        // A server that refuses the credentials, or is not reached any more, keeps the session.
+        let is_left = matches!(state, SessionState::AuthFailed | SessionState::Unreachable);
         if let Err(why) = &close_result {
             self.states.untold(why.clone());
+        } else if closing.is_none() && is_left && self.session.is_some() {
+            self.states.untold(Error::ConnectionLoss { sent: false });
         }
         self.states.session_over();
         self.states.publish(state);

@@ -311,11 +311,18 @@ impl Machine {
             Sent::Request(submission) => submission,
             Sent::Removal => return self.detach_if_done(),
             Sent::Close => {
+                // A read-only server cannot end a session of the ensemble, whatever it answers.
+                let is_told = matches!(error, None | Some(ErrorCode::SessionExpired))
+                    && !(self.reach.read_only && self.reach.of_ensemble);
                 if self.farewell.is_some() {
-                    return self.end_farewell(&Ok(()));
+                    return if is_told {
+                        self.end_farewell(&Ok(()));
+                    } else {
+                        self.disconnect(now, "the server did not end the session");
+                    };
                 }
                 if let Some(closing) = &mut self.closing {
-                    closing.acknowledged = true;
+                    closing.acknowledged = is_told;
                 }
                 return self.end(SessionState::Closed);
             }

@@ -220,6 +220,21 @@ fn a_read_only_server_does_not_keep_a_session_of_the_ensemble_alive() {
     assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
 }
 
+/// Servers before 3.7 answer.
+#[test]
+fn a_read_only_server_cannot_end_a_session_of_the_ensemble() {
+    let mut rig = read_only_rig();
+    rig.connect();
+    rig.cut();
+    rig.open();
+    accept_read_only(&mut rig, SESSION);
+    let mut closed = rig.close();
+    let close = rig.sent().pop().unwrap();
+    rig.reply(close.xid, 9, Ok(Response::Empty));
+    assert_eq!(closed.try_recv().unwrap(), Err(Error::ConnectionLoss { sent: true }));
+    rig.assert_ended();
+}
+
 #[test]
 fn the_first_server_has_to_be_reached_before_the_deadline() {
     let mut rig = Rig::with("h:1", |builder| builder.connect_deadline(Duration::from_secs(2)));
