@@ -275,13 +275,18 @@ impl CertainTransaction {
                     return Ok(slip.judge(number, read));
                 }
                 Err(RawError::SessionExpired { .. } | RawError::AuthFailed { .. }) => return Err(expired()),
-                Err(error) if target.error(error.clone()).is_retryable() => {}
+                Err(error) if passes(&target.error(error.clone())) => {}
                 Err(_) => return Err(lost.clone()),
             }
             let pause = budget.time_left().map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Whether a read of the receipt that failed with this error may succeed later.
+fn passes(error: &Error) -> bool {
+    error.is_transient() || error.code() == Some(ErrorCode::Throttled)
 }
 
 /// Why the proof was refused, if that is why; the operations before it are `own`.

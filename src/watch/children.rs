@@ -114,8 +114,9 @@ impl ChildrenWatch {
                         _ = self.follower.changed() => {}
                         () = sleep_until(since + rest) => {
                             // Without a connection there are no events: look.
-                            let status = self.follower.zk().status();
-                            if status.epoch == epoch && status.state.is_connected() {
+                            let zk = self.follower.zk();
+                            // Also while a circuit breaker holds back that there is one.
+                            if zk.status().epoch == epoch && zk.core().is_connected() {
                                 return Ok(self.tell());
                             }
                         }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout};
+use zk_curator::retry::RetryForever;
 use zk_curator::watch::{ChildEvent, ChildrenDiff, ChildrenWatch};
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
-    SESSION_TIMEOUT, cancel, expire, in_memory, once, session_id, simulated, two_in_memory, until,
+    SESSION_TIMEOUT, builder, cancel, expire, in_memory, once, session_id, simulated, two_in_memory, until,
+    until_state,
 };
 
 async fn next(watch: &mut ChildrenWatch) -> Option<Vec<String>> {
@@ -228,6 +230,28 @@ fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
             create(&other, &["/p/a"]).await;
             assert_eq!(event(&mut diff).await, joined("a"));
         }
+    });
+}
+
+/// The connection is back, and the circuit breaker does not say so yet.
+#[test]
+fn a_settled_state_is_told_while_a_circuit_is_open() {
+    const REST: Duration = Duration::from_secs(1);
+    simulated(async {
+        let (server, other) = in_memory().await;
+        let zk = builder(&server).circuit_breaker(RetryForever::new(REST * 100)).build().unwrap();
+        zk.start().await.unwrap();
+        create(&other, &["/p"]).await;
+        let mut watch = zk.watch_children("/p").settled(REST);
+        assert_eq!(next(&mut watch).await, names([]));
+        server.disconnect(session_id(&zk).get());
+        until_state(&zk, ConnectionState::Suspended).await;
+        zk.sync("/").await.unwrap();
+        create(&other, &["/p/a"]).await;
+        let listed = server.probe().requests(OpCode::GetChildren2);
+        assert_eq!(next(&mut watch).await, names(["a"]));
+        assert_eq!(zk.state(), ConnectionState::Suspended);
+        assert!(server.probe().requests(OpCode::GetChildren2) - listed <= 2);
     });
 }
 
