@@ -59,9 +59,11 @@ impl CuratorFramework {
 }
 
 impl ChildrenWatch {
-    /// Tells the children also when they have the same names, but one of them was deleted and created again. Default: not.
+    /// Tells the children also when they have the same names, but one of them may have been deleted and created again. Default:
+    /// not.
     ///
-    /// This costs no request: the stat of the parent counts the creations.
+    /// This costs no request: the stat of the parent counts the creations. It also counts those of children that have come and gone
+    /// unseen, after which the same names are told again as well.
     pub const fn identity(mut self) -> Self {
         self.tells_apart = true;
         self

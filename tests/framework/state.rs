@@ -582,7 +582,7 @@ fn the_farewell_is_repeated_until_a_server_has_taken_it() {
             server.stop().await;
             until_state(&zk, ConnectionState::Lost).await;
             sleep(Duration::from_secs(60)).await;
-            let lost = zk_curator_tests::once(&server, OpCode::CloseSession, verdict);
+            let lost = once(&server, OpCode::CloseSession, verdict);
             server.restart().await.unwrap();
             lost.fired().await;
             let begun = Instant::now();
