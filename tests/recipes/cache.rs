@@ -254,6 +254,16 @@ fn an_unreadable_node_is_named() {
         zk.set_acl("/tree/closed", vec![hidden]).await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["?/tree/closed"]);
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
+        // Only who was told of the node is told of its end.
+        let mut later = cache.changes();
+        zk.delete("/tree/closed").await.unwrap();
+        let told = changes.next().await.unwrap();
+        let CacheEvent::Deleted(old) = told else { panic!("{told:?}") };
+        assert_eq!((&*old.path, &old.data[..]), ("/tree/closed", &b"1"[..]));
+        assert_eq!(cache.get("/tree/closed"), Lookup::Absent);
+        zk.set_data("/tree/open", "2").await.unwrap();
+        assert_eq!(next(&mut later, 1).await, ["=/tree/open"]);
+        drop(later);
         drop(cache);
         drop(changes);
         until(&server, |probe| probe.watches().is_empty()).await;
@@ -261,7 +271,7 @@ fn an_unreadable_node_is_named() {
 }
 
 /// The server is one from before 3.6.
-fn without_lasting_watches(server: &TestServer) -> RuleGuard {
+pub(crate) fn without_lasting_watches(server: &TestServer) -> RuleGuard {
     server.rule(|request| match request.opcode() {
         OpCode::AddWatch | OpCode::MultiRead => Verdict::Refuse(ErrorCode::Unimplemented),
         _ => Verdict::Pass,

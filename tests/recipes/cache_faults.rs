@@ -13,7 +13,8 @@ use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, cut_off, in_memory, session_id, simulated,
 };
 
-use crate::cache::{ROOT, assert_same, create, data, loaded, next};
+use crate::cache::{ROOT, assert_same, create, data, loaded, next, without_lasting_watches};
+use crate::cache_cost::distant;
 
 #[test]
 fn a_recreated_node_of_the_same_version_is_replaced() {
@@ -268,6 +269,53 @@ fn exact_equals_the_servers_tree_at_its_zxid() {
             found += nodes.len();
         }
         assert!(found > snapshots.len(), "the trees are empty");
+    });
+}
+
+/// Writes to different nodes without a pause leave no moment in which nothing is being read.
+#[test]
+fn a_cache_is_fresh_while_others_never_stop_writing() {
+    simulated(async {
+        for has_lasting_watches in [true, false] {
+            let server = TestServer::builder().tcp(false).start().await.unwrap();
+            let _before_3_6 = (!has_lasting_watches).then(|| without_lasting_watches(&server));
+            let (zk, other) = (distant(&server).await, connected(&server).await);
+            for n in 0..100 {
+                create(&other, &format!("/tree/n-{n}"), "0").await;
+            }
+            let writer = async {
+                for n in 0_u64.. {
+                    other.set_data(format!("/tree/n-{}", n % 100), n.to_string()).await.unwrap();
+                    sleep(Duration::from_micros(100)).await;
+                }
+            };
+            let follower = async {
+                let cache = loaded(&zk).await;
+                for n in 0..10 {
+                    let stat = zk.set_data("/tree", n.to_string()).await.unwrap();
+                    cache.reflects(stat.mzxid).await.unwrap();
+                    assert_eq!(data(&cache, ROOT), n.to_string());
+                    let stat = other.set_data("/tree", "other").await.unwrap();
+                    assert!(cache.synced().await.unwrap() >= stat.mzxid);
+                    assert_eq!(data(&cache, ROOT), "other");
+                }
+                // It did not come to rest.
+                assert!(cache.exact(Duration::from_millis(100)).await.unwrap().is_none());
+                let away = cut_off(&server, &zk);
+                let mut freshness = cache.freshness_changes();
+                while freshness.next().await.unwrap().is_fresh() {}
+                drop(away);
+                while !freshness.next().await.unwrap().is_fresh() {}
+            };
+            let end = tokio::time::timeout(Duration::from_secs(60), async {
+                tokio::select! {
+                    biased;
+                    () = follower => {}
+                    () = writer => {}
+                }
+            });
+            end.await.expect("it is never fresh");
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use futures_util::stream::{Stream, unfold};
 use tokio::time::Instant;
 
 use super::freshness::Freshness;
-use super::node::Lookup;
+use super::node::{CachedNode, Lookup};
 use super::shared::{Alive, Inner, Shared};
 use super::snapshot::Snapshot;
 use super::subscriber::{CacheEvent, Subscriber, Told};
@@ -43,7 +43,7 @@ impl Inner {
                 events.push_back(CacheEvent::Stale { since });
             }
         }
-        let (differences, undecided) = self.differences(told);
+        let (differences, undecided) = self.differences(told, &mut subscriber.unreadable);
         events.extend(differences);
         subscriber.told = Some(undecided);
         if let (Freshness::Fresh { zxid }, false) = (self.freshness, subscriber.is_fresh) {
@@ -56,13 +56,20 @@ impl Inner {
 
     /// The differences between what was told and the present state, in the order in which they are told; and the nodes whose
     /// present state is being read.
-    fn differences(&self, told: Told) -> (Vec<CacheEvent>, Told) {
+    fn differences(
+        &self,
+        told: Told,
+        hidden: &mut BTreeMap<Box<str>, Arc<CachedNode>>,
+    ) -> (Vec<CacheEvent>, Told) {
         let mut undecided = BTreeMap::new();
         let (mut deleted, mut created, mut changed, mut unreadable) = (vec![], vec![], vec![], vec![]);
         // In the order of the paths: parents before their children.
         for (path, old) in told {
             match (old, self.state.lookup(&path, true)) {
-                (None, Lookup::Present(new)) => created.push(CacheEvent::Created(Arc::clone(new))),
+                (None, Lookup::Present(new)) => {
+                    hidden.remove(&path);
+                    created.push(CacheEvent::Created(Arc::clone(new)));
+                }
                 (Some(old), Lookup::Present(new)) => {
                     let new = Arc::clone(new);
                     if old.stat.czxid != new.stat.czxid {
@@ -72,10 +79,11 @@ impl Inner {
                     }
                 }
                 (Some(old), Lookup::Absent) => deleted.push(CacheEvent::Deleted(old)),
-                (None, Lookup::Absent) => {}
+                (None, Lookup::Absent) => deleted.extend(hidden.remove(&path).map(CacheEvent::Deleted)),
                 (old, Lookup::Unknown) => match (self.state.unreadable().get(&path), old) {
                     (Some(error), Some(old)) => {
-                        unreadable.push(CacheEvent::Unreadable { old, error: *error });
+                        unreadable.push(CacheEvent::Unreadable { old: Arc::clone(&old), error: *error });
+                        hidden.insert(path, old);
                     }
                     (Some(_), None) => {}
                     (None, old) => drop(undecided.insert(path, old)),

@@ -7,7 +7,7 @@ use zk_curator::ErrorKind;
 pub enum Freshness {
     /// The first load is not complete: a node that is not in the cache may exist.
     Loading,
-    /// Every change that the server has reported is in the cache.
+    /// The cache follows every change: what it shows is not older than `zxid`, and what was reported since is being read.
     ///
     /// A connection that is cut is found out after two thirds of the session timeout at the latest. Until then the cache is
     /// fresh as far as it knows: use [`synced`](super::CuratorCache::synced) where that is not enough.

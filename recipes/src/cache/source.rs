@@ -1,5 +1,6 @@
 //! Where a cache hears of changes: from one lasting watch, or from a watch on every node.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -13,7 +14,7 @@ use zk_curator::{
     WatchedEvent,
 };
 
-use super::tree_state::{Job, What};
+use super::reads::{Job, What};
 
 /// The source of the events of one session.
 pub(super) enum Source {
@@ -37,13 +38,18 @@ pub(super) fn is_unsupported(error: &Error) -> bool {
     error.kind() == ErrorKind::Unsupported || error.code() == Some(ErrorCode::Unimplemented)
 }
 
-type Fired = Result<WatchedEvent, WatchEnded>;
+/// What a watch is for.
+type Place = (Box<str>, What);
+
+type Fired = (Place, Result<WatchedEvent, WatchEnded>);
 
 /// One-shot watches. After a reconnect the client sets them again, and the server says what was missed.
 pub(super) struct SingleWatches {
     zk: CuratorFramework,
     root: String,
     watches: FuturesUnordered<BoxFuture<'static, Fired>>,
+    /// What they are for: one for each.
+    places: BTreeSet<Place>,
     states: Pin<Box<dyn Stream<Item = ConnectionStatus> + Send>>,
     /// The connection that the events are of.
     status: ConnectionStatus,
@@ -57,12 +63,17 @@ impl SingleWatches {
     /// Watches of the session that `zk` is bound to; `status` is from before that.
     pub(super) fn new(zk: CuratorFramework, root: String, status: ConnectionStatus) -> Self {
         let states = Box::pin(zk.states().into_stream());
-        Self { zk, root, watches: FuturesUnordered::new(), states, status, first: None, caught_up: None }
+        let (watches, places) = (FuturesUnordered::new(), BTreeSet::new());
+        Self { zk, root, watches, places, states, status, first: None, caught_up: None }
     }
 
-    pub(super) fn add(&mut self, watches: Vec<Watch>) {
-        self.watches
-            .extend(watches.into_iter().map(|watch| -> BoxFuture<'static, Fired> { Box::pin(watch) }));
+    /// Adds watches where there are none yet. One that has fired, and was not looked at, leads to another read.
+    pub(super) fn add(&mut self, watches: Vec<(Place, Watch)>) {
+        for (place, watch) in watches {
+            if self.places.insert(place.clone()) {
+                self.watches.push(Box::pin(async move { (place, watch.await) }));
+            }
+        }
     }
 
     async fn next(&mut self) -> Option<PersistentEvent> {
@@ -72,7 +83,8 @@ impl SingleWatches {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
         loop {
             // Those that are ready, before it is said that all have come.
-            if let Poll::Ready(Some(fired)) = self.watches.poll_next_unpin(cx) {
+            if let Poll::Ready(Some((place, fired))) = self.watches.poll_next_unpin(cx) {
+                self.places.remove(&place);
                 return Poll::Ready(Some(match fired {
                     Ok(event) => PersistentEvent::Changed(to_read(event)),
                     Err(why) => PersistentEvent::Ended(why),
@@ -138,7 +150,7 @@ pub(super) async fn read_watched(
     root: &str,
     jobs: &[Job],
     decompressed: Option<bool>,
-) -> (Vec<Result<ReadResult, Error>>, Vec<Watch>) {
+) -> (Vec<Result<ReadResult, Error>>, Vec<(Place, Watch)>) {
     let reads = jobs.iter().map(|job| async {
         match job.what {
             What::Data => data(&zk, root, &job.path, decompressed).await,
@@ -146,9 +158,9 @@ pub(super) async fn read_watched(
         }
     });
     let (mut results, mut watches) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-    for (result, watch) in join_all(reads).await {
+    for (job, (result, watch)) in jobs.iter().zip(join_all(reads).await) {
         results.push(result);
-        watches.extend(watch);
+        watches.extend(watch.map(|watch| ((job.path.clone(), job.what), watch)));
     }
     (results, watches)
 }

@@ -15,7 +15,7 @@ pub enum CacheEvent {
     /// The first load is complete: the first event of [`events`](super::CuratorCache::events).
     #[doc(alias = "INITIALIZED")]
     Loaded(Snapshot),
-    /// A node exists that did not.
+    /// A node exists that did not, or that was [unreadable](Self::Unreadable).
     #[doc(alias = "NODE_CREATED")]
     #[doc(alias = "CHILD_ADDED")]
     Created(Arc<CachedNode>),
@@ -39,7 +39,8 @@ pub enum CacheEvent {
     #[doc(alias = "NODE_DELETED")]
     #[doc(alias = "CHILD_REMOVED")]
     Deleted(Arc<CachedNode>),
-    /// A node could be read before and cannot be read now. It may exist.
+    /// A node could be read before and cannot be read now. It may exist: [`Created`](Self::Created) or
+    /// [`Deleted`](Self::Deleted) follows when that is known.
     Unreadable {
         /// The state that was told last.
         old: Arc<CachedNode>,
@@ -70,6 +71,8 @@ pub(super) struct Subscriber {
     begins_with_all: bool,
     /// The nodes that have changed, with the state that was told last; `None` before the begin.
     pub(super) told: Option<Told>,
+    /// The nodes that were told as unreadable, with the state that was told before.
+    pub(super) unreadable: BTreeMap<Box<str>, Arc<CachedNode>>,
     pub(super) outages: u64,
     pub(super) is_fresh: bool,
 }
@@ -78,7 +81,8 @@ impl Subscriber {
     /// Creates a subscriber; the last three are the present state of the cache.
     pub(super) fn new(begins_with_all: bool, is_loaded: bool, is_fresh: bool, outages: u64) -> Self {
         let told = (is_loaded && !begins_with_all).then(BTreeMap::new);
-        Self { begins_with_all, told, outages, is_fresh: is_fresh || !is_loaded }
+        let unreadable = BTreeMap::new();
+        Self { begins_with_all, told, unreadable, outages, is_fresh: is_fresh || !is_loaded }
     }
 
     /// The first load is complete.

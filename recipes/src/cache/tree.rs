@@ -1,6 +1,7 @@
 //! The nodes in memory, as a tree of names.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::node::CachedNode;
@@ -166,6 +167,22 @@ impl Tree {
 /// The names in a relative path.
 fn names(below: &str) -> impl Iterator<Item = &str> {
     below.split('/').filter(|name| !name.is_empty())
+}
+
+/// The paths below this one.
+pub(super) fn below(path: &str) -> (Bound<Box<str>>, Bound<Box<str>>) {
+    let parent = path.trim_end_matches('/');
+    let first = format!("{parent}/").into_boxed_str();
+    // The path of ZooKeeper's root is that of its children without a name.
+    let first = if path == "/" { Bound::Excluded(first) } else { Bound::Included(first) };
+    // The character after the slash.
+    (first, Bound::Excluded(format!("{parent}0").into_boxed_str()))
+}
+
+/// Takes out of a map what belongs to the paths below this one.
+pub(super) fn take_below<V>(map: &mut BTreeMap<Box<str>, V>, path: &str) -> Vec<(Box<str>, V)> {
+    let below: Vec<_> = map.range(below(path)).map(|(path, _)| path.clone()).collect();
+    below.into_iter().filter_map(|path| map.remove_entry(&path)).collect()
 }
 
 /// Nodes of a tree: parents before their children.

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
-use super::node::CachedNode;
-use super::tree_state::{Answer, Scope, TreeState, What};
+use super::node::{CachedNode, Lookup};
+use super::reads::{Answer, What};
+use super::tree_state::{Scope, TreeState};
 
 use model::{BELOW, Flaw, Setup, Step, Write, run};
 
@@ -42,6 +43,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Step::Lose),
         2 => Just(Step::Sweep),
         1 => Just(Step::Audit),
+        4 => Just(Step::Checkpoint),
         2 => Just(Step::Rest),
     ]
 }
@@ -49,12 +51,14 @@ fn steps() -> impl Strategy<Value = Step> {
 fn setups(flaw: Flaw) -> impl Strategy<Value = Setup> {
     let max_depth = prop_oneof![5 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(1)), 1 => Just(Some(2))];
     let sizes = prop_oneof![Just(0), Just(200_000), Just(300_000)];
-    (any::<(bool, bool)>(), max_depth, prop::bool::weighted(0.2), sizes).prop_map(
-        move |((is_everything, tells_zxids), max_depth, is_filtered, size)| Setup {
+    let is_lasting = prop::bool::weighted(0.75);
+    (any::<(bool, bool)>(), is_lasting, max_depth, prop::bool::weighted(0.2), sizes).prop_map(
+        move |((is_everything, tells_zxids), is_lasting, max_depth, is_filtered, size)| Setup {
             root: if is_everything { "/" } else { "/r" },
             max_depth,
             is_filtered,
             tells_zxids,
+            is_lasting,
             size,
             flaw,
         },
@@ -74,14 +78,34 @@ proptest! {
     }
 }
 
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn any_of_many_orders_of_events_and_answers_leads_to_the_state_of_the_server() {
+    let config = Config { cases: 5_000, failure_persistence: None, ..Config::default() };
+    let result = TestRunner::new(config).run(&cases(Flaw::None), |(setup, steps)| run(setup, &steps));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
 /// An order of steps on a tree with everything in its scope, on servers that tell zxids and on others.
 fn in_this_order(steps: &[Step]) {
-    for tells_zxids in [true, false] {
-        let setup =
-            Setup { root: "/r", max_depth: None, is_filtered: false, tells_zxids, size: 0, flaw: Flaw::None };
+    for (tells_zxids, is_lasting) in [(true, true), (true, false), (false, true), (false, false)] {
+        let setup = Setup { tells_zxids, is_lasting, ..SETUP };
         run(setup, steps).unwrap();
     }
 }
+
+/// Everything in the scope, on a present server, in large requests.
+const SETUP: Setup = Setup {
+    root: "/r",
+    max_depth: None,
+    is_filtered: false,
+    tells_zxids: true,
+    is_lasting: true,
+    size: 0,
+    flaw: Flaw::None,
+};
 
 fn write(write: Write) -> Step {
     Step::Write(vec![write], false)
@@ -233,7 +257,7 @@ fn an_audit_finds_what_the_parent_has_hidden() {
         What::Names => Answer::Names(vec!["a".to_owned()]),
     });
     let created = WatchedEvent::new(EventType::NodeCreated, "/r/b".to_owned()).with_zxid(Some(4));
-    state.event(&created, &mut Vec::new());
+    state.event(&created, state.news(), &mut Vec::new());
     let server = |path: &str, what| match (what, path) {
         (What::Data, "/r") => node_at("/r", 1, 3, 4),
         (What::Data, _) => node(path, if path == "/r/a" { 2 } else { 4 }, 0),
@@ -247,7 +271,90 @@ fn an_audit_finds_what_the_parent_has_hidden() {
     assert!(state.tree().node("/r/hidden").is_some());
 }
 
-/// The same, and an outage is what asks.
+/// The node is replaced while it is read, and the connection is lost.
+#[test]
+fn an_audit_guesses_nothing_about_the_children_of_a_new_node() {
+    for is_deletion_told in [true, false] {
+        let mut state = TreeState::new("/r".to_owned(), Scope::default());
+        state.sweep();
+        serve(&mut state, |path, what| match what {
+            What::Data if path == "/r" => node_at("/r", 1, 1, 2),
+            What::Data => node(path, 2, 0),
+            What::Names => Answer::Names(vec!["a".to_owned()]),
+        });
+        state.audit();
+        let jobs = state.next_batch();
+        if is_deletion_told {
+            let deleted = WatchedEvent::new(EventType::NodeDeleted, "/r/a".to_owned()).with_zxid(Some(4));
+            state.event(&deleted, state.news(), &mut Vec::new());
+        }
+        state.unanswered(&jobs);
+        for job in state.next_batch() {
+            let answer = if &*job.path == "/r" { node_at("/r", 1, 1, 5) } else { node(&job.path, 5, 1) };
+            state.answered(&job, answer, &mut Vec::new());
+        }
+        assert!(state.tree().node("/r/a").is_some() && !state.is_settled());
+        assert!(matches!(state.lookup("/r/a/b", true), Lookup::Unknown));
+    }
+}
+
+/// The children of a node could not be listed.
+#[test]
+fn an_audit_guesses_nothing_about_children_that_were_never_listed() {
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    let server = |can_list| {
+        move |path: &str, what| match what {
+            What::Data if path == "/r" => node("/r", 1, 1),
+            What::Data => node(path, 2, 0),
+            What::Names if can_list => Answer::Names(vec!["a".to_owned()]),
+            What::Names => Answer::Failed(ErrorKind::NoAuth),
+        }
+    };
+    state.sweep();
+    serve(&mut state, server(false));
+    assert!(matches!(state.lookup("/r/a", true), Lookup::Unknown));
+    state.audit();
+    for job in state.next_batch() {
+        state.answered(&job, server(true)(&job.path, job.what), &mut Vec::new());
+    }
+    assert!(matches!(state.lookup("/r/a", true), Lookup::Unknown) && !state.is_settled());
+    serve(&mut state, server(true));
+    assert!(matches!(state.lookup("/r/a", true), Lookup::Present(_)) && state.is_settled());
+}
+
+/// What an audit has begun, a sweep needs.
+#[test]
+fn an_audit_in_an_outage_guesses_nothing() {
+    in_this_order(&[
+        write(Write::Create(ROOT)),
+        Step::Rest,
+        Step::Audit,
+        Step::Send,
+        Step::Cut(true),
+        Step::CreateAll(C, false),
+        Step::Sweep,
+    ]);
+    let mut state = TreeState::new("/r".to_owned(), Scope::default());
+    state.sweep();
+    serve(&mut state, |path, what| match what {
+        What::Data if path == "/r" => node("/r", 1, 1),
+        What::Data => node(path, 2, 0),
+        What::Names => Answer::Names(vec!["b".to_owned()]),
+    });
+    // Another child has taken the place of this one.
+    state.missed();
+    state.audit();
+    for _ in 0..2 {
+        // The list is not answered.
+        for job in state.next_batch().into_iter().filter(|job| &*job.path == "/r" && job.what == What::Data) {
+            state.answered(&job, node_at("/r", 1, 1, 4), &mut Vec::new());
+        }
+        state.sweep();
+    }
+    assert!(matches!(state.lookup("/r/a", true), Lookup::Unknown));
+}
+
+/// The same as four tests above, and an outage is what asks.
 #[test]
 fn a_sweep_finds_what_the_parent_has_hidden() {
     let mut state = TreeState::new("/r".to_owned(), Scope::default());
@@ -296,9 +403,9 @@ fn events_that_are_told_again_forget_no_split_transaction() {
     let event =
         |event_type, path: &str, zxid| WatchedEvent::new(event_type, path.to_owned()).with_zxid(Some(zxid));
     // One transaction deletes one child and creates another one, of which the event is lost.
-    state.event(&event(EventType::NodeDeleted, "/r/a", 15), &mut Vec::new());
+    state.event(&event(EventType::NodeDeleted, "/r/a", 15), state.news(), &mut Vec::new());
     state.missed();
-    state.event(&event(EventType::NodeDataChanged, "/r", 13), &mut Vec::new());
+    state.event(&event(EventType::NodeDataChanged, "/r", 13), state.news(), &mut Vec::new());
     state.missed();
     state.sweep();
     serve(&mut state, |path, what| match what {
@@ -320,9 +427,9 @@ fn a_node_that_is_read_during_a_comparison_is_listed() {
         state.answered(&job, answer, &mut changes);
     }
     let event = |event_type| WatchedEvent::new(event_type, "/r/a".to_owned());
-    state.event(&event(EventType::NodeCreated), &mut changes);
+    state.event(&event(EventType::NodeCreated), state.news(), &mut changes);
     assert_eq!(state.next_batch().len(), 1);
-    state.event(&event(EventType::NodeDeleted), &mut changes);
+    state.event(&event(EventType::NodeDeleted), state.news(), &mut changes);
     state.forget_reads();
     assert_eq!(state.compared_paths().0, ["/r"]);
     let [job] = &state.next_batch()[..] else { panic!("one read") };
@@ -330,6 +437,46 @@ fn a_node_that_is_read_during_a_comparison_is_listed() {
     state.doubt(["/r"]);
     let jobs = state.next_batch();
     assert!(jobs.iter().any(|job| &*job.path == "/r/a" && job.what == What::Names), "{jobs:?}");
+}
+
+/// The node is deleted while it is read, comes back, and is changed while there is no connection.
+#[test]
+fn an_answer_from_before_an_outage_is_not_the_last_word() {
+    in_this_order(&[
+        Step::CreateAll(A, false),
+        Step::Receive(ALL),
+        Step::Hear(ALL),
+        Step::DeleteAll(A, false),
+        Step::Receive(ALL),
+        Step::Cut(false),
+        Step::CreateAll(A, false),
+        Step::Send,
+        Step::Reconnect,
+        Step::Serve(None),
+        Step::Receive(ALL),
+        Step::Cut(false),
+        write(Write::Set(A)),
+    ]);
+}
+
+/// Of two requests that are tried again, the second is answered before another outage, and the first one after it.
+#[test]
+fn an_answer_from_before_a_parent_was_replaced_brings_nothing_back() {
+    let steps = [
+        Step::CreateAll(AA, false),
+        Step::Rest,
+        Step::Audit,
+        Step::Send,
+        Step::Send,
+        Step::Cut(true),
+        Step::Reconnect,
+        Step::Serve(None),
+        Step::Receive(2),
+        Step::Cut(true),
+        Step::DeleteAll(ROOT, false),
+        Step::CreateAll(ROOT, false),
+    ];
+    run(Setup { size: 200_000, ..SETUP }, &steps).unwrap();
 }
 
 #[test]
@@ -501,7 +648,7 @@ fn an_audit_does_not_doubt_an_absence() {
 
 #[test]
 fn a_broken_rule_is_found() {
-    for flaw in [Flaw::LateEvents, Flaw::NoSweep, Flaw::LostDeletions] {
+    for flaw in [Flaw::LateEvents, Flaw::NoSweep, Flaw::LostDeletions, Flaw::EarlyCheckpoint] {
         // The same cases in every run.
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let config =

@@ -9,7 +9,8 @@ use proptest::test_runner::TestCaseError;
 use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
 use super::super::node::{CachedNode, Lookup};
-use super::super::tree_state::{Answer, Change, Job, Scope, TreeState, What};
+use super::super::reads::{Answer, Job, What};
+use super::super::tree_state::{Change, Scope, TreeState};
 
 /// The paths below the root that come and go.
 pub(super) const BELOW: [&str; 10] =
@@ -167,9 +168,14 @@ pub(super) enum Step {
     Lose,
     Sweep,
     Audit,
+    /// A moment is noted after which everything is to be shown.
+    Checkpoint,
     /// Everything comes to rest.
     Rest,
 }
+
+/// What a one-shot watch is for.
+type Place = (String, What);
 
 /// What the server has sent.
 #[derive(Debug)]
@@ -178,10 +184,14 @@ enum Sent {
         event: WatchedEvent,
         zxid: i64,
         is_last: bool,
+        /// The one-shot watch that has fired.
+        place: Option<Place>,
     },
     Disarmed,
-    /// The watch was added again after this transaction.
+    /// The watch was added again after this transaction, or all one-shot watches were.
     Rearmed(i64),
+    /// The one-shot watches were set again in the same session, and what they have missed was told.
+    CaughtUp(i64),
     /// The answers to a request, after this transaction.
     Answers(u64, Vec<Option<Answer>>, i64),
 }
@@ -205,6 +215,8 @@ pub(super) enum Flaw {
     NoSweep,
     /// Nothing is read again because of a deletion.
     LostDeletions,
+    /// A checkpoint is taken for reached at once.
+    EarlyCheckpoint,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -213,6 +225,8 @@ pub(super) struct Setup {
     pub(super) max_depth: Option<usize>,
     pub(super) is_filtered: bool,
     pub(super) tells_zxids: bool,
+    /// Whether there are lasting watches, or one-shot watches on every node.
+    pub(super) is_lasting: bool,
     /// The size of each node: how many reads a request has.
     pub(super) size: i32,
     pub(super) flaw: Flaw,
@@ -233,6 +247,12 @@ struct Model {
     server: Server,
     state: TreeState,
     is_connected: bool,
+    /// The one-shot watches of the server, and those of the client: whether they wait for a node to be created.
+    set: BTreeSet<Place>,
+    watched: BTreeMap<Place, bool>,
+    /// The last transaction that an answer has told.
+    seen: i64,
+    is_new_session: bool,
     /// Requests on their way to the server, and those that are sent again after the reconnect.
     requests: VecDeque<u64>,
     again: VecDeque<u64>,
@@ -246,6 +266,8 @@ struct Model {
     /// The last transaction of which the cache has taken everything, and whether it has taken a part of another one.
     handled: i64,
     is_partial: bool,
+    /// The checkpoints that were not reached yet, and the last transaction of which everything was taken before each.
+    checkpoints: Vec<(u64, i64)>,
     /// The last state of each path that was shown, and whether it was removed since.
     shown: BTreeMap<String, ((i64, i64), bool)>,
 }
@@ -259,11 +281,19 @@ impl Model {
             filter
         });
         let scope = Scope { max_depth: setup.max_depth, filter };
+        let mut state = TreeState::new(setup.root.to_owned(), scope);
+        if !setup.is_lasting {
+            state.watch_each();
+        }
         Self {
             setup,
             server: Server::new(setup.root),
-            state: TreeState::new(setup.root.to_owned(), scope),
+            state,
             is_connected: true,
+            set: BTreeSet::new(),
+            watched: BTreeMap::new(),
+            seen: 0,
+            is_new_session: false,
             requests: VecDeque::new(),
             again: VecDeque::new(),
             wire: VecDeque::new(),
@@ -274,6 +304,7 @@ impl Model {
             needs_sweep: true,
             handled: 0,
             is_partial: false,
+            checkpoints: Vec::new(),
             shown: BTreeMap::new(),
         }
     }
@@ -283,11 +314,77 @@ impl Model {
         if !self.is_connected {
             return;
         }
+        let events: Vec<_> = if self.setup.is_lasting {
+            events.into_iter().map(|event| (event, None)).collect()
+        } else {
+            events.iter().flat_map(|event| self.fired(event)).collect()
+        };
         let (count, zxid) = (events.len(), self.server.zxid);
-        for (at, event) in events.into_iter().enumerate() {
+        for (at, (event, place)) in events.into_iter().enumerate() {
             let event = if self.setup.tells_zxids { event } else { event.with_zxid(None) };
-            self.wire.push_back(Sent::Event { event, zxid, is_last: at + 1 == count });
+            self.wire.push_back(Sent::Event { event, zxid, is_last: at + 1 == count, place });
         }
+    }
+
+    /// The one-shot watches that a change fires, with their events.
+    fn fired(&mut self, change: &WatchedEvent) -> Vec<(WatchedEvent, Option<Place>)> {
+        let mut fired = Vec::new();
+        let mut fire = |path: &str, what, kind| {
+            let place = (path.to_owned(), what);
+            if self.set.remove(&place) {
+                let event = WatchedEvent::new(kind, path.to_owned()).with_zxid(change.zxid());
+                fired.push((event, Some(place)));
+            }
+        };
+        let path = change.path.as_str();
+        match change.event_type {
+            EventType::NodeDeleted => {
+                // A reason to read the node.
+                fire(path, What::Data, EventType::NodeDataChanged);
+                fire(path, What::Names, EventType::NodeDataChanged);
+            }
+            kind => fire(path, What::Data, kind),
+        }
+        if change.event_type != EventType::NodeDataChanged
+            && let Some((parent, _)) = path.rsplit_once('/')
+        {
+            let parent = if parent.is_empty() { "/" } else { parent };
+            fire(parent, What::Names, EventType::NodeChildrenChanged);
+        }
+        fired
+    }
+
+    /// Sets the one-shot watches again, and fires those that have missed something.
+    fn set_again(&mut self) {
+        for (place, is_for_creation) in self.watched.clone() {
+            let (path, what) = &place;
+            let kind = match (self.server.nodes.get(path), what) {
+                (Some(_), What::Data) if is_for_creation => Some(EventType::NodeCreated),
+                (None, What::Data) if is_for_creation => None,
+                (Some(node), What::Data) if node.mzxid <= self.seen => None,
+                (Some(node), What::Names) if node.pzxid <= self.seen => None,
+                (Some(_), What::Names) => Some(EventType::NodeChildrenChanged),
+                (Some(_) | None, _) => Some(EventType::NodeDataChanged),
+            };
+            let Some(kind) = kind else {
+                self.set.insert(place);
+                continue;
+            };
+            let event = WatchedEvent::new(kind, path.clone());
+            self.wire.push_back(Sent::Event { event, zxid: 0, is_last: true, place: Some(place) });
+        }
+    }
+
+    /// The one-shot watch that a read leaves, and whether it waits for the node to be created.
+    fn left(&self, job: &Job, answer: &Answer) -> Option<(Place, bool)> {
+        let is_for_creation = matches!(answer, Answer::Missing);
+        let is_left = match answer {
+            Answer::Data(_) | Answer::Names(_) => true,
+            Answer::Missing => job.what == What::Data && &*job.path == self.setup.root,
+            Answer::Failed(_) => false,
+        };
+        let is_left = is_left && !self.setup.is_lasting;
+        is_left.then(|| ((job.path.to_string(), job.what), is_for_creation))
     }
 
     fn write(&mut self, writes: &[Write], is_one: bool) {
@@ -321,6 +418,11 @@ impl Model {
             Step::Lose => self.lose(),
             Step::Sweep => self.sweep(),
             Step::Audit => self.state.audit(),
+            Step::Checkpoint => {
+                if self.is_current() && !self.is_partial {
+                    self.checkpoints.push((self.state.checkpoint(), self.handled));
+                }
+            }
             Step::Rest => self.finish()?,
         }
         self.check()
@@ -348,7 +450,11 @@ impl Model {
             }
             _ => Some(self.server.answer(job, self.setup.size)),
         };
-        let answers = flight.jobs.iter().enumerate().map(answer).collect();
+        let answers: Vec<_> = flight.jobs.iter().enumerate().map(answer).collect();
+        for (job, answer) in flight.jobs.iter().zip(&answers) {
+            let left = answer.as_ref().and_then(|answer| self.left(job, answer));
+            self.set.extend(left.map(|(place, _)| place));
+        }
         self.wire.push_back(Sent::Answers(number, answers, self.server.zxid));
     }
 
@@ -356,10 +462,22 @@ impl Model {
         for _ in 0..count {
             match self.wire.pop_front() {
                 Some(Sent::Answers(number, answers, zxid)) => {
-                    let flight = self.flights.iter_mut().find(|flight| flight.number == number);
-                    flight.unwrap().answers = Some(Some((answers, zxid)));
+                    let at = self.flights.iter().position(|flight| flight.number == number).unwrap();
+                    for (job, answer) in self.flights[at].jobs.iter().zip(&answers) {
+                        let left = answer.as_ref().and_then(|answer| self.left(job, answer));
+                        self.watched.extend(left);
+                    }
+                    self.flights[at].answers = Some(Some((answers, zxid)));
+                    self.seen = self.seen.max(zxid);
                 }
-                Some(event) => self.arrived.push_back(event),
+                Some(event) => {
+                    match &event {
+                        Sent::Event { place: Some(place), .. } => drop(self.watched.remove(place)),
+                        Sent::Rearmed(_) => self.is_new_session = false,
+                        _ => {}
+                    }
+                    self.arrived.push_back(event);
+                }
                 None => return,
             }
         }
@@ -368,10 +486,10 @@ impl Model {
     fn hear(&mut self, count: usize) -> Checked {
         for _ in 0..count {
             match self.arrived.pop_front() {
-                Some(Sent::Event { event, zxid, is_last }) => {
+                Some(Sent::Event { event, zxid, is_last, .. }) => {
                     let is_deletion = event.event_type == EventType::NodeDeleted;
                     if self.setup.flaw != Flaw::LostDeletions || !is_deletion {
-                        self.change(|state, changes| state.event(&event, changes))?;
+                        self.change(|state, changes| state.event(&event, state.news(), changes))?;
                     }
                     self.is_partial = !is_last;
                     if is_last {
@@ -383,6 +501,10 @@ impl Model {
                     self.is_armed = true;
                     self.state.missed();
                     self.needs_sweep = self.setup.flaw != Flaw::NoSweep || zxid == 0;
+                    (self.handled, self.is_partial) = (self.handled.max(zxid), false);
+                }
+                Some(Sent::CaughtUp(zxid)) => {
+                    self.is_armed = true;
                     (self.handled, self.is_partial) = (self.handled.max(zxid), false);
                 }
                 _ => return Ok(()),
@@ -423,6 +545,7 @@ impl Model {
         self.arrived.push_back(Sent::Disarmed);
         self.wire.clear();
         self.requests.clear();
+        self.set.clear();
         for flight in self.flights.iter_mut().filter(|flight| flight.answers.is_none()) {
             if retries {
                 self.again.push_front(flight.number);
@@ -437,7 +560,12 @@ impl Model {
             return;
         }
         self.is_connected = true;
-        self.wire.push_back(Sent::Rearmed(self.server.zxid));
+        if self.setup.is_lasting || self.is_new_session {
+            self.wire.push_back(Sent::Rearmed(self.server.zxid));
+        } else {
+            self.set_again();
+            self.wire.push_back(Sent::CaughtUp(self.server.zxid));
+        }
         self.requests = std::mem::take(&mut self.again);
     }
 
@@ -446,9 +574,16 @@ impl Model {
         self.arrived.clear();
         self.flights.clear();
         self.again.clear();
+        self.watched.clear();
+        self.is_new_session = true;
         self.is_armed = false;
         self.is_partial = true;
         self.state.forget_reads();
+    }
+
+    /// Whether nothing was missed that was not asked for.
+    fn is_current(&self) -> bool {
+        self.is_armed && !self.needs_sweep
     }
 
     fn sweep(&mut self) {
@@ -498,19 +633,26 @@ impl Model {
     }
 
     /// What is shown was once true, and is true if nothing has to be read.
-    fn check(&self) -> Checked {
+    fn check(&mut self) -> Checked {
         for (path, (czxid, mzxid)) in self.tree() {
             prop_assert!(self.server.real.contains(&(path.clone(), czxid, mzxid)), "{path} is invented");
         }
-        let is_settled = self.is_armed && !self.needs_sweep && self.state.is_settled();
-        if !is_settled || self.is_partial {
+        if !self.is_current() {
+            self.checkpoints.clear();
+            return Ok(());
+        }
+        let is_reached = |mark| self.setup.flaw == Flaw::EarlyCheckpoint || self.state.has_reached(mark);
+        while let Some((_, zxid)) = self.checkpoints.first().filter(|(mark, _)| is_reached(*mark)) {
+            self.check_not_older_than(*zxid)?;
+            self.checkpoints.remove(0);
+        }
+        if !self.state.is_settled() || self.is_partial {
             return Ok(());
         }
         let there = &self.server.history[usize::try_from(self.handled).unwrap()];
         for number in 0..BELOW.len() {
             let path = self.server.path(number);
-            let is_open =
-                self.state.unreadable().keys().any(|open| path.starts_with(&**open) || &**open == "/");
+            let is_open = self.is_open(&path);
             let there = there.get(&path).filter(|_| self.setup.covers(&path));
             match (self.state.lookup(&path, true), there) {
                 (Lookup::Present(node), Some(there)) => {
@@ -527,6 +669,34 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// No path shows a state from before this transaction.
+    fn check_not_older_than(&self, zxid: i64) -> Checked {
+        let since = &self.server.history[usize::try_from(zxid).unwrap()..];
+        for path in (0..BELOW.len()).map(|number| self.server.path(number)) {
+            if self.is_open(&path) || !self.setup.covers(&path) {
+                continue;
+            }
+            let states: BTreeSet<_> =
+                since.iter().map(|nodes| nodes.get(&path).map(|node| (node.czxid, node.mzxid))).collect();
+            let is_shown = match self.state.lookup(&path, true) {
+                Lookup::Present(node) => states.contains(&Some((node.stat.czxid, node.stat.mzxid))),
+                // Between the two parts of a transaction that replaces it, perhaps.
+                Lookup::Absent => {
+                    states.iter().flatten().any(|(czxid, _)| *czxid > zxid) || states.contains(&None)
+                }
+                // What was there all the time, and has not changed, is known.
+                Lookup::Unknown => states.len() > 1 || states.contains(&None),
+            };
+            prop_assert!(is_shown, "{path} is older than {zxid}");
+        }
+        Ok(())
+    }
+
+    /// Whether a node, or one above it, could not be read.
+    fn is_open(&self, path: &str) -> bool {
+        self.state.unreadable().keys().any(|open| path.starts_with(&**open) || &**open == "/")
     }
 
     /// Lets everything come to rest.
@@ -557,8 +727,12 @@ pub(super) fn run(setup: Setup, steps: &[Step]) -> Checked {
         model.step(step)?;
     }
     model.finish()?;
-    // Whatever could not be read is read after the next outage.
-    model.cut(false);
+    // Whatever could not be read is read after the next outage, or in the next session.
+    if setup.is_lasting {
+        model.cut(false);
+    } else {
+        model.lose();
+    }
     model.finish()?;
     prop_assert!(model.state.unreadable().is_empty());
     prop_assert_eq!(model.handled, model.server.zxid);
