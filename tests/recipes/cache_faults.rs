@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_curator::{CreateMode, CuratorFramework};
+use tokio::time::{sleep, timeout};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
 use zk_curator_testing::{TestCluster, TestServer, Verdict};
@@ -307,7 +307,7 @@ fn a_cache_is_fresh_while_others_never_stop_writing() {
                 drop(away);
                 while !freshness.next().await.unwrap().is_fresh() {}
             };
-            let end = tokio::time::timeout(Duration::from_secs(60), async {
+            let end = timeout(Duration::from_secs(60), async {
                 tokio::select! {
                     biased;
                     () = follower => {}
@@ -451,6 +451,47 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
         };
         let (told, ()) = tokio::join!(next(&mut changes, 1), caught_up);
         assert_eq!(told, ["fresh"]);
+        assert!(cache.get("/tree/a").is_absent());
+    });
+}
+
+/// Nor does a server without a quorum, which shows what it has to those who are content with that.
+#[test]
+fn no_path_goes_back_on_a_read_only_server() {
+    simulated(async {
+        let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
+        let leader = cluster.leader().unwrap();
+        let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
+        let other = on_member(&cluster, leader).await;
+        create(&other, "/tree/a", "0").await;
+        other.sync("/").await.unwrap();
+        let servers = [first, second].map(|member| cluster.member(member).connect_string());
+        let zk = CuratorFramework::builder()
+            .connect_string(servers.join(","))
+            .session_timeout(SESSION_TIMEOUT)
+            .connector(Arc::new(cluster.connector()))
+            .read_only(true)
+            .build()
+            .unwrap();
+        zk.start().await.unwrap();
+        let cache = loaded(&zk).await;
+        let mut changes = cache.changes();
+        let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
+        let behind = first + second - attached;
+        // It has more than the last answer, so that something may have been missed; and less than the event.
+        create(&other, "/elsewhere", "0").await;
+        on_member(&cluster, behind).await.sync("/").await.unwrap();
+        cluster.partition(&[&[behind]]);
+        other.delete("/tree/a").await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
+        cluster.kill(attached).await;
+        assert_eq!(next(&mut changes, 1).await, ["stale"]);
+        zk.states().until(|status| status.state == ConnectionState::ReadOnly).await.unwrap();
+        let told = timeout(SESSION_TIMEOUT, next(&mut changes, 1)).await;
+        assert!(told.is_err(), "{told:?}");
+        assert!(!cache.get("/tree/a").is_present());
+        cluster.heal();
+        assert_eq!(next(&mut changes, 1).await, ["fresh"]);
         assert!(cache.get("/tree/a").is_absent());
     });
 }

@@ -20,7 +20,8 @@
 //! 4. When the watch is armed again after an outage, compare: read nothing if the server has applied no transaction since;
 //!    otherwise read all nodes, and list only those whose children have changed, after a random
 //!    [pause](CacheBuilder::resync_spread).
-//! 5. In the next session, ask a quorum first, so that the server cannot be behind that of the last session; then as 4.
+//! 5. In the next session, and after a reconnect if events came behind the last answer, ask a quorum first, so that the server
+//!    cannot be behind what was shown; then as 4.
 //!
 //! Where lasting watches cannot be had (servers before 3.6, some [raw clients](zk_curator::raw)), every node has a one-shot
 //! watch for its data and one for its children, and is read in a request of its own. That is costly for the server.
@@ -51,6 +52,8 @@
 //! * SUSPENDED: the contents stay, and are stale. Reads from memory go on.
 //! * LOST: the same. The next session compares, and only differences are told.
 //! * RECONNECTED: the cache catches up by itself, and is fresh again.
+//! * READ_ONLY: the same, if the server is known to have everything that was shown. Otherwise the contents stay, and are stale,
+//!   until a quorum is back.
 //!
 //! # Cancel safety
 //! Every future may be dropped at any point. Dropping the last handle removes the watch in the background.

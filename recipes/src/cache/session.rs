@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
             is_armed: true,
             resync: Some(Instant::now() + pause),
             // The server of another session may lag behind that of the last one.
-            is_ahead: is_loaded,
+            is_ahead: is_loaded || nodes > 0,
             gate: None,
             diff: None,
             reads: FuturesOrdered::new(),
@@ -278,9 +278,8 @@ impl<'a> Session<'a> {
 
     /// A quorum has answered after a reconnect: the server has everything that was told before, and may be read.
     fn caught_up(&mut self, Barrier { answer, events, .. }: Barrier) {
-        // A read-only server knows no quorum, and shows what it has; a root that must not be read was answered for as well.
-        let is_no_use = |error: &Error| matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::NoAuth);
-        if answer.as_ref().err().is_none_or(is_no_use) {
+        // A root that must not be read was answered for as well. A read-only server confirms nothing.
+        if answer.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::NoAuth) {
             self.is_ahead = false;
             self.proven = self.proven.max(events);
         } else {
