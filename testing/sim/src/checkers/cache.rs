@@ -13,8 +13,8 @@ use crate::history::{CacheStep, Event, History, Look, Name, News, NodeState, Nod
 ///
 /// * Real: every state that is shown was the state of the node at some transaction.
 /// * Monotone: neither a cache nor a subscriber shows an older state of a node after a newer one.
-/// * Honest: contents that are [not older](Look) than a transaction are not older; states that are exact are those of the servers
-///   after the transaction, and no node is missing.
+/// * Honest: contents that are [not older](Look) than a transaction are not older, and lack no node that was there all the time
+///   since; states that are exact are those of the servers after the transaction, and no node is missing.
 /// * A wait for everything that is committed includes every transaction that anybody knew of when it began.
 /// * Subscribers: the events of each fit together, and add up to the contents. Outages are told as pairs of stale and fresh.
 /// * Converges: some time after the last fault, every cache shows what has been known for that time, and none is stale for so
@@ -126,6 +126,12 @@ struct Cache<'a> {
     /// When it was seen to be fresh, or else began.
     fresh: Duration,
     since: Since<'a>,
+}
+
+impl Cache<'_> {
+    fn covers(&self, path: &Name) -> bool {
+        self.covers.iter().any(|pattern| path_matches(pattern, path))
+    }
 }
 
 struct Subscriber<'a> {
@@ -301,6 +307,9 @@ impl<'a> Judge<'a> {
         for (path, node) in nodes {
             self.see(place, &mut state.since, path, node.as_ref(), floor)?;
         }
+        if let Look::Fresh(zxid) | Look::Stale(zxid) | Look::Synced { zxid, .. } = look {
+            self.is_complete(place, &state, zxid, nodes)?;
+        }
         if let Look::Drained(subscriber) = look {
             self.is_told(place, subscriber, nodes)?;
         }
@@ -308,12 +317,27 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
+    /// All nodes that were there after a transaction, and were not deleted later, are shown.
+    fn is_complete(
+        &self,
+        place: usize,
+        cache: &Cache<'_>,
+        zxid: i64,
+        nodes: &Nodes,
+    ) -> Result<(), Violation> {
+        for (path, changes) in self.truth.0.iter().filter(|(path, _)| cache.covers(path)) {
+            let Some((czxid, _)) = self.truth.at(changes, zxid) else { continue };
+            let is_there = |change: &Change| change.zxid <= zxid || change.czxid == Some(czxid);
+            if changes.iter().all(is_there) && nodes.iter().all(|(shown, _)| shown != *path) {
+                return Err(violation(format!("{path} is not shown, and was there at {zxid:#x}"), [place]));
+            }
+        }
+        Ok(())
+    }
+
     /// All nodes that the servers had after a transaction are shown.
     fn is_exact(&self, place: usize, cache: &Cache<'_>, zxid: i64, nodes: &Nodes) -> Result<(), Violation> {
-        for (path, changes) in &self.truth.0 {
-            if !cache.covers.iter().any(|pattern| path_matches(pattern, path)) {
-                continue;
-            }
+        for (path, changes) in self.truth.0.iter().filter(|(path, _)| cache.covers(path)) {
             let node = nodes.iter().find(|(shown, _)| shown == *path).and_then(|(_, node)| node.as_ref());
             let there = self.truth.at(changes, zxid);
             if node.map(|node| (node.czxid, node.mzxid)) != there {

@@ -96,14 +96,23 @@ fn a_way_back_is_found() {
 #[test]
 fn contents_that_are_older_than_they_claim_are_found() {
     for look in [Look::Fresh(3), Look::Stale(3), Look::Reflects(3), Look::Synced { call: 1, zxid: 3 }] {
-        fails(
-            &CHECKER,
-            story([looked(1, look, [("/c/a", Some(node(1, 1)))])]),
-            "over before 0x3",
-            &[1, 1, 4],
-        );
-        passes(&CHECKER, story([looked(1, look, [("/c/a", Some(node(1, 3)))])]));
+        let shown = |mzxid| {
+            let nodes = [("/c/a", Some(node(1, mzxid))), ("/c/b", Some(node(2, 2)))];
+            story([looked(1, look, nodes)])
+        };
+        fails(&CHECKER, shown(1), "over before 0x3", &[1, 1, 4]);
+        passes(&CHECKER, shown(3));
     }
+}
+
+#[test]
+fn a_node_that_is_left_out_is_found() {
+    let a = ("/c/a", Some(node(1, 1)));
+    fails(&CHECKER, story([looked(1, Look::Fresh(2), [a.clone()])]), "/c/b is not shown", &[1]);
+    // It is not known when it was deleted, or did not exist yet.
+    passes(&CHECKER, story([looked(1, Look::Fresh(2), [("/c/b", Some(node(2, 2)))])]));
+    passes(&CHECKER, story([looked(1, Look::Fresh(1), [a.clone()])]));
+    passes(&CHECKER, story([looked(1, Look::Loading, [a])]));
 }
 
 #[test]
@@ -122,7 +131,8 @@ fn an_exact_state_has_everything_and_nothing_newer() {
 fn a_wait_for_everything_includes_what_anybody_knew() {
     let known = (1, 2, Event::Committed { zxid: 6 });
     let syncing = step(2, CacheStep::Syncing { call: 3 });
-    let synced = |zxid| looked(3, Look::Synced { call: 3, zxid }, [("/c/a", None)]);
+    let nodes = || [("/c/a", None), ("/c/b", Some(node(2, 2)))];
+    let synced = |zxid| looked(3, Look::Synced { call: 3, zxid }, nodes());
     passes(&CHECKER, story([known.clone(), syncing.clone(), synced(6)]));
     fails(&CHECKER, story([known.clone(), syncing.clone(), synced(5)]), "0x6 was known", &[1, 3]);
     // Not what was learnt only afterwards.
