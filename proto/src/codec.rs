@@ -4,7 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// A value with a fixed wire form.
 pub trait Record: Sized {
-    /// The fewest bytes an encoded value takes. Bounds the element count of a vector before it is allocated.
+    /// The minimum number of bytes of an encoded value. It limits the element count of a vector
+    /// before memory is allocated.
     const MIN_SIZE: usize;
 
     /// Appends the wire form.
@@ -13,7 +14,8 @@ pub trait Record: Sized {
     /// Reads the wire form. `what` names the field for the error.
     ///
     /// # Errors
-    /// A [`DecodeError`] when the input is truncated or holds an invalid length or value.
+    /// Fails with a [`DecodeError`] if the input is truncated or contains an invalid length or
+    /// value.
     fn decode(input: &mut Decoder, what: &'static str) -> Result<Self, DecodeError>;
 }
 
@@ -24,51 +26,51 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An empty encoder.
+    /// Returns an empty encoder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty encoder with room for `capacity` bytes.
+    /// Returns an empty encoder with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { buf: BytesMut::with_capacity(capacity) }
     }
 
-    /// The bytes written so far.
+    /// Returns the bytes written so far.
     #[must_use]
     pub fn finish(self) -> Bytes {
         self.buf.freeze()
     }
 
-    /// The bytes written so far.
+    /// Returns the bytes written so far.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.buf
     }
 
-    /// How many bytes there is memory for.
+    /// Returns the number of bytes for which memory is allocated.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// Forgets what was written after the first `length` bytes, and keeps the memory.
+    /// Discards everything after the first `length` bytes, and keeps the memory.
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         self.buf.truncate(length);
     }
 
-    /// How many bytes have been written.
+    /// Returns the number of bytes written.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.buf.len()
     }
 
-    /// Whether nothing has been written.
+    /// Returns `true` if nothing has been written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
@@ -99,7 +101,7 @@ impl Encoder {
         self.buf.put_slice(value.as_bytes());
     }
 
-    /// Writes two strings as one, length-prefixed.
+    /// Writes two strings as one length-prefixed string.
     #[inline]
     pub fn joined(&mut self, first: &str, second: &str) {
         self.length(first.len().saturating_add(second.len()));
@@ -107,7 +109,7 @@ impl Encoder {
         self.buf.put_slice(second.as_bytes());
     }
 
-    /// Writes a length-prefixed buffer; `None` is Java's `null`, length -1.
+    /// Writes a length-prefixed buffer. `None` is Java's `null`, with length -1.
     #[inline]
     pub fn buffer(&mut self, value: Option<&[u8]>) {
         match value {
@@ -127,41 +129,42 @@ impl Encoder {
         }
     }
 
-    /// Lengths are 32-bit on the wire. A longer value cannot be sent: it is written as `i32::MAX`, which every
-    /// peer refuses; callers check sizes long before ([`crate::DEFAULT_MAX_FRAME`]).
+    /// Converts a length to the wire's 32 bits. A longer value cannot be sent: it is written as
+    /// `i32::MAX`, which every peer refuses. Callers check sizes long before
+    /// ([`crate::DEFAULT_MAX_FRAME`]).
     #[inline]
     fn length(&mut self, len: usize) {
         self.buf.put_i32(i32::try_from(len).unwrap_or(i32::MAX));
     }
 }
 
-/// Buffers below this length, in bytes, are copied out of what was read with them: a slice would keep all of
-/// that for as long as it lives itself, and costs more than the copy.
+/// Buffers below this length, in bytes, are copied out of the input. A slice would keep the whole
+/// input alive, and would cost more than the copy.
 const COPIED_BELOW: usize = 16 * 1024;
 
 /// Reads jute primitives out of one frame.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     buf: Bytes,
-    /// What is left of the frame is `buf[at..end]`. What follows are other frames ([`crate::frame::Frames`]).
+    /// The rest of the frame is `buf[at..end]`. Other frames may follow ([`crate::frame::Frames`]).
     at: usize,
     end: usize,
 }
 
 impl Decoder {
-    /// Reads from `frame`. Long buffers that are read share its memory, short ones are copied.
+    /// Returns a decoder of `frame`. Long buffers share its memory, short ones are copied.
     #[must_use]
     pub const fn new(frame: Bytes) -> Self {
         let end = frame.len();
         Self { buf: frame, at: 0, end }
     }
 
-    /// Reads frames that follow each other, with their length prefixes; none of them yet.
+    /// Returns a decoder of consecutive frames with length prefixes, before the first frame.
     pub(crate) const fn of_frames(frames: Bytes) -> Self {
         Self { buf: frames, at: 0, end: 0 }
     }
 
-    /// Leaves the present frame, whatever is left of it, and enters the next one, which is complete.
+    /// Skips the rest of the current frame, and enters the next one, which is complete.
     #[inline]
     pub(crate) fn next_frame(&mut self) -> bool {
         self.at = self.end;
@@ -174,7 +177,8 @@ impl Decoder {
         true
     }
 
-    /// How many bytes are left. Newer peers append fields to records; what is left over is theirs.
+    /// Returns the number of remaining bytes. Newer peers append fields to records; ignore the
+    /// rest.
     #[must_use]
     #[inline]
     pub const fn remaining(&self) -> usize {
@@ -222,7 +226,7 @@ impl Decoder {
         text.map_err(|_| DecodeError::InvalidUtf8 { what })
     }
 
-    /// Reads a buffer; `None` is Java's `null` (length -1).
+    /// Reads a buffer. `None` is Java's `null` (length -1).
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::NegativeLength`].
@@ -242,8 +246,8 @@ impl Decoder {
     /// Reads a vector; Java's `null` (length -1) is the empty vector.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] when the count cannot fit into what is left of the frame (checked before
-    /// anything is allocated), or the first error of an element.
+    /// [`DecodeError::Truncated`] if the count cannot fit into the rest of the frame (checked
+    /// before any allocation), or the first error of an element.
     pub fn vector<T: Record>(&mut self, what: &'static str) -> Result<Vec<T>, DecodeError> {
         let count = self.length(what)?.unwrap_or(0);
         self.need(what, count.saturating_mul(T::MIN_SIZE.max(1)))?;
@@ -284,9 +288,13 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes off what is left of the frame, and says where they are.
+    /// Takes bytes from the rest of the frame, and returns their range.
     #[inline]
-    const fn take(&mut self, what: &'static str, needed: usize) -> Result<Range<usize>, DecodeError> {
+    const fn take(
+        &mut self,
+        what: &'static str,
+        needed: usize,
+    ) -> Result<Range<usize>, DecodeError> {
         if let Err(error) = self.need(what, needed) {
             return Err(error);
         }
@@ -333,34 +341,34 @@ impl<T: Record> Record for Vec<T> {
     }
 }
 
-/// Why bytes are not a valid frame or record.
+/// The reason why bytes are not a valid frame or record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The field needs more bytes than are left of the frame.
+    /// The field needs more bytes than remain in the frame.
     #[error("{what} needs {needed} bytes but {remaining} are left")]
     Truncated {
         /// The field.
         what: &'static str,
-        /// Bytes it needs.
+        /// The number of bytes it needs.
         needed: usize,
-        /// Bytes left.
+        /// The number of bytes left.
         remaining: usize,
     },
-    /// A length is negative and not the -1 of Java's `null`.
+    /// A length is negative and is not -1, which is Java's `null`.
     #[error("{what} has length {length}")]
     NegativeLength {
         /// The field.
         what: &'static str,
-        /// The length read.
+        /// The length that was read.
         length: i32,
     },
     /// A frame is longer than the limit.
     #[error("frame of {length} bytes is over the limit of {limit}")]
     FrameTooLong {
-        /// Announced length in bytes.
+        /// The announced length in bytes.
         length: usize,
-        /// Limit in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A string is not UTF-8.
@@ -369,12 +377,12 @@ pub enum DecodeError {
         /// The field.
         what: &'static str,
     },
-    /// A number has no meaning in its place.
+    /// A number is not valid for its field.
     #[error("{value} is not a valid {what}")]
     InvalidValue {
         /// The field.
         what: &'static str,
-        /// The value read.
+        /// The value that was read.
         value: i32,
     },
 }
@@ -384,14 +392,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_buffers_do_not_keep_what_was_read_with_them() {
-        for (length, shared) in [(0, false), (5, false), (COPIED_BELOW - 1, false), (COPIED_BELOW, true)] {
+    fn short_buffers_do_not_keep_the_input_alive() {
+        for (length, shared) in
+            [(0, false), (5, false), (COPIED_BELOW - 1, false), (COPIED_BELOW, true)]
+        {
             let mut frame = Encoder::new();
             frame.buffer(Some(&vec![7; length]));
             let frame = frame.finish();
             let data = Decoder::new(frame.clone()).buffer("data").unwrap().unwrap();
             assert_eq!(data, vec![7; length]);
-            assert_eq!(length > 0 && frame.as_ptr_range().contains(&data.as_ptr()), shared, "{length}");
+            assert_eq!(
+                length > 0 && frame.as_ptr_range().contains(&data.as_ptr()),
+                shared,
+                "{length}"
+            );
         }
     }
 }

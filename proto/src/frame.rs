@@ -1,4 +1,5 @@
-//! Framing: every message on the wire is a four-byte big-endian length and that many bytes.
+//! Framing: every message on the wire is a four-byte big-endian length followed by that number of
+//! bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -6,12 +7,12 @@ use crate::{DecodeError, Decoder, Encoder};
 
 /// Takes the first complete frame off the front of `buf`, without its length prefix.
 ///
-/// `Ok(None)` means that more bytes are needed. Nothing is allocated for a frame before its bytes have
-/// arrived, except by the caller that reads them.
+/// Returns `Ok(None)` if more bytes are needed. Nothing is allocated for a frame before its bytes
+/// have arrived, except by the caller that reads them.
 ///
 /// # Errors
-/// [`DecodeError::FrameTooLong`] above `limit` bytes, [`DecodeError::NegativeLength`] below zero. The
-/// connection cannot be used after either.
+/// [`DecodeError::FrameTooLong`] above `limit` bytes, [`DecodeError::NegativeLength`] below zero.
+/// After either error the connection cannot be used any more.
 pub fn take(buf: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, DecodeError> {
     let Some(prefix) = buf.first_chunk::<4>() else {
         return Ok(None);
@@ -24,9 +25,9 @@ pub fn take(buf: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, DecodeErr
     Ok(Some(buf.split_to(length).freeze()))
 }
 
-/// All complete frames of what has been read, to be decoded one after the other.
+/// All complete frames in the input, to be decoded one after another.
 ///
-/// This is [`take`] for many frames at once, without a reference count for each.
+/// This is [`take`] for many frames, without a reference count for each.
 #[derive(Debug)]
 pub struct Frames {
     decoder: Decoder,
@@ -36,7 +37,7 @@ impl Frames {
     /// Takes all complete frames off the front of `buf`.
     ///
     /// # Errors
-    /// As [`take`], for the first frame. A later one that is not valid is found by the next call.
+    /// The errors of [`take`], for the first frame. The next call finds an invalid later frame.
     pub fn take(buf: &mut BytesMut, limit: usize) -> Result<Self, DecodeError> {
         let mut end = 0;
         while let Some(prefix) = buf[end..].first_chunk::<4>() {
@@ -49,7 +50,7 @@ impl Frames {
         Ok(Self { decoder: Decoder::of_frames(buf.split_to(end).freeze()) })
     }
 
-    /// The contents of the next frame. What was not read of the one before is skipped.
+    /// Returns the contents of the next frame. The unread rest of the previous frame is skipped.
     #[inline]
     pub fn next_frame(&mut self) -> Option<&mut Decoder> {
         self.decoder.next_frame().then_some(&mut self.decoder)
@@ -65,17 +66,17 @@ fn checked_length(prefix: [u8; 4], limit: usize) -> Result<usize, DecodeError> {
     }
 }
 
-/// How long most frames are at most, in bytes: room for them is made at once.
+/// The usual maximum length of a frame in bytes. This much room is reserved in advance.
 const USUAL: usize = 256;
 
-/// Appends one frame that `fill` writes.
+/// Appends a frame whose contents `fill` writes.
 pub fn put(out: &mut BytesMut, fill: impl FnOnce(&mut Encoder)) {
     let mut body = Encoder::with_capacity(USUAL);
     fill(&mut body);
     put_parts(out, &[body.as_slice()]);
 }
 
-/// Appends one frame whose contents are `parts`, one after the other.
+/// Appends a frame whose contents are `parts`, one after another.
 #[inline]
 pub fn put_parts(out: &mut BytesMut, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -101,12 +102,15 @@ mod tests {
             buf.put_u8(byte);
             frames.extend(take(&mut buf, 100).unwrap());
         }
-        assert_eq!(frames, [Bytes::from_static(b"\0\0\0\x03one"), Bytes::from_static(b"\0\0\0\0\0\0\0\x02")]);
+        assert_eq!(
+            frames,
+            [Bytes::from_static(b"\0\0\0\x03one"), Bytes::from_static(b"\0\0\0\0\0\0\0\x02")]
+        );
         assert!(buf.is_empty());
     }
 
     #[test]
-    fn many_frames_are_read_one_by_one_and_nobody_reads_into_the_next() {
+    fn many_frames_are_read_one_by_one_up_to_their_ends() {
         let mut buf = BytesMut::new();
         put(&mut buf, |body| body.i32(1));
         put(&mut buf, |_| {});
@@ -123,28 +127,40 @@ mod tests {
         assert_eq!(buf.len(), rest);
         let one = frames.next_frame().unwrap();
         assert_eq!(one.i32("one"), Ok(1));
-        assert_eq!(one.i32("one"), Err(DecodeError::Truncated { what: "one", needed: 4, remaining: 0 }));
+        assert_eq!(
+            one.i32("one"),
+            Err(DecodeError::Truncated { what: "one", needed: 4, remaining: 0 })
+        );
         assert_eq!(frames.next_frame().unwrap().remaining(), 0);
         assert_eq!(frames.next_frame().unwrap().i32("three"), Ok(3));
         assert_eq!(frames.next_frame().unwrap().i32("four"), Ok(4));
         assert!(frames.next_frame().is_none());
         assert!(Frames::take(&mut buf, 100).unwrap().next_frame().is_none());
 
-        // A frame that is not valid is an error once those before it are read.
+        // An invalid frame is an error once the frames before it are read.
         let mut buf = BytesMut::new();
         put(&mut buf, |body| body.i32(1));
         put(&mut buf, |body| body.string("longer than the limit"));
         let mut frames = Frames::take(&mut buf, 10).unwrap();
         assert_eq!(frames.next_frame().unwrap().i32("one"), Ok(1));
         assert!(frames.next_frame().is_none());
-        assert!(matches!(Frames::take(&mut buf, 10), Err(DecodeError::FrameTooLong { limit: 10, .. })));
+        assert!(matches!(
+            Frames::take(&mut buf, 10),
+            Err(DecodeError::FrameTooLong { limit: 10, .. })
+        ));
     }
 
     #[test]
     fn a_hostile_length_is_refused_before_its_bytes_arrive() {
         let mut buf = BytesMut::from(&[0x7f, 0xff, 0xff, 0xff][..]);
-        assert_eq!(take(&mut buf, 1024), Err(DecodeError::FrameTooLong { length: 0x7fff_ffff, limit: 1024 }));
+        assert_eq!(
+            take(&mut buf, 1024),
+            Err(DecodeError::FrameTooLong { length: 0x7fff_ffff, limit: 1024 })
+        );
         let mut buf = BytesMut::from(&[0xff, 0xff, 0xff, 0xfe][..]);
-        assert_eq!(take(&mut buf, 1024), Err(DecodeError::NegativeLength { what: "frame", length: -2 }));
+        assert_eq!(
+            take(&mut buf, 1024),
+            Err(DecodeError::NegativeLength { what: "frame", length: -2 })
+        );
     }
 }

@@ -2,7 +2,7 @@ use crate::DecodeError;
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// What a request asks for (`org.apache.zookeeper.ZooDefs.OpCode`).
+        /// The operation of a request (`org.apache.zookeeper.ZooDefs.OpCode`).
         #[non_exhaustive]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(i32)]
@@ -14,7 +14,7 @@ macro_rules! opcodes {
             /// Every opcode, in the order of the declaration.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The number on the wire.
+            /// Returns the number on the wire.
             #[must_use]
             pub const fn code(self) -> i32 {
                 self as i32
@@ -35,37 +35,37 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// Creates a node, answers its path.
+    /// Creates a node; the response is its path.
     Create = 1,
     /// Deletes a node.
     Delete = 2,
-    /// Answers the stat of a node.
+    /// Reads the stat of a node.
     Exists = 3,
-    /// Answers data and stat of a node.
+    /// Reads data and stat of a node.
     GetData = 4,
     /// Replaces the data of a node.
     SetData = 5,
-    /// Answers the ACL of a node.
+    /// Reads the ACL of a node.
     GetAcl = 6,
     /// Replaces the ACL of a node.
     SetAcl = 7,
-    /// Answers the names of a node's children.
+    /// Lists the names of a node's children.
     GetChildren = 8,
     /// Brings the server up to date with the leader.
     Sync = 9,
     /// Keeps the session alive.
     Ping = 11,
-    /// Answers the names of a node's children and its stat.
+    /// Lists the names of a node's children, with its stat.
     GetChildren2 = 12,
     /// Checks a version; only inside a multi.
     Check = 13,
     /// Applies several operations or none.
     Multi = 14,
-    /// Creates a node, answers its path and stat.
+    /// Creates a node; the response is its path and stat.
     Create2 = 15,
     /// Changes the ensemble.
     Reconfig = 16,
-    /// Asks whether a watch is set.
+    /// Checks that a watch is set.
     CheckWatches = 17,
     /// Removes watches.
     RemoveWatches = 18,
@@ -83,20 +83,20 @@ opcodes! {
     SetWatches = 101,
     /// A step of a SASL exchange.
     Sasl = 102,
-    /// Answers the ephemeral nodes of the session.
+    /// Lists the ephemeral nodes of the session.
     GetEphemerals = 103,
-    /// Answers how many descendants a node has.
+    /// Counts the descendants of a node.
     GetAllChildrenNumber = 104,
     /// Re-arms watches of every kind after a reconnect.
     SetWatches2 = 105,
     /// Adds a persistent watch.
     AddWatch = 106,
-    /// Answers the identities of the connection.
+    /// Lists the identities of the connection.
     WhoAmI = 107,
     /// Opens a session; never in a request header.
     CreateSession = -10,
     /// Closes the session.
     CloseSession = -11,
-    /// Marks a failed operation in the answer of a multi.
+    /// Marks a failed operation in the response of a multi.
     Error = -1,
 }

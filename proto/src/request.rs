@@ -1,8 +1,8 @@
 use crate::records::{
     AddWatchRequest, AuthPacket, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
-    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest,
-    MultiOp, ReadOp, ReconfigRequest, SaslToken, SetAclRequest, SetDataRequest, SetWatches, SetWatches2,
-    SyncRequest, WatchesRequest,
+    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
+    GetEphemeralsRequest, MultiOp, ReadOp, ReconfigRequest, SaslToken, SetAclRequest,
+    SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatchesRequest,
 };
 use crate::{DecodeError, Decoder, Encoder, OpCode, Record};
 
@@ -16,51 +16,52 @@ pub enum Request {
     CloseSession,
     /// Adds an identity.
     Auth(AuthPacket),
-    /// Creates a node, answers [`crate::Response::Path`].
+    /// Creates a node. Response: [`crate::Response::Path`].
     Create(CreateRequest),
-    /// Creates a node, answers [`crate::Response::Created`].
+    /// Creates a node. Response: [`crate::Response::Created`].
     Create2(CreateRequest),
-    /// Creates a container, answers [`crate::Response::Created`].
+    /// Creates a container. Response: [`crate::Response::Created`].
     CreateContainer(CreateRequest),
-    /// Creates a node with a time to live, answers [`crate::Response::Created`].
+    /// Creates a node with a time to live. Response: [`crate::Response::Created`].
     CreateTtl(CreateTtlRequest),
     /// Deletes a node.
     Delete(DeleteRequest),
-    /// Answers [`crate::Response::Stat`].
+    /// Reads the stat of a node. Response: [`crate::Response::Stat`].
     Exists(ExistsRequest),
-    /// Answers [`crate::Response::Data`].
+    /// Reads data and stat of a node. Response: [`crate::Response::Data`].
     GetData(GetDataRequest),
-    /// Answers [`crate::Response::Stat`].
+    /// Replaces the data of a node. Response: [`crate::Response::Stat`].
     SetData(SetDataRequest),
-    /// Answers [`crate::Response::Children`].
+    /// Lists the children of a node. Response: [`crate::Response::Children`].
     GetChildren(GetChildrenRequest),
-    /// Answers [`crate::Response::Children2`].
+    /// Lists the children of a node, with its stat. Response: [`crate::Response::Children2`].
     GetChildren2(GetChildrenRequest),
-    /// Answers [`crate::Response::Path`].
+    /// Brings the server up to date. Response: [`crate::Response::Path`].
     Sync(SyncRequest),
-    /// Answers [`crate::Response::Multi`].
+    /// Applies several operations or none. Response: [`crate::Response::Multi`].
     Multi(Vec<MultiOp>),
-    /// Answers [`crate::Response::ReadResults`].
+    /// Reads many nodes. Response: [`crate::Response::ReadResults`].
     MultiRead(Vec<ReadOp>),
-    /// Answers [`crate::Response::Acl`].
+    /// Reads the ACL of a node. Response: [`crate::Response::Acl`].
     GetAcl(GetAclRequest),
-    /// Answers [`crate::Response::Stat`].
+    /// Replaces the ACL of a node. Response: [`crate::Response::Stat`].
     SetAcl(SetAclRequest),
-    /// Adds a persistent watch. Answers [`crate::Response::Code`], zero.
+    /// Adds a persistent watch. Response: [`crate::Response::Code`], zero.
     AddWatch(AddWatchRequest),
     /// Removes watches.
     RemoveWatches(WatchesRequest),
-    /// Succeeds if there is such a watch.
+    /// Checks that a watch is set.
     CheckWatches(WatchesRequest),
-    /// Answers [`crate::Response::Children`], which are paths here.
+    /// Lists the ephemeral nodes of the session. Response: [`crate::Response::Children`], which are
+    /// paths here.
     GetEphemerals(GetEphemeralsRequest),
-    /// Answers [`crate::Response::Number`].
+    /// Counts the descendants of a node. Response: [`crate::Response::Number`].
     GetAllChildrenNumber(GetAllChildrenNumberRequest),
-    /// Answers [`crate::Response::Identities`].
+    /// Lists the identities of the connection. Response: [`crate::Response::Identities`].
     WhoAmI,
-    /// Changes the ensemble. Answers [`crate::Response::Data`], of the configuration.
+    /// Changes the ensemble. Response: [`crate::Response::Data`], of the configuration.
     Reconfig(ReconfigRequest),
-    /// A step of a SASL exchange. Answers [`crate::Response::Sasl`].
+    /// A step of a SASL exchange. Response: [`crate::Response::Sasl`].
     Sasl(SaslToken),
     /// Re-arms one-shot watches.
     SetWatches(SetWatches),
@@ -69,7 +70,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The opcode in the header.
+    /// Returns the opcode in the header.
     #[must_use]
     pub const fn opcode(&self) -> OpCode {
         match self {
@@ -104,11 +105,14 @@ impl Request {
         }
     }
 
-    /// The node it is about; `None` for a request about several or none.
+    /// Returns the path of the node that the request concerns; `None` if it concerns several nodes
+    /// or none.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
-            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => Some(&body.path),
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
+                Some(&body.path)
+            }
             Self::CreateTtl(body) => Some(&body.path),
             Self::Delete(body) => Some(&body.path),
             Self::Exists(body) => Some(&body.path),
@@ -140,7 +144,9 @@ impl Request {
         match self {
             Self::Ping | Self::CloseSession | Self::WhoAmI => {}
             Self::Auth(body) => body.encode(out),
-            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.encode(out),
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
+                body.encode(out);
+            }
             Self::CreateTtl(body) => body.encode(out),
             Self::Delete(body) => body.encode(out),
             Self::Exists(body) => body.encode(out),
@@ -166,7 +172,8 @@ impl Request {
     /// Reads the body of a request with this opcode.
     ///
     /// # Errors
-    /// A [`DecodeError`]; [`DecodeError::InvalidValue`] of `opcode` when this crate does not know the body.
+    /// A [`DecodeError`]; [`DecodeError::InvalidValue`] of `opcode` if this crate does not know the
+    /// body.
     pub fn decode_body(opcode: OpCode, input: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(match opcode {
             OpCode::Ping => Self::Ping,
@@ -174,7 +181,9 @@ impl Request {
             OpCode::Auth => Self::Auth(Record::decode(input, "auth")?),
             OpCode::Create => Self::Create(Record::decode(input, "create")?),
             OpCode::Create2 => Self::Create2(Record::decode(input, "create2")?),
-            OpCode::CreateContainer => Self::CreateContainer(Record::decode(input, "createContainer")?),
+            OpCode::CreateContainer => {
+                Self::CreateContainer(Record::decode(input, "createContainer")?)
+            }
             OpCode::CreateTtl => Self::CreateTtl(Record::decode(input, "createTTL")?),
             OpCode::Delete => Self::Delete(Record::decode(input, "delete")?),
             OpCode::Exists => Self::Exists(Record::decode(input, "exists")?),

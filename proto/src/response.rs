@@ -1,41 +1,41 @@
 use crate::records::{
-    AclResponse, Children2Response, ClientInfo, Create2Response, DataResponse, MultiResult, ReadResult,
-    SaslToken, Stat,
+    AclResponse, Children2Response, ClientInfo, Create2Response, DataResponse, MultiResult,
+    ReadResult, SaslToken, Stat,
 };
 use crate::{DecodeError, Decoder, Encoder, OpCode, Record};
 
-/// The body of a successful answer, without its header.
+/// The body of a successful response, without its header.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// Of `ping`, `closeSession`, `auth`, `delete`, `setWatches`, `setWatches2`, `removeWatches` and
-    /// `checkWatches`.
+    /// Response to `ping`, `closeSession`, `auth`, `delete`, `setWatches`, `setWatches2`,
+    /// `removeWatches` and `checkWatches`.
     Empty,
-    /// Of `create` and `sync`.
+    /// Response to `create` and `sync`.
     Path(String),
-    /// Of `create2`, `createContainer` and `createTTL`.
+    /// Response to `create2`, `createContainer` and `createTTL`.
     Created(Create2Response),
-    /// Of `exists`, `setData` and `setACL`.
+    /// Response to `exists`, `setData` and `setACL`.
     Stat(Stat),
-    /// Of `getData` and `reconfig`.
+    /// Response to `getData` and `reconfig`.
     Data(DataResponse),
-    /// Of `getChildren`: names; of `getEphemerals`: paths.
+    /// Response to `getChildren`: names; to `getEphemerals`: paths.
     Children(Vec<String>),
-    /// Of `getChildren2`.
+    /// Response to `getChildren2`.
     Children2(Children2Response),
-    /// Of `multi`; also when it failed.
+    /// Response to `multi`, including a failed one.
     Multi(Vec<MultiResult>),
-    /// Of `multiRead`.
+    /// Response to `multiRead`.
     ReadResults(Vec<ReadResult>),
-    /// Of `getACL`.
+    /// Response to `getACL`.
     Acl(AclResponse),
-    /// Of `addWatch`: zero.
+    /// Response to `addWatch`: zero.
     Code(i32),
-    /// Of `getAllChildrenNumber`.
+    /// Response to `getAllChildrenNumber`.
     Number(i32),
-    /// Of `whoAmI`.
+    /// Response to `whoAmI`.
     Identities(Vec<ClientInfo>),
-    /// Of `sasl`.
+    /// Response to `sasl`.
     Sasl(SaslToken),
 }
 
@@ -59,10 +59,11 @@ impl Response {
         }
     }
 
-    /// Reads the body of the answer to a request with this opcode.
+    /// Reads the body of the response to a request with this opcode.
     ///
     /// # Errors
-    /// A [`DecodeError`]; [`DecodeError::InvalidValue`] of `opcode` when this crate does not know the body.
+    /// A [`DecodeError`]; [`DecodeError::InvalidValue`] of `opcode` if this crate does not know the
+    /// body.
     pub fn decode_body(opcode: OpCode, input: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(match opcode {
             OpCode::Ping
@@ -77,9 +78,13 @@ impl Response {
             OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 Self::Created(Record::decode(input, "create2")?)
             }
-            OpCode::Exists | OpCode::SetData | OpCode::SetAcl => Self::Stat(Record::decode(input, "stat")?),
+            OpCode::Exists | OpCode::SetData | OpCode::SetAcl => {
+                Self::Stat(Record::decode(input, "stat")?)
+            }
             OpCode::GetData | OpCode::Reconfig => Self::Data(Record::decode(input, "getData")?),
-            OpCode::GetChildren | OpCode::GetEphemerals => Self::Children(input.vector("children")?),
+            OpCode::GetChildren | OpCode::GetEphemerals => {
+                Self::Children(input.vector("children")?)
+            }
             OpCode::GetChildren2 => Self::Children2(Record::decode(input, "getChildren2")?),
             OpCode::Multi => Self::Multi(MultiResult::decode_all(input)?),
             OpCode::MultiRead => Self::ReadResults(ReadResult::decode_all(input)?),

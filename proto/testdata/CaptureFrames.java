@@ -22,10 +22,10 @@ import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Says everything that Apache ZooKeeper's client can say, for scripts/capture-frames to record.
+ * Sends every request that Apache ZooKeeper's client can send, for scripts/capture-frames to record.
  *
  * <p>Arguments: connect string of the recording proxy, connect string of the server itself. The proxy cuts the
- * connection on which it has seen the answer to a request about a node named "cut".
+ * connection on which it has seen the response to a request for a node named "cut".
  */
 public final class CaptureFrames {
     private static final int TIMEOUT_MS = 4000;
@@ -181,7 +181,7 @@ public final class CaptureFrames {
         client.expect(EventType.NodeChildrenChanged, "/w");
     }
 
-    /** Loses the connection with watches of every kind, some of which fire while it is away. */
+    /** Loses the connection with watches of every kind, some of which fire during the outage. */
     private static void reconnect(Client client, ZooKeeper other, boolean persistent) throws Exception {
         ZooKeeper zk = client.zk;
         String base = persistent ? "/r2" : "/r1";

@@ -5,22 +5,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use bytes::Bytes;
 use zk_curator_proto::records::{
     Acl, AuthPacket, CheckVersionRequest, Children2Response, ConnectRequest, ConnectResponse,
-    Create2Response, CreateMode, CreateRequest, CreateTtlRequest, DataResponse, DeleteRequest, EventType,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, KeeperState, MultiOp, MultiResult, PASSWORD_LEN,
-    ReplyHeader, RequestHeader, SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent,
+    Create2Response, CreateMode, CreateRequest, CreateTtlRequest, DataResponse, DeleteRequest,
+    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, KeeperState, MultiOp,
+    MultiResult, PASSWORD_LEN, ReplyHeader, RequestHeader, SetDataRequest, SetWatches, SetWatches2,
+    Stat, SyncRequest, WatcherEvent,
 };
 use zk_curator_proto::{
-    DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
-    XID_PING,
+    DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH,
+    XID_NOTIFICATION, XID_PING,
 };
 
 const FRAMES: &str = include_str!("../testdata/frames-3.8.txt");
 
-/// Opcodes that the capture does not hold: Java's client has no call for the first, and the server was configured
-/// for neither of the others.
+/// Opcodes that the capture does not contain: Java's client has no call for the first, and the
+/// server was not configured for the others.
 const NOT_CAPTURED: &[OpCode] = &[OpCode::CheckWatches, OpCode::Reconfig, OpCode::Sasl];
 
-/// A frame, read.
+/// A decoded frame.
 #[derive(Debug, PartialEq)]
 enum Message {
     Connect(ConnectRequest),
@@ -55,12 +56,12 @@ impl Message {
     }
 }
 
-/// What is known of a connection while its frames are read.
+/// The known state of a connection while its frames are read.
 #[derive(Default)]
 struct Connection {
     client_connected: bool,
     server_connected: bool,
-    /// Unanswered requests by xid, in order: special xids are used again and again.
+    /// Unanswered requests by xid, in order: special xids are used repeatedly.
     asked: HashMap<i32, VecDeque<OpCode>>,
 }
 
@@ -94,7 +95,7 @@ impl Connection {
     }
 }
 
-/// A line of the capture: the text, its bytes, what they mean, and how many bytes were not read.
+/// A line of the capture: the text, its bytes, their meaning, and the number of unread bytes.
 type Frame = (&'static str, Bytes, Message, usize);
 
 fn frames() -> Vec<Frame> {
@@ -130,7 +131,7 @@ fn from_hex(hex: &str) -> Bytes {
 }
 
 #[test]
-fn every_frame_is_read_to_its_end_and_written_back_byte_for_byte() {
+fn every_frame_is_read_fully_and_written_back_unchanged() {
     let frames = frames();
     assert!(!frames.is_empty());
     for (line, bytes, message, rest) in frames {
@@ -141,7 +142,8 @@ fn every_frame_is_read_to_its_end_and_written_back_byte_for_byte() {
 
 #[test]
 fn the_capture_holds_every_opcode_event_and_the_usual_errors() {
-    let (mut requests, mut replies, mut errors) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut requests, mut replies, mut errors) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut events = BTreeSet::new();
     for message in messages() {
         match message {
@@ -181,7 +183,7 @@ fn the_capture_holds_every_opcode_event_and_the_usual_errors() {
 }
 
 #[test]
-fn requests_mean_what_the_java_client_was_asked_to_say() {
+fn captured_requests_decode_to_their_meaning() {
     let said: Vec<(i32, Request)> = messages()
         .into_iter()
         .filter_map(|message| match message {
@@ -203,25 +205,32 @@ fn requests_mean_what_the_java_client_was_asked_to_say() {
         flags: mode.flags(),
         ttl: 600_000,
     };
-    let read_only =
-        CreateRequest { data: None, acl: Acl::read_unsafe(), ..create("/null", CreateMode::Persistent) };
+    let read_only = CreateRequest {
+        data: None,
+        acl: Acl::read_unsafe(),
+        ..create("/null", CreateMode::Persistent)
+    };
     let private = Some(Bytes::from_static(b"mine"));
     let private = CreateRequest {
         data: private,
         acl: Acl::creator_all(),
         ..create("/private", CreateMode::Persistent)
     };
-    let empty = CreateRequest { data: Some(Bytes::new()), ..create("/empty", CreateMode::Persistent) };
+    let empty =
+        CreateRequest { data: Some(Bytes::new()), ..create("/empty", CreateMode::Persistent) };
     let set = |path: &str, data: Option<&'static str>, version| SetDataRequest {
         path: path.into(),
         data: data.map(Bytes::from),
         version,
     };
     let delete = |path: &str, version| DeleteRequest { path: path.into(), version };
-    let auth = AuthPacket { scheme: "digest".into(), auth: Some(Bytes::from_static(b"user:password")) };
+    let auth =
+        AuthPacket { scheme: "digest".into(), auth: Some(Bytes::from_static(b"user:password")) };
     let children = |watch| GetChildrenRequest { path: "/w".into(), watch };
-    let check = |path: &str, version| MultiOp::Check(CheckVersionRequest { path: path.into(), version });
-    let sequential = CreateRequest { data: None, ..create("/m/es-", CreateMode::EphemeralSequential) };
+    let check =
+        |path: &str, version| MultiOp::Check(CheckVersionRequest { path: path.into(), version });
+    let sequential =
+        CreateRequest { data: None, ..create("/m/es-", CreateMode::EphemeralSequential) };
 
     for expected in [
         Request::Auth(auth),
@@ -264,7 +273,8 @@ fn requests_mean_what_the_java_client_was_asked_to_say() {
         let special = match request {
             Request::Ping => Some(XID_PING),
             Request::Auth(_) => Some(XID_AUTH),
-            // Also `setWatches`: the Java client reserves -8 for it, then numbers it as any other request.
+            // Also `setWatches`: the Java client reserves -8 for it, but numbers it like any other
+            // request.
             _ => None,
         };
         assert!(special.map_or(xid > 0, |special| xid == special), "{xid} {request:?}");
@@ -272,7 +282,7 @@ fn requests_mean_what_the_java_client_was_asked_to_say() {
 }
 
 #[test]
-fn answers_mean_what_the_server_did() {
+fn captured_responses_decode_to_their_meaning() {
     let answers: Vec<Response> = messages()
         .into_iter()
         .filter_map(|message| match message {
@@ -280,8 +290,11 @@ fn answers_mean_what_the_server_did() {
             _ => None,
         })
         .collect();
-    let has = |what: &str, test: &dyn Fn(&Response) -> bool| assert!(answers.iter().any(test), "{what}");
-    has("a path with a sequence number", &|answer| *answer == Response::Path("/p/s-0000000000".into()));
+    let has =
+        |what: &str, test: &dyn Fn(&Response) -> bool| assert!(answers.iter().any(test), "{what}");
+    has("a path with a sequence number", &|answer| {
+        *answer == Response::Path("/p/s-0000000000".into())
+    });
     has("a path beyond ASCII", &|answer| *answer == Response::Path("/é中".into()));
     has("the stat of a new node", &|answer| match answer {
         Response::Created(Create2Response { path, stat }) => {
@@ -313,7 +326,8 @@ fn answers_mean_what_the_server_did() {
     has("no children", &|answer| *answer == Response::Children(Vec::new()));
     has("children and stat", &|answer| match answer {
         Response::Children2(Children2Response { children, stat }) => {
-            children.iter().any(|name| name == "zookeeper") && stat.num_children as usize == children.len()
+            children.iter().any(|name| name == "zookeeper")
+                && stat.num_children as usize == children.len()
         }
         _ => false,
     });
@@ -344,7 +358,7 @@ fn answers_mean_what_the_server_did() {
 }
 
 #[test]
-fn a_reconnect_takes_up_the_session_its_identity_and_its_watches() {
+fn a_reconnect_resumes_session_identity_and_watches() {
     let messages = messages();
     let connects: Vec<&ConnectRequest> = messages
         .iter()
@@ -352,9 +366,12 @@ fn a_reconnect_takes_up_the_session_its_identity_and_its_watches() {
         .collect();
     let connected: Vec<&ConnectResponse> = messages
         .iter()
-        .filter_map(|message| if let Message::Connected(body) = message { Some(body) } else { None })
+        .filter_map(
+            |message| if let Message::Connected(body) = message { Some(body) } else { None },
+        )
         .collect();
-    // One session over three connections, one that fails to authenticate and comes back, one that never was.
+    // One session over three connections, a session that fails to authenticate and returns, and a
+    // session that never existed.
     let [new, again, third, .., expired] = &connects[..] else { panic!("{connects:?}") };
     assert_eq!((new.session_id, new.last_zxid_seen, new.timeout), (0, 0, 4000));
     assert_eq!(new.password.as_deref(), Some(&[0; PASSWORD_LEN][..]));
@@ -364,7 +381,10 @@ fn a_reconnect_takes_up_the_session_its_identity_and_its_watches() {
             (request.session_id, &request.password),
             (connected[0].session_id, &connected[0].password)
         );
-        assert_eq!((answer.session_id, &answer.password), (connected[0].session_id, &connected[0].password));
+        assert_eq!(
+            (answer.session_id, &answer.password),
+            (connected[0].session_id, &connected[0].password)
+        );
         assert!(request.last_zxid_seen > 0);
         assert_eq!(answer.timeout, 4000);
     }
@@ -372,7 +392,8 @@ fn a_reconnect_takes_up_the_session_its_identity_and_its_watches() {
     let refused = connected.last().expect("an answer to the last connection");
     assert_eq!((refused.timeout, refused.session_id), (0, 0));
 
-    let paths = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let paths =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
     assert!(messages.iter().any(|message| matches!(message,
         Message::Request(_, Request::SetWatches(SetWatches { data_watches, exist_watches, child_watches, .. }))
             if sorted(data_watches) == paths(&["/r1/data", "/r1/quiet"])
@@ -390,9 +411,9 @@ fn a_reconnect_takes_up_the_session_its_identity_and_its_watches() {
     };
     let events: Vec<_> = messages
         .iter()
-        .filter_map(
-            |message| if let Message::Event(header, body) = message { Some((header, body)) } else { None },
-        )
+        .filter_map(|message| {
+            if let Message::Event(header, body) = message { Some((header, body)) } else { None }
+        })
         .collect();
     assert!(events.iter().any(|(_, event)| **event == changed));
     assert!(events.iter().all(|(header, _)| (header.zxid, header.err) == (-1, 0)), "{events:?}");

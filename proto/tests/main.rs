@@ -1,4 +1,4 @@
-//! Every record, in both directions: against captured frames, and against itself.
+//! Every record, in both directions: compared with captured frames, and with itself.
 
 mod captured_frames;
 mod properties;

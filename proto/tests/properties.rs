@@ -1,27 +1,31 @@
-//! What holds for every input: no decoder panics, hostile lengths are refused, and values survive the wire.
+//! Properties for every input: no decoder panics, invalid lengths are refused, and values survive
+//! the wire.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use zk_curator_proto::records::{
-    Acl, AclResponse, AddWatchRequest, AuthPacket, CheckVersionRequest, Children2Response, ClientInfo,
-    ConnectRequest, ConnectResponse, Create2Response, CreateMode, CreateRequest, CreateTtlRequest,
-    DataResponse, DeleteRequest, EventType, ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest,
-    GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, MultiOp, MultiResult, Permissions, ReadOp,
-    ReadResult, ReconfigRequest, ReplyHeader, RequestHeader, SaslToken, SetAclRequest, SetDataRequest,
-    SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent, WatchesRequest,
+    Acl, AclResponse, AddWatchRequest, AuthPacket, CheckVersionRequest, Children2Response,
+    ClientInfo, ConnectRequest, ConnectResponse, Create2Response, CreateMode, CreateRequest,
+    CreateTtlRequest, DataResponse, DeleteRequest, EventType, ExistsRequest, GetAclRequest,
+    GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, MultiOp,
+    MultiResult, Permissions, ReadOp, ReadResult, ReconfigRequest, ReplyHeader, RequestHeader,
+    SaslToken, SetAclRequest, SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest,
+    WatcherEvent, WatchesRequest,
 };
-use zk_curator_proto::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, frame};
+use zk_curator_proto::{
+    DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, frame,
+};
 
-/// The wire form of a value, alone in its frame.
+/// Returns the wire form of a value, alone in its frame.
 fn encoded(fill: impl FnOnce(&mut Encoder)) -> Bytes {
     let mut out = Encoder::new();
     fill(&mut out);
     out.finish()
 }
 
-/// Asserts that a record is read back as it was written, to the last byte.
+/// Asserts that a record is read back as it was written, with no byte left.
 fn round_trip<T: Record + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = encoded(|out| value.encode(out));
     assert!(bytes.len() >= T::MIN_SIZE, "{value:?} takes fewer bytes than the least");
@@ -30,7 +34,7 @@ fn round_trip<T: Record + PartialEq + std::fmt::Debug>(value: &T) {
     assert_eq!(input.remaining(), 0);
 }
 
-/// Whatever it returns, it returned: there was no panic.
+/// Shows that an expression has returned, which means that it did not panic.
 fn returns<T>(_: T) {}
 
 fn text() -> impl Strategy<Value = String> + Clone {
@@ -165,20 +169,27 @@ fn request() -> impl Strategy<Value = Request> {
         read.clone().prop_map(|(path, watch)| Request::Exists(ExistsRequest { path, watch })),
         read.clone().prop_map(|(path, watch)| Request::GetData(GetDataRequest { path, watch })),
         set_data().prop_map(Request::SetData),
-        read.clone().prop_map(|(path, watch)| Request::GetChildren(GetChildrenRequest { path, watch })),
+        read.clone()
+            .prop_map(|(path, watch)| Request::GetChildren(GetChildrenRequest { path, watch })),
         read.prop_map(|(path, watch)| Request::GetChildren2(GetChildrenRequest { path, watch })),
         text().prop_map(|path| Request::Sync(SyncRequest { path })),
         vec(multi_op(), 0..5).prop_map(Request::Multi),
         set_watches().prop_map(|all| {
             let SetWatches2 { relative_zxid, data_watches, exist_watches, child_watches, .. } = all;
-            Request::SetWatches(SetWatches { relative_zxid, data_watches, exist_watches, child_watches })
+            Request::SetWatches(SetWatches {
+                relative_zxid,
+                data_watches,
+                exist_watches,
+                child_watches,
+            })
         }),
         set_watches().prop_map(Request::SetWatches2),
         vec(read_op(), 0..5).prop_map(Request::MultiRead),
         text().prop_map(|path| Request::GetAcl(GetAclRequest { path })),
         (text(), vec(acl(), 0..4), any::<i32>())
             .prop_map(|(path, acl, version)| Request::SetAcl(SetAclRequest { path, acl, version })),
-        (text(), any::<i32>()).prop_map(|(path, mode)| Request::AddWatch(AddWatchRequest { path, mode })),
+        (text(), any::<i32>())
+            .prop_map(|(path, mode)| Request::AddWatch(AddWatchRequest { path, mode })),
         watches().prop_map(Request::RemoveWatches),
         watches().prop_map(Request::CheckWatches),
         text().prop_map(|prefix| Request::GetEphemerals(GetEphemeralsRequest { prefix })),
@@ -191,21 +202,24 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// An answer, and the opcode of a request it may answer.
+/// Generates a response, and the opcode of a request that it may answer.
 fn response() -> impl Strategy<Value = (OpCode, Response)> {
     prop_oneof![
         Just((OpCode::Delete, Response::Empty)),
         text().prop_map(|path| (OpCode::Create, Response::Path(path))),
         created().prop_map(|body| (OpCode::Create2, Response::Created(body))),
         stat().prop_map(|stat| (OpCode::Exists, Response::Stat(stat))),
-        (data(), stat())
-            .prop_map(|(data, stat)| (OpCode::GetData, Response::Data(DataResponse { data, stat }))),
+        (data(), stat()).prop_map(|(data, stat)| (
+            OpCode::GetData,
+            Response::Data(DataResponse { data, stat })
+        )),
         paths().prop_map(|names| (OpCode::GetChildren, Response::Children(names))),
         (paths(), stat()).prop_map(|(children, stat)| {
             (OpCode::GetChildren2, Response::Children2(Children2Response { children, stat }))
         }),
         vec(multi_result(), 0..5).prop_map(|results| (OpCode::Multi, Response::Multi(results))),
-        vec(read_result(), 0..5).prop_map(|results| (OpCode::MultiRead, Response::ReadResults(results))),
+        vec(read_result(), 0..5)
+            .prop_map(|results| (OpCode::MultiRead, Response::ReadResults(results))),
         (vec(acl(), 0..4), stat())
             .prop_map(|(acl, stat)| (OpCode::GetAcl, Response::Acl(AclResponse { acl, stat }))),
         any::<i32>().prop_map(|code| (OpCode::AddWatch, Response::Code(code))),
@@ -234,10 +248,11 @@ prop_compose! {
     }
 }
 
-/// Bytes that resemble a frame more often than chance would have it: small numbers, and real frames with a
-/// few bytes replaced, cut off or appended.
+/// Generates bytes that resemble a frame more often than random ones: small numbers, and real
+/// frames with a few bytes replaced, cut off or appended.
 fn hostile() -> impl Strategy<Value = Bytes> {
-    let ints = proptest::sample::select(&[-1, 0, 1, 2, 4, 13, 14, 15, 19, 21, i32::MAX, i32::MIN, -2][..]);
+    let ints =
+        proptest::sample::select(&[-1, 0, 1, 2, 4, 13, 14, 15, 19, 21, i32::MAX, i32::MIN, -2][..]);
     let damaged = (
         prop_oneof![
             request().prop_map(|request| encoded(|out| request.encode_body(out))),
@@ -270,7 +285,7 @@ fn hostile() -> impl Strategy<Value = Bytes> {
 
 proptest! {
     #[test]
-    fn no_decoder_panics_and_what_it_accepts_it_writes_again(bytes in hostile()) {
+    fn no_decoder_panics_and_accepted_input_round_trips(bytes in hostile()) {
         for opcode in OpCode::ALL {
             let request = Request::decode_body(*opcode, &mut Decoder::new(bytes.clone()));
             if let Ok(request) = request {
@@ -371,7 +386,7 @@ proptest! {
         prop_assert_eq!(old, Ok(ConnectResponse { read_only: false, ..connected }));
     }
 
-    /// Every prefix of a request that has a body is an error, never a shorter request.
+    /// Every proper prefix of a request with a body is an error, never a shorter request.
     #[test]
     fn a_request_cut_short_is_refused(request in request(), cut: prop::sample::Index) {
         let bytes = encoded(|out| request.encode_body(out));
@@ -382,8 +397,8 @@ proptest! {
     }
 }
 
-/// A count that its frame cannot hold is refused by its size alone: the error names all the bytes it would take,
-/// so nothing was allocated or read on its account.
+/// A count that its frame cannot contain is refused by its size alone: the error names all the
+/// bytes that it would need, so nothing was allocated or read for it.
 #[test]
 fn a_hostile_count_is_refused_before_anything_is_allocated() {
     let hostile = |prefix: &[u8]| {
@@ -423,8 +438,9 @@ fn a_hostile_count_is_refused_before_anything_is_allocated() {
 #[test]
 fn a_negative_length_other_than_null_is_refused() {
     let frame = || Decoder::new(Bytes::from_static(&[0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 0]));
-    let refused =
-        |error: Option<DecodeError>| matches!(error, Some(DecodeError::NegativeLength { length: -2, .. }));
+    let refused = |error: Option<DecodeError>| {
+        matches!(error, Some(DecodeError::NegativeLength { length: -2, .. }))
+    };
     assert!(refused(frame().string("text").err()));
     assert!(refused(frame().buffer("data").err()));
     assert!(refused(frame().vector::<String>("names").err()));

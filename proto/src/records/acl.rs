@@ -18,22 +18,22 @@ impl Permissions {
     pub const DELETE: Self = Self(8);
     /// May replace the ACL.
     pub const ADMIN: Self = Self(16);
-    /// All of them.
+    /// All permissions.
     pub const ALL: Self = Self(31);
 
-    /// The permissions with these bits, as on the wire.
+    /// Returns the permissions with these bits, as on the wire.
     #[must_use]
     pub const fn from_bits(bits: i32) -> Self {
         Self(bits)
     }
 
-    /// The bits, as on the wire.
+    /// Returns the bits, as on the wire.
     #[must_use]
     pub const fn bits(self) -> i32 {
         self.0
     }
 
-    /// Whether every permission of `other` is in `self`.
+    /// Returns `true` if every permission of `other` is in `self`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -48,11 +48,11 @@ impl std::ops::BitOr for Permissions {
     }
 }
 
-/// One entry of an access control list: who may do what.
+/// One entry of an access control list: an identity and its permissions.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
 pub struct Acl {
-    /// What is allowed.
+    /// The permissions.
     pub permissions: Permissions,
     /// The authentication scheme: `world`, `auth`, `digest`, `ip`, `x509`, `sasl`.
     pub scheme: String,
@@ -61,32 +61,33 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// An entry.
+    /// Returns an entry.
     #[must_use]
     pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Self {
         Self { permissions, scheme: scheme.into(), id: id.into() }
     }
 
-    /// Everybody may do everything (`OPEN_ACL_UNSAFE`).
+    /// Returns the list with which every client may do everything (`OPEN_ACL_UNSAFE`).
     #[must_use]
     pub fn open_unsafe() -> Vec<Self> {
         vec![Self::new(Permissions::ALL, "world", "anyone")]
     }
 
-    /// Everybody may read (`READ_ACL_UNSAFE`).
+    /// Returns the list with which every client may read (`READ_ACL_UNSAFE`).
     #[must_use]
     pub fn read_unsafe() -> Vec<Self> {
         vec![Self::new(Permissions::READ, "world", "anyone")]
     }
 
-    /// The creator, by every identity of its connection, may do everything (`CREATOR_ALL_ACL`).
+    /// Returns the list with which the creator, by every identity of its connection, may do
+    /// everything (`CREATOR_ALL_ACL`).
     #[must_use]
     pub fn creator_all() -> Vec<Self> {
         vec![Self::new(Permissions::ALL, "auth", "")]
     }
 }
 
-/// Leaves out the identity: for the schemes `digest` and `auth` it is derived from a password.
+/// Omits the identity: for the schemes `digest` and `auth` it is derived from a password.
 impl fmt::Debug for Acl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{:#x}", self.scheme, self.permissions.0)
@@ -120,7 +121,7 @@ record! {
 }
 
 record! {
-    /// Answer to `getACL`.
+    /// The response to `getACL`.
     AclResponse {
         /// The list.
         acl: Vec<Acl>,
@@ -136,7 +137,7 @@ record! {
         path: String,
         /// The new list; must not be empty.
         acl: Vec<Acl>,
-        /// The ACL version (`aversion`) it must have, or -1 for any.
+        /// The ACL version (`aversion`) that the node must have, or -1 for any.
         version: i32,
     }
 }

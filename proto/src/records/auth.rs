@@ -11,7 +11,7 @@ use crate::{DecodeError, Decoder, Encoder, Record};
 pub struct AuthPacket {
     /// The authentication scheme, for example `digest`.
     pub scheme: String,
-    /// The credentials. Never printed.
+    /// The credentials. `Debug` does not show them.
     pub auth: Option<Bytes>,
 }
 
@@ -32,7 +32,10 @@ impl Record for AuthPacket {
 
     fn decode(input: &mut Decoder, _what: &'static str) -> Result<Self, DecodeError> {
         input.i32("AuthPacket.type")?;
-        Ok(Self { scheme: input.string("AuthPacket.scheme")?, auth: input.buffer("AuthPacket.auth")? })
+        Ok(Self {
+            scheme: input.string("AuthPacket.scheme")?,
+            auth: input.buffer("AuthPacket.auth")?,
+        })
     }
 }
 
@@ -40,7 +43,7 @@ impl Record for AuthPacket {
 #[derive(Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
 pub struct SaslToken {
-    /// What one side says to the other. Never printed.
+    /// The token of one side. `Debug` does not show it.
     pub token: Option<Bytes>,
 }
 
@@ -63,7 +66,7 @@ impl Record for SaslToken {
 }
 
 record! {
-    /// An identity of a connection, in the answer to `whoAmI`.
+    /// An identity of a connection, in the response to `whoAmI`.
     ClientInfo {
         /// The authentication scheme.
         scheme: String,

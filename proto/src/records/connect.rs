@@ -7,7 +7,7 @@ use crate::{DecodeError, Decoder, Encoder, Record};
 /// Length of a session password in bytes.
 pub const PASSWORD_LEN: usize = 16;
 
-/// The first frame of a connection, without a header: opens a session or takes one up again.
+/// The first frame of a connection, without a header. It opens a session or resumes one.
 #[derive(Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
 pub struct ConnectRequest {
@@ -15,29 +15,30 @@ pub struct ConnectRequest {
     pub protocol_version: i32,
     /// The highest zxid the client has seen; a server that is behind it refuses the connection.
     pub last_zxid_seen: i64,
-    /// The session timeout asked for, in milliseconds.
+    /// The requested session timeout, in milliseconds.
     pub timeout: i32,
     /// Zero for a new session.
     pub session_id: i64,
-    /// The password of the session, 16 bytes; zeros for a new one. Never printed.
+    /// The password of the session, 16 bytes; zeros for a new one. `Debug` does not show it.
     pub password: Option<Bytes>,
-    /// Whether the client is content with a read-only server.
+    /// `true` if the client accepts a read-only server.
     pub read_only: bool,
 }
 
-/// The answer to [`ConnectRequest`], without a header.
+/// The response to [`ConnectRequest`], without a header.
 #[derive(Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
 pub struct ConnectResponse {
     /// Always zero.
     pub protocol_version: i32,
-    /// The negotiated session timeout in milliseconds; zero or less means that the session has expired.
+    /// The granted session timeout in milliseconds; zero or less means that the session has
+    /// expired.
     pub timeout: i32,
     /// The session.
     pub session_id: i64,
-    /// The password of the session. Never printed.
+    /// The password of the session. `Debug` does not show it.
     pub password: Option<Bytes>,
-    /// Whether this server is in read-only mode.
+    /// `true` if this server is in read-only mode.
     pub read_only: bool,
 }
 
@@ -108,7 +109,7 @@ impl Record for ConnectResponse {
     }
 }
 
-/// Peers from before ZooKeeper 3.4 do not send the read-only flag.
+/// Reads the read-only flag, which peers before ZooKeeper 3.4 do not send.
 fn trailing_flag(input: &mut Decoder, what: &'static str) -> Result<bool, DecodeError> {
     if input.remaining() == 0 { Ok(false) } else { input.bool(what) }
 }

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::{Acl, Stat, record};
 use crate::DecodeError;
 
-/// What kind of node to create (`org.apache.zookeeper.CreateMode`).
+/// The kind of a created node (`org.apache.zookeeper.CreateMode`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(i32)]
@@ -19,35 +19,37 @@ pub enum CreateMode {
     EphemeralSequential = 3,
     /// Removed by the server some time after its last child is deleted.
     Container = 4,
-    /// Removed by the server when it has not been written for its time to live and has no children.
+    /// Removed by the server if it has not been written for its time to live and has no children.
     PersistentWithTtl = 5,
     /// [`CreateMode::PersistentWithTtl`], with the parent's counter appended to its name.
     PersistentSequentialWithTtl = 6,
 }
 
 impl CreateMode {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     #[must_use]
     pub const fn flags(self) -> i32 {
         self as i32
     }
 
-    /// Whether the node belongs to a session.
+    /// Returns `true` if the node belongs to a session.
     #[must_use]
     pub const fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
 
-    /// Whether the server appends a number to the name.
+    /// Returns `true` if the server appends a number to the name.
     #[must_use]
     pub const fn is_sequential(self) -> bool {
         matches!(
             self,
-            Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl
+            Self::PersistentSequential
+                | Self::EphemeralSequential
+                | Self::PersistentSequentialWithTtl
         )
     }
 
-    /// Whether the node has a time to live.
+    /// Returns `true` if the node has a time to live.
     #[must_use]
     pub const fn is_ttl(self) -> bool {
         matches!(self, Self::PersistentWithTtl | Self::PersistentSequentialWithTtl)
@@ -80,7 +82,8 @@ record! {
         data: Option<Bytes>,
         /// The ACL; must not be empty.
         acl: Vec<Acl>,
-        /// A [`CreateMode`] as a number: a server must answer, not fail to decode, when it is invalid.
+        /// A [`CreateMode`] as a number. A server must respond to an invalid one instead of failing
+        /// to decode it.
         flags: i32,
     }
 }
@@ -102,7 +105,7 @@ record! {
 }
 
 record! {
-    /// Answer to `create2`, `createContainer` and `createTTL`.
+    /// The response to `create2`, `createContainer` and `createTTL`.
     Create2Response {
         /// The path, with the sequence number.
         path: String,

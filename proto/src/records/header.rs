@@ -1,9 +1,10 @@
 use super::record;
 
 record! {
-    /// In front of every request but [`super::ConnectRequest`].
+    /// The header of every request except [`super::ConnectRequest`].
     RequestHeader {
-        /// Chosen by the client, repeated in the answer. Negative ones are reserved ([`crate::XID_PING`], …).
+        /// The number that the client chooses and the response repeats. Negative ones are reserved
+        /// ([`crate::XID_PING`], …).
         xid: i32,
         /// The [`crate::OpCode`] as a number.
         opcode: i32,
@@ -11,13 +12,13 @@ record! {
 }
 
 record! {
-    /// In front of every answer but [`super::ConnectResponse`], and of every watch event.
+    /// The header of every response except [`super::ConnectResponse`], and of every watch event.
     ReplyHeader {
         /// The xid of the request, or [`crate::XID_NOTIFICATION`].
         xid: i32,
-        /// The last transaction the server had applied.
+        /// The last transaction that the server had applied.
         zxid: i64,
-        /// Zero, or an [`crate::ErrorCode`] as a number; then no body follows.
+        /// Zero, or an [`crate::ErrorCode`] as a number. After an error there is no body.
         err: i32,
     }
 }

@@ -1,4 +1,4 @@
-//! The bodies of requests and answers, one family a file.
+//! The bodies of requests and responses, one family per file.
 //!
 //! Field names follow `zookeeper.jute`. Data that may be Java's `null` is `Option<Bytes>`.
 
@@ -21,8 +21,8 @@ pub use create::{Create2Response, CreateMode, CreateRequest, CreateTtlRequest};
 pub use header::{ReplyHeader, RequestHeader};
 pub use multi::{MultiOp, MultiResult, ReadOp, ReadResult};
 pub use read::{
-    Children2Response, DataResponse, ExistsRequest, GetAllChildrenNumberRequest, GetChildrenRequest,
-    GetDataRequest, GetEphemeralsRequest, SyncRequest,
+    Children2Response, DataResponse, ExistsRequest, GetAllChildrenNumberRequest,
+    GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, SyncRequest,
 };
 pub use reconfig::ReconfigRequest;
 pub use stat::Stat;

@@ -1,6 +1,6 @@
 use super::{
-    CheckVersionRequest, Create2Response, CreateRequest, CreateTtlRequest, DataResponse, DeleteRequest,
-    GetChildrenRequest, GetDataRequest, SetDataRequest, Stat,
+    CheckVersionRequest, Create2Response, CreateRequest, CreateTtlRequest, DataResponse,
+    DeleteRequest, GetChildrenRequest, GetDataRequest, SetDataRequest, Stat,
 };
 use crate::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record};
 
@@ -8,10 +8,10 @@ use crate::{DecodeError, Decoder, Encoder, ErrorCode, OpCode, Record};
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiOp {
-    /// Creates a node, answers its path.
+    /// Creates a node; the result is its path.
     Create(CreateRequest),
-    /// Creates a node, answers its path and stat; ZooKeeper 3.8 looks at the flags alone and answers only
-    /// the path, as to [`MultiOp::Create`].
+    /// Creates a node; the result is its path and stat. ZooKeeper 3.8 considers only the flags, and
+    /// returns only the path, as for [`MultiOp::Create`].
     Create2(CreateRequest),
     /// Creates a container.
     CreateContainer(CreateRequest),
@@ -26,7 +26,7 @@ pub enum MultiOp {
 }
 
 impl MultiOp {
-    /// The opcode in front of the operation.
+    /// Returns the opcode in front of the operation.
     #[must_use]
     pub const fn opcode(&self) -> OpCode {
         match self {
@@ -40,7 +40,7 @@ impl MultiOp {
         }
     }
 
-    /// The node it is about.
+    /// Returns the path of the node that the operation concerns.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -56,7 +56,9 @@ impl MultiOp {
         for op in ops {
             put_header(out, op.opcode(), false, -1);
             match op {
-                Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.encode(out),
+                Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
+                    body.encode(out);
+                }
                 Self::CreateTtl(body) => body.encode(out),
                 Self::Delete(body) => body.encode(out),
                 Self::SetData(body) => body.encode(out),
@@ -88,18 +90,18 @@ impl MultiOp {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiResult {
-    /// Of [`MultiOp::Create`]: the path.
+    /// The result of [`MultiOp::Create`]: the path.
     Create(String),
-    /// Of [`MultiOp::Create2`], [`MultiOp::CreateContainer`] and [`MultiOp::CreateTtl`].
+    /// The result of [`MultiOp::Create2`], [`MultiOp::CreateContainer`] and [`MultiOp::CreateTtl`].
     Create2(Create2Response),
-    /// Of [`MultiOp::Delete`].
+    /// The result of [`MultiOp::Delete`].
     Delete,
-    /// Of [`MultiOp::SetData`].
+    /// The result of [`MultiOp::SetData`].
     SetData(Stat),
-    /// Of [`MultiOp::Check`].
+    /// The result of [`MultiOp::Check`].
     Check,
-    /// The multi failed. The operation at fault has the error, those before it `None`, those after it
-    /// [`ErrorCode::RuntimeInconsistency`].
+    /// The multi failed. The failed operation has the error, the operations before it have `None`,
+    /// and those after it [`ErrorCode::RuntimeInconsistency`].
     Error(Option<ErrorCode>),
 }
 
@@ -146,18 +148,18 @@ impl MultiResult {
     }
 }
 
-/// One operation of a multi read, since ZooKeeper 3.6.
+/// One operation of a multi read; needs ZooKeeper 3.6.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadOp {
-    /// Answers data and stat. Its `watch` flag has no effect.
+    /// Reads data and stat. Its `watch` flag has no effect.
     GetData(GetDataRequest),
-    /// Answers the names of the children. Its `watch` flag has no effect.
+    /// Lists the names of the children. Its `watch` flag has no effect.
     GetChildren(GetChildrenRequest),
 }
 
 impl ReadOp {
-    /// The node it is about.
+    /// Returns the path of the node that the operation reads.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -195,13 +197,13 @@ impl ReadOp {
     }
 }
 
-/// The result of one operation of a multi read; each succeeds or fails for itself.
+/// The result of one operation of a multi read. Each operation has a result of its own.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadResult {
-    /// Of [`ReadOp::GetData`].
+    /// The result of [`ReadOp::GetData`].
     Data(DataResponse),
-    /// Of [`ReadOp::GetChildren`].
+    /// The result of [`ReadOp::GetChildren`].
     Children(Vec<String>),
     /// The operation failed.
     Error(Option<ErrorCode>),

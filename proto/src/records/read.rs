@@ -7,7 +7,7 @@ record! {
     ExistsRequest {
         /// The node.
         path: String,
-        /// Whether to leave a watch: for creation, change and deletion.
+        /// `true` to set a watch for creation, change and deletion.
         watch: bool,
     }
 }
@@ -17,13 +17,13 @@ record! {
     GetDataRequest {
         /// The node.
         path: String,
-        /// Whether to leave a watch, if the node exists: for change and deletion.
+        /// `true` to set a watch for change and deletion, if the node exists.
         watch: bool,
     }
 }
 
 record! {
-    /// Answer to `getData`.
+    /// The response to `getData`.
     DataResponse {
         /// The data; `None` is Java's `null`.
         data: Option<Bytes>,
@@ -37,13 +37,13 @@ record! {
     GetChildrenRequest {
         /// The node.
         path: String,
-        /// Whether to leave a watch, if the node exists: for its children and its deletion.
+        /// `true` to set a watch for the children and the deletion, if the node exists.
         watch: bool,
     }
 }
 
 record! {
-    /// Answer to `getChildren2`.
+    /// The response to `getChildren2`.
     Children2Response {
         /// Names, not paths, in no order.
         children: Vec<String>,
@@ -55,7 +55,7 @@ record! {
 record! {
     /// Body of `sync`.
     SyncRequest {
-        /// Any path; answered as it is.
+        /// Any path; the response repeats it.
         path: String,
     }
 }
@@ -63,7 +63,7 @@ record! {
 record! {
     /// Body of `getEphemerals`.
     GetEphemeralsRequest {
-        /// Only paths that begin with it are answered.
+        /// The prefix of the returned paths.
         prefix: String,
     }
 }

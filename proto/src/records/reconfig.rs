@@ -1,7 +1,7 @@
 use crate::{DecodeError, Decoder, Encoder, Record};
 
-/// Body of `reconfig`. What is empty is written as Java's `null`: a server takes an empty list of members for all members,
-/// and refuses it. Both are read as empty.
+/// Body of `reconfig`. Empty fields are written as Java's `null`, because a server understands an
+/// empty list of members as the list of all members, and refuses it. Both are read as empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the wire form is fixed by the protocol")]
 pub struct ReconfigRequest {
@@ -9,9 +9,9 @@ pub struct ReconfigRequest {
     pub joining: String,
     /// Ids of servers to remove, separated by commas.
     pub leaving: String,
-    /// All servers, separated by commas: not together with the other two.
+    /// All servers, separated by commas. Excludes the other two fields.
     pub members: String,
-    /// The version of the configuration that is to be changed, or -1 for any.
+    /// The required version of the configuration, or -1 for any.
     pub version: i64,
 }
 
@@ -40,11 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_empty_is_null() {
-        let request = ReconfigRequest { leaving: "3".to_owned(), version: -1, ..ReconfigRequest::default() };
+    fn empty_fields_are_null() {
+        let request =
+            ReconfigRequest { leaving: "3".to_owned(), version: -1, ..ReconfigRequest::default() };
         let mut out = Encoder::default();
         request.encode(&mut out);
-        let expected: &[u8] = b"\xff\xff\xff\xff\0\0\0\x013\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
+        let expected: &[u8] =
+            b"\xff\xff\xff\xff\0\0\0\x013\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
         assert_eq!(out.finish(), expected);
     }
 }

@@ -4,42 +4,44 @@ record! {
     /// The metadata of a node.
     #[derive(Copy, Hash)]
     Stat {
-        /// Transaction that created the node.
+        /// The transaction that created the node.
         czxid: i64,
-        /// Transaction that last changed the data.
+        /// The transaction that last changed the data.
         mzxid: i64,
-        /// Time of creation, milliseconds since the Unix epoch, by the leader's clock.
+        /// The time of creation, in milliseconds since the Unix epoch, by the leader's clock.
         ctime: i64,
-        /// Time of the last change of the data, milliseconds since the Unix epoch.
+        /// The time of the last change of the data, in milliseconds since the Unix epoch.
         mtime: i64,
-        /// How often the data were changed. Wraps around.
+        /// The number of changes of the data. Wraps around.
         version: i32,
-        /// How often children were created or deleted. Wraps around.
+        /// The number of creations and deletions of children. Wraps around.
         cversion: i32,
-        /// How often the ACL was changed.
+        /// The number of changes of the ACL.
         aversion: i32,
-        /// The owning session of an ephemeral node, else zero; zero also for containers and nodes with a
-        /// time to live, whose markers the server keeps to itself.
+        /// The owning session of an ephemeral node, otherwise zero. It is also zero for containers
+        /// and nodes with a time to live, whose markers the server does not send.
         ephemeral_owner: i64,
-        /// Length of the data in bytes.
+        /// The length of the data in bytes.
         data_length: i32,
-        /// Number of children.
+        /// The number of children.
         num_children: i32,
-        /// Transaction that last created or deleted a child.
+        /// The transaction that last created or deleted a child.
         pzxid: i64,
     }
 }
 
 impl Stat {
-    /// Whether the node belongs to a session, by ZooKeeper's `EphemeralType`.
+    /// Returns `true` if the node belongs to a session, by ZooKeeper's `EphemeralType`.
     ///
-    /// The sign says nothing: sessions of servers with an id from 128 are negative. Servers that show their markers are
-    /// understood, too: `0x8000000000000000` for containers, and `0xff` in the highest byte for nodes with a time to live.
+    /// The sign has no meaning: sessions of servers with an id from 128 are negative. Markers of
+    /// servers that do send them are understood too: `0x8000000000000000` for containers, and
+    /// `0xff` in the highest byte for nodes with a time to live.
     #[must_use]
     pub const fn is_ephemeral(&self) -> bool {
         const CONTAINER: i64 = i64::MIN;
         const EXTENDED: i64 = 0xff << 56;
-        !matches!(self.ephemeral_owner, 0 | CONTAINER) && self.ephemeral_owner & EXTENDED != EXTENDED
+        !matches!(self.ephemeral_owner, 0 | CONTAINER)
+            && self.ephemeral_owner & EXTENDED != EXTENDED
     }
 }
 
@@ -53,9 +55,13 @@ mod tests {
             let stat = Stat { ephemeral_owner: owner.cast_signed(), ..Stat::default() };
             stat.is_ephemeral()
         };
-        for session in
-            [1, 0x0100_0000_0000_0001, 0x7f00_0000_0000_0001, 0x8000_0000_0000_0001, 0xfe00_0000_0000_0001]
-        {
+        for session in [
+            1,
+            0x0100_0000_0000_0001,
+            0x7f00_0000_0000_0001,
+            0x8000_0000_0000_0001,
+            0xfe00_0000_0000_0001,
+        ] {
             assert!(is_ephemeral(session), "{session:#x}");
         }
         for marker in [0, 0x8000_0000_0000_0000, 0xff00_0000_0000_0001, 0xff00_00ff_ffff_ffff] {

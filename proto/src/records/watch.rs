@@ -2,7 +2,8 @@ use super::record;
 use crate::DecodeError;
 
 record! {
-    /// Re-arms one-shot watches after a reconnect. What has changed since `relative_zxid` fires at once.
+    /// Re-arms one-shot watches after a reconnect. Watches of nodes that have changed since
+    /// `relative_zxid` fire immediately.
     SetWatches {
         /// The last transaction the client has seen.
         relative_zxid: i64,
@@ -16,7 +17,7 @@ record! {
 }
 
 record! {
-    /// [`SetWatches`] with persistent watches too, since ZooKeeper 3.6.
+    /// [`SetWatches`] with persistent watches; needs ZooKeeper 3.6.
     SetWatches2 {
         /// The last transaction the client has seen.
         relative_zxid: i64,
@@ -34,7 +35,7 @@ record! {
 }
 
 record! {
-    /// Body of `addWatch`, since ZooKeeper 3.6.
+    /// Body of `addWatch`; needs ZooKeeper 3.6.
     AddWatchRequest {
         /// The node.
         path: String,
@@ -65,12 +66,12 @@ record! {
     }
 }
 
-/// What happened to a node (`org.apache.zookeeper.Watcher.Event.EventType`).
+/// The event of a node (`org.apache.zookeeper.Watcher.Event.EventType`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum EventType {
-    /// Nothing: the event is about the connection.
+    /// No event of a node: the notification concerns the connection.
     None = -1,
     /// The node was created.
     NodeCreated = 1,
@@ -82,12 +83,13 @@ pub enum EventType {
     NodeChildrenChanged = 4,
 }
 
-/// The state of the connection in a notification (`org.apache.zookeeper.Watcher.Event.KeeperState`).
+/// The state of the connection in a notification
+/// (`org.apache.zookeeper.Watcher.Event.KeeperState`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum KeeperState {
-    /// Not connected.
+    /// There is no connection.
     Disconnected = 0,
     /// Connected to a server that is part of a quorum.
     SyncConnected = 3,
@@ -103,19 +105,20 @@ pub enum KeeperState {
     Closed = 7,
 }
 
-/// How a watch of `addWatch` behaves (`org.apache.zookeeper.AddWatchMode`).
+/// The behaviour of a watch of `addWatch` (`org.apache.zookeeper.AddWatchMode`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum AddWatchMode {
-    /// Stays after it has fired: changes of the node, its creation and deletion, and its children.
+    /// Stays after it has fired. Reports creation, deletion and changes of the node, and its
+    /// children.
     Persistent = 0,
-    /// Stays after it has fired: changes, creation and deletion of the node and of everything below it; not
-    /// `NodeChildrenChanged`.
+    /// Stays after it has fired. Reports creation, deletion and changes of the node and of all
+    /// nodes below it, but not `NodeChildrenChanged`.
     PersistentRecursive = 1,
 }
 
-/// Which watches are removed or looked for (`org.apache.zookeeper.Watcher.WatcherType`).
+/// The watches to remove or to check (`org.apache.zookeeper.Watcher.WatcherType`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
@@ -135,7 +138,7 @@ pub enum WatcherType {
 macro_rules! numbered {
     ($name:ident, $what:literal, $($variant:ident),*) => {
         impl $name {
-            /// The number on the wire.
+            /// Returns the number on the wire.
             #[must_use]
             pub const fn code(self) -> i32 {
                 self as i32
@@ -157,7 +160,15 @@ macro_rules! numbered {
 
 numbered!(AddWatchMode, "watch mode", Persistent, PersistentRecursive);
 numbered!(WatcherType, "watcher type", Children, Data, Any, Persistent, PersistentRecursive);
-numbered!(EventType, "event type", None, NodeCreated, NodeDeleted, NodeDataChanged, NodeChildrenChanged);
+numbered!(
+    EventType,
+    "event type",
+    None,
+    NodeCreated,
+    NodeDeleted,
+    NodeDataChanged,
+    NodeChildrenChanged
+);
 numbered!(
     KeeperState,
     "keeper state",

@@ -7,7 +7,7 @@ record! {
     DeleteRequest {
         /// The node.
         path: String,
-        /// The version it must have, or -1 for any.
+        /// The version that the node must have, or -1 for any.
         version: i32,
     }
 }
@@ -19,7 +19,7 @@ record! {
         path: String,
         /// The new data.
         data: Option<Bytes>,
-        /// The version it must have, or -1 for any.
+        /// The version that the node must have, or -1 for any.
         version: i32,
     }
 }
@@ -29,7 +29,7 @@ record! {
     CheckVersionRequest {
         /// The node.
         path: String,
-        /// The version it must have, or -1 for any.
+        /// The version that the node must have, or -1 for any.
         version: i32,
     }
 }
