@@ -1,4 +1,4 @@
-//! Answers: how they are read, and the futures that wait for them.
+//! Responses: functions that decode them, and futures that wait for them.
 
 use std::fmt;
 use std::future::Future;
@@ -16,20 +16,20 @@ use crate::session::Ticket;
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, OpResult};
 
-/// Reads an answer; `None` when it is of another kind.
+/// Decodes a response. Returns `None` if it is of another kind.
 pub(crate) type Decode<T> = fn(Response, &str) -> Option<T>;
 
-/// For answers that say no more than that it is done.
+/// Decodes responses without content.
 pub(crate) fn nothing(_: Response, _: &str) -> Option<()> {
     Some(())
 }
 
-pub(crate) fn stat_of_answer(response: Response, _: &str) -> Option<Stat> {
+pub(crate) fn stat_of_response(response: Response, _: &str) -> Option<Stat> {
     if let Response::Stat(stat) = response { Some(stat) } else { None }
 }
 
 pub(crate) fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
-    stat_of_answer(response, chroot).map(Some)
+    stat_of_response(response, chroot).map(Some)
 }
 
 pub(crate) fn data(response: Response, _: &str) -> Option<Data> {
@@ -53,7 +53,7 @@ pub(crate) fn created(body: Create2Response, chroot: &str) -> Created {
     Created { path: below(chroot, body.path), stat: body.stat }
 }
 
-/// The path without the chroot.
+/// Returns the path without the chroot.
 pub(crate) fn below(chroot: &str, path: String) -> String {
     if chroot.is_empty() { path } else { visible(chroot, &path).to_owned() }
 }
@@ -63,7 +63,9 @@ pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpRe
         return None;
     };
     let convert = |result| match result {
-        MultiResult::Create(path) => Some(OpResult::Created { path: below(chroot, path), stat: None }),
+        MultiResult::Create(path) => {
+            Some(OpResult::Created { path: below(chroot, path), stat: None })
+        }
         MultiResult::Create2(body) => {
             Some(OpResult::Created { path: below(chroot, body.path), stat: Some(body.stat) })
         }
@@ -75,24 +77,24 @@ pub(crate) fn multi_results(response: Response, chroot: &str) -> Option<Vec<OpRe
     results.into_iter().map(convert).collect()
 }
 
-/// Waits for the answer to a request that has been queued already.
+/// Waits for the response to a request that is already queued.
 ///
 /// # Cancel safety
-/// Dropping it does not take the request back once it has been sent: it may still be applied. A request that
-/// waits for a connection is not sent any more.
-#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+/// A dropped future does not withdraw a request that was sent: it may still be applied. A request
+/// that still waits for a connection is not sent.
+#[must_use = "the response, or the error, is only known by awaiting it"]
 pub struct Pending<T> {
     state: PendingState,
     decode: Decode<T>,
-    /// The meaning of an error of the server that is no error to the caller.
+    /// An error of the server that is a value to the caller.
     expected: Option<(ErrorCode, fn() -> T)>,
     deadline: Option<Deadline>,
 }
 
-/// When the caller gives up.
+/// The time after which the caller gives up.
 struct Deadline {
     at: Instant,
-    /// Made when somebody waits: that is in a runtime, which the call need not be.
+    /// Created at the first poll, because the call itself needs no runtime.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -103,7 +105,12 @@ enum PendingState {
 
 impl<T> Pending<T> {
     pub(crate) fn failed(error: Error) -> Self {
-        Self { state: PendingState::Failed(Some(error)), decode: |_, _| None, expected: None, deadline: None }
+        Self {
+            state: PendingState::Failed(Some(error)),
+            decode: |_, _| None,
+            expected: None,
+            deadline: None,
+        }
     }
 
     pub(crate) const fn waiting(ticket: Ticket, decode: Decode<T>) -> Self {
@@ -112,19 +119,20 @@ impl<T> Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Gives up after a time from now on.
+    /// Gives up `deadline` from now.
     pub(crate) fn until(mut self, deadline: Option<Duration>) -> Self {
-        // One that is too far away to be a point in time is none.
-        self.deadline = deadline
-            .and_then(|deadline| Some(Deadline { at: Instant::now().checked_add(deadline)?, sleep: None }));
+        // A deadline too far away to be a point in time means no deadline.
+        self.deadline = deadline.and_then(|deadline| {
+            Some(Deadline { at: Instant::now().checked_add(deadline)?, sleep: None })
+        });
         self
     }
 
-    /// Takes the request back, if it is certain that it was not sent: it never will be, and fails with
-    /// [`Error::NotConnected`]. Otherwise nothing changes.
+    /// Withdraws the request. If this returns `true`, the request was not sent, never will be, and
+    /// fails with [`Error::NotConnected`]. Otherwise nothing changes.
     ///
-    /// A request that waits for a connection is taken back. One that was made without a
-    /// [deadline](crate::ZooKeeper::with_deadline) while there is a connection counts as sent.
+    /// A request that waits for a connection can be withdrawn. While there is a connection, a
+    /// request without a [deadline](crate::ZooKeeper::with_deadline) counts as sent.
     pub fn withdraw(&mut self) -> bool {
         let withdrawn = match &mut self.state {
             PendingState::Waiting(ticket) => ticket.withdraw(),
@@ -136,7 +144,7 @@ impl<T> Pending<T> {
         withdrawn
     }
 
-    /// An error that is a value to the caller.
+    /// Returns `value` instead of the error `code`.
     pub(crate) fn refused_with(mut self, code: ErrorCode, value: fn() -> T) -> Self {
         self.expected = Some((code, value));
         self
@@ -160,7 +168,7 @@ impl<T> Future for Pending<T> {
                 return Poll::Ready(Err(error.take().unwrap_or(Error::Closed { sent: false })));
             }
         };
-        // Answers that are there already must not let a task run for ever.
+        // Responses that are already there must not let a task run forever.
         let budget = std::task::ready!(coop::poll_proceed(cx));
         let answer = match (ticket.poll(cx), &mut this.deadline) {
             (Poll::Ready(answer), _) => answer,
@@ -174,9 +182,11 @@ impl<T> Future for Pending<T> {
         budget.made_progress();
         Poll::Ready(match answer {
             Ok(Response::Multi(results)) if transaction_error(&results).is_some() => {
-                Err(transaction_error(&results).unwrap_or(Error::UnexpectedAnswer))
+                Err(transaction_error(&results).unwrap_or(Error::UnexpectedResponse))
             }
-            Ok(response) => (this.decode)(response, ticket.chroot()).ok_or(Error::UnexpectedAnswer),
+            Ok(response) => {
+                (this.decode)(response, ticket.chroot()).ok_or(Error::UnexpectedResponse)
+            }
             Err(error) => match this.expected {
                 Some((code, value)) if error == Error::Refused(code) => Ok(value()),
                 _ => Err(error),
@@ -185,13 +195,14 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// The operation at fault is the one with a real error; those around it carry fillers.
+/// Returns the error of the operation that failed. The other operations carry filler codes.
 fn transaction_error(results: &[MultiResult]) -> Option<Error> {
     let failed = |result: &MultiResult| match result {
         MultiResult::Error(Some(code)) if *code != ErrorCode::RuntimeInconsistency => Some(*code),
         _ => None,
     };
-    let at_fault = results.iter().enumerate().find_map(|(index, result)| Some((index, failed(result)?)));
+    let at_fault =
+        results.iter().enumerate().find_map(|(index, result)| Some((index, failed(result)?)));
     if let Some((index, code)) = at_fault {
         return Some(Error::TransactionFailed { index, code });
     }
@@ -205,11 +216,11 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// [`Pending`] for a read that also leaves a watch.
+/// A [`Pending`] for a read that also sets a watch.
 ///
 /// # Cancel safety
-/// As [`Pending`]; the watch is forgotten.
-#[must_use = "the answer, and whether the request failed, is only known by awaiting it"]
+/// The same as for [`Pending`]; the watch is removed.
+#[must_use = "the response, or the error, is only known by awaiting it"]
 pub struct PendingWatched<T, W = OneshotWatch> {
     pub(crate) answer: Pending<T>,
     pub(crate) watch: Option<W>,
@@ -221,7 +232,7 @@ impl<T, W: Unpin> Future for PendingWatched<T, W> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
         let watch = self.watch.take();
-        Poll::Ready(answer.and_then(|answer| Ok((answer, watch.ok_or(Error::UnexpectedAnswer)?))))
+        Poll::Ready(answer.and_then(|answer| Ok((answer, watch.ok_or(Error::UnexpectedResponse)?))))
     }
 }
 
@@ -243,10 +254,17 @@ mod tests {
             (vec![], None),
             (vec![MultiResult::Delete, MultiResult::Check], None),
             (
-                vec![MultiResult::Error(None), MultiResult::Error(Some(ErrorCode::NoNode)), filler()],
+                vec![
+                    MultiResult::Error(None),
+                    MultiResult::Error(Some(ErrorCode::NoNode)),
+                    filler(),
+                ],
                 Some((1, ErrorCode::NoNode)),
             ),
-            (vec![filler(), MultiResult::Error(Some(ErrorCode::NoNode))], Some((1, ErrorCode::NoNode))),
+            (
+                vec![filler(), MultiResult::Error(Some(ErrorCode::NoNode))],
+                Some((1, ErrorCode::NoNode)),
+            ),
             (vec![filler(), filler()], Some((0, ErrorCode::RuntimeInconsistency))),
         ];
         for (results, expected) in cases {

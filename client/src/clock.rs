@@ -1,31 +1,35 @@
-//! The time of sessions: tokio's clock, and the time for which the machine was suspended.
+//! The time of sessions: tokio's clock plus the time for which the machine was suspended.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Differences between the two clocks of the system below this are ignored: they are frequency corrections.
+use crate::locked::Locked;
+
+/// Smaller differences between the two clocks of the system are frequency corrections and are
+/// ignored.
 const NOISE: Duration = Duration::from_millis(50);
-/// A pair of readings that takes longer than this was interrupted, and says nothing.
+/// A pair of readings that takes longer was interrupted, and is discarded.
 const LONGEST_READING: Duration = Duration::from_millis(5);
 
-/// Tells a client for how long its machine was suspended.
+/// Reports for how long the machine was suspended.
 ///
-/// `tokio::time` stands still while a machine sleeps, on Linux and macOS, but the servers count on. A client adds the suspended
-/// time to tokio's clock before it judges a session. [`SystemClock`] is the default; simulations, whose time has nothing to do
-/// with that of the machine, use [`NeverSuspended`] or their own.
+/// On Linux and macOS `tokio::time` stands still while the machine sleeps, but the servers' clocks
+/// continue. The client adds the suspended time to tokio's clock before it judges a session.
+/// [`SystemClock`] is the default. Simulations, whose time is independent of the machine's, use
+/// [`NeverSuspended`] or a clock of their own.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The time for which the machine was suspended, from any fixed moment on. Never decreases.
+    /// Returns the time for which the machine was suspended, counted from any fixed point in time.
+    /// It never decreases.
     fn suspended(&self) -> Duration;
 
-    /// How often a client looks at [`suspended`](Self::suspended) while it has nothing else to do. `None`, the default: only
-    /// when it is woken, by a request, the server, or a timer of its own.
+    /// Returns the interval at which an idle client reads [`suspended`](Self::suspended). Default:
+    /// `None`, which means only when a request, the server or a timer wakes the client.
     fn look_every(&self) -> Option<Duration> {
         None
     }
 }
 
-/// A clock without suspension: the time is tokio's.
+/// A clock without suspension: its time is tokio's.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NeverSuspended;
@@ -38,17 +42,19 @@ impl Clock for NeverSuspended {
 
 /// The clock of the operating system.
 ///
-/// Compares a clock that counts suspension (`CLOCK_BOOTTIME` on Linux and Android, `CLOCK_MONOTONIC` on macOS and iOS) with
-/// [`Instant`], which does not. Looks once a second. Elsewhere nothing is known of suspensions; on Windows `Instant` counts
-/// them itself. A virtual machine that is paused by its host may count neither.
+/// Compares a clock that counts suspension (`CLOCK_BOOTTIME` on Linux and Android,
+/// `CLOCK_MONOTONIC` on macOS and iOS) with [`Instant`], which does not. It reads them once per
+/// second. On other systems suspensions are not noticed, except on Windows, where `Instant` counts
+/// them itself. A virtual machine that its host pauses may not count the pause on either clock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn suspended(&self) -> Duration {
-        static MEASURED: Mutex<Measured> = Mutex::new(Measured { last: None, suspended: Duration::ZERO });
-        let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+        static MEASURED: Locked<Measured> =
+            Locked::new(Measured { last: None, suspended: Duration::ZERO });
+        let mut measured = MEASURED.lock();
         let before = Instant::now();
         if let Some(counting) = counting() {
             measured.look(before, counting, Instant::now());
@@ -61,7 +67,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time on a clock that counts on while the machine is suspended, if there is one.
+/// Returns the time of a clock that also counts suspension, if the system has one.
 fn counting() -> Option<Duration> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const COUNTING: rustix::time::ClockId = rustix::time::ClockId::Boottime;
@@ -76,7 +82,7 @@ fn counting() -> Option<Duration> {
     None
 }
 
-/// The suspended time, summed up over pairs of readings of both clocks.
+/// The suspended time, summed over pairs of readings of both clocks.
 #[derive(Debug)]
 struct Measured {
     last: Option<(Instant, Duration)>,
@@ -84,13 +90,15 @@ struct Measured {
 }
 
 impl Measured {
-    /// The clock that counts suspension showed `counting`, between `before` and `after` on the one that does not.
+    /// Takes a reading: the clock that counts suspension showed `counting`, between `before` and
+    /// `after` on the clock that does not.
     fn look(&mut self, before: Instant, counting: Duration, after: Instant) {
         if after.duration_since(before) > LONGEST_READING {
             return;
         }
         if let Some((then, counted)) = self.last {
-            let missed = counting.saturating_sub(counted).saturating_sub(after.duration_since(then));
+            let missed =
+                counting.saturating_sub(counted).saturating_sub(after.duration_since(then));
             if missed > NOISE {
                 self.suspended += missed;
             }
@@ -105,7 +113,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Readings as (awake, asleep) milliseconds since the one before, and how long each took; the suspended time after each.
+    /// Takes readings as (awake, asleep, duration of the reading) in milliseconds since the
+    /// previous one, and returns the suspended time after each.
     fn measure(readings: &[(u32, u32, u32)]) -> Vec<u128> {
         let (mut at, mut counting) = (Instant::now(), Duration::from_secs(1));
         let mut measured = Measured { last: None, suspended: Duration::ZERO };
@@ -140,7 +149,7 @@ mod tests {
     fn an_interrupted_reading_is_ignored() {
         assert_eq!(measure(&[(0, 0, 0), (10, 0, 900), (10, 0, 0)]), [0, 0, 0]);
         assert_eq!(measure(&[(0, 0, 900), (10, 0, 0), (10, 0, 0)]), [0, 0, 0]);
-        // What was missed meanwhile is found by the next.
+        // The next reading finds the time that this one missed.
         assert_eq!(measure(&[(0, 0, 0), (10, 3_000, 900), (10, 0, 0)]), [0, 0, 3_000]);
     }
 

@@ -4,8 +4,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
-#[cfg(doc)]
-use crate::ZooKeeper;
 use crate::clock::{Clock, SystemClock};
 use crate::connector::{Connector, TcpConnector};
 use crate::credentials::CredentialsProvider;
@@ -17,13 +15,13 @@ use crate::{ConnectString, ConnectStringError, SessionCredentials, WatchedEvent}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DisconnectedPolicy {
-    /// It fails at once with [`crate::Error::NotConnected`].
+    /// Fails immediately with [`crate::Error::NotConnected`].
     FailFast,
-    /// It waits this long for a connection, then fails with [`crate::Error::NotConnected`].
+    /// Waits this long for a connection, then fails with [`crate::Error::NotConnected`].
     Wait(Duration),
 }
 
-/// Why a client could not be made. Nothing was sent.
+/// The reason why a client could not be created. Nothing was sent.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
@@ -33,29 +31,30 @@ pub enum ConnectError {
     /// The session timeout is zero or above `i32::MAX` milliseconds.
     #[error("session timeout of {0:?} is out of range")]
     SessionTimeout(Duration),
-    /// A setting is zero, or otherwise such that no request could be made, or no session could last.
+    /// A setting is out of range: with it, no request could be made or no session could last.
     #[error("{setting} of {value} is out of range, from {least} to {most}")]
     OutOfRange {
         /// The setting.
         setting: &'static str,
         /// Its value.
         value: usize,
-        /// The least that it can be.
+        /// The smallest value allowed.
         least: usize,
-        /// The most that it can be.
+        /// The largest value allowed.
         most: usize,
     },
-    /// There is neither a tokio runtime to run on nor a [spawner](ZooKeeperBuilder::spawner).
+    /// There is neither a tokio runtime nor a [spawner](ZooKeeperBuilder::spawner).
     #[error("no tokio runtime")]
     NoRuntime,
 }
 
-/// The least that a request can be limited to: its header, and a short path. Watches are re-armed in requests of this size.
+/// The smallest limit of a request: its header and a short path. Requests that re-arm watches have
+/// this size at least.
 const LEAST_FRAME: usize = 64;
 /// Lengths on the wire are signed numbers of 32 bits.
 const MOST_FRAME: usize = i32::MAX as usize;
 
-/// Settings of a [`ZooKeeper`] client.
+/// Settings of a [`ZooKeeper`](crate::ZooKeeper) client.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ZooKeeperBuilder {
@@ -67,7 +66,7 @@ pub struct ZooKeeperBuilder {
     pub(crate) max_requests: usize,
     pub(crate) max_bytes: usize,
     pub(crate) max_frame: usize,
-    pub(crate) max_answer: Option<usize>,
+    pub(crate) max_response: Option<usize>,
     pub(crate) seed: Option<u64>,
     pub(crate) resume: Option<SessionCredentials>,
     pub(crate) last_zxid_seen: i64,
@@ -79,7 +78,7 @@ pub struct ZooKeeperBuilder {
     pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
     pub(crate) credentials: Option<Arc<dyn CredentialsProvider>>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Who is told all events of nodes, besides the watches.
+    /// Receives every node event, in addition to the watches.
     pub(crate) events: Option<mpsc::UnboundedSender<WatchedEvent>>,
 }
 
@@ -94,7 +93,7 @@ impl ZooKeeperBuilder {
             max_requests: 65_536,
             max_bytes: 256 << 20,
             max_frame: DEFAULT_MAX_FRAME,
-            max_answer: None,
+            max_response: None,
             seed: None,
             resume: None,
             last_zxid_seen: 0,
@@ -110,25 +109,32 @@ impl ZooKeeperBuilder {
         }
     }
 
-    /// The session timeout to ask for; the server may grant another one. Default 30 s.
+    /// The session timeout to request; the server may grant another one. Default: 30 s.
     ///
-    /// A connection without an answer for two thirds of it is given up, and so is an attempt to connect after its
-    /// share by the number of hosts, a third at most, though not before a second has passed as long as there is no
-    /// session. Requests that [wait for a connection](Self::disconnected) shorten an attempt to the same share of their patience,
-    /// but not below a second; after every round over all hosts it may take twice as long again.
+    /// The client derives these limits from the granted timeout *T*:
     ///
-    /// Other hosts are tried meanwhile, one more every 250 ms; the first that is connected is asked for the session, and the other
-    /// connections are closed unused (RFC 8305). The session is given up when all of what was granted has passed without an answer, see [`crate::ExpiredBy::Clock`].
+    /// | limit | value |
+    /// |---|---|
+    /// | silence after which a connection is closed | ⅔ *T* |
+    /// | one attempt to connect | *T* divided by the number of hosts, at most ⅓ *T*; at least 1 s while there is no session |
+    /// | pause before the next host is tried in parallel | 250 ms |
+    /// | silence after which the session is considered expired | *T*: see [`crate::ExpiredBy::Clock`] |
     ///
-    /// Servers are not judged by a grant that is longer than what was asked for and than a minute, but by the longer of
-    /// these two: one that grants weeks may not be silent for weeks.
+    /// If requests [wait for a connection](Self::disconnected), the time that they wait replaces
+    /// *T* for one attempt to connect if it is shorter, but an attempt has at least 1 s. After
+    /// every round over all hosts an attempt may take twice as long. The first host that is
+    /// connected is asked for the session, and the other connections are closed unused (RFC 8305).
+    ///
+    /// A server may grant more than the requested timeout. The silence of a server is then measured
+    /// by the requested timeout or one minute, whichever is longer.
     pub const fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// Gives the session up, too, when there was no connection for this part of the negotiated timeout, in percent, from
-    /// 1 to 100: [`crate::ExpiredBy::Clock`]. Default 100, which is no earlier than the servers do.
+    /// The part of the granted timeout, in percent from 1 to 100, after which a client without a
+    /// connection gives the session up: [`crate::ExpiredBy::Clock`]. Default: 100, which is never
+    /// later than the servers expire the session.
     pub const fn expiration_percent(mut self, percent: u8) -> Self {
         self.expiration_percent = percent;
         self
@@ -140,119 +146,129 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// How long [`ZooKeeper::close`] tries to tell a server, when there is no connection. Default 5 s.
+    /// The time for which [`ZooKeeper::close`](crate::ZooKeeper::close) tries to reach a server if
+    /// there is no connection. Default: 5 s.
     pub const fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// How many requests may wait for their answers, from 1, and their size in bytes, from 64. Default 65,536 and 256 MiB.
-    /// Above either, a request fails with [`crate::Error::QueueFull`].
+    /// The maximum number of requests that wait for responses, from 1, and their total size in
+    /// bytes, from 64. Defaults: 65,536 and 256 MiB. Above either, a request fails with
+    /// [`crate::Error::QueueFull`].
     pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
         self.max_requests = requests;
         self.max_bytes = bytes;
         self
     }
 
-    /// The largest request in bytes, from 64 to `i32::MAX`: the servers' `jute.maxbuffer`. Default [`DEFAULT_MAX_FRAME`], one
-    /// below 1 MiB.
+    /// The largest request in bytes, from 64 to `i32::MAX`: the servers' `jute.maxbuffer`. Default:
+    /// [`DEFAULT_MAX_FRAME`], one byte less than 1 MiB.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.max_frame = bytes;
         self
     }
 
-    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on, which is taken in place of a smaller one; zero is
-    /// refused. Default 4 times that, because a server adds names and stats that were never in one request.
+    /// The largest response in bytes. A value below [`max_frame`](Self::max_frame) is raised to it;
+    /// zero is refused. Default: four times `max_frame`, because a response contains names and
+    /// stats that were never in one request.
     ///
-    /// A longer answer is skipped and not kept in memory: its request fails with [`crate::Error::AnswerTooLarge`], and the
-    /// connection goes on. A longer watch event, or an answer of more than 1 GiB, ends the connection.
-    pub const fn max_answer(mut self, bytes: usize) -> Self {
-        self.max_answer = Some(bytes);
+    /// A larger response is skipped without being kept in memory. Its request fails with
+    /// [`crate::Error::ResponseTooLarge`], and the connection stays open. A larger watch event, or
+    /// a response of more than 1 GiB, ends the connection.
+    pub const fn max_response(mut self, bytes: usize) -> Self {
+        self.max_response = Some(bytes);
         self
     }
 
-    /// Seeds the order of the hosts and the jitter, for repeatable runs. Default: random.
+    /// Seeds the order of the hosts and the jitter, for reproducible runs. Default: random.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Takes up a session that another client has [detached](ZooKeeper::detach) from, or is about to lose.
-    /// Its watches are not taken over. If the session has expired, or the password is wrong, the client ends in
+    /// Resumes a session from which another client has [detached](crate::ZooKeeper::detach), or
+    /// that another client is about to lose. The watches of that client are not transferred. If the
+    /// session has expired, or the password is wrong, the client ends in
     /// [`crate::SessionState::Expired`]. Default: a new session.
     ///
-    /// The connect string must have the chroot of the one before, and the session timeout should be the same: the
-    /// server counts the one that was asked for last.
+    /// The connect string must have the same chroot as the previous client's, and the session
+    /// timeout should be the same: the server applies the timeout that was requested last.
     ///
-    /// A session is for one client. A server cuts off the one before, which takes the session back when it notices,
-    /// and so on, some times a second; requests in between fail with [`crate::Error::ConnectionLoss`]. That ends
-    /// when one of them closes the session, or is kept out of it for the session timeout and ends it for both.
-    /// Another member of an ensemble does not cut the one before off: it goes on to answer reads, until the first
-    /// write.
+    /// Use a session in one client only. If two clients use it, the server closes the connection of
+    /// the previous client, which resumes the session when it notices, and so on, several times per
+    /// second. Requests fail with [`crate::Error::ConnectionLoss`] in the meantime. This ends when
+    /// one client closes the session, or when one is kept out for the session timeout and ends the
+    /// session for both. Another member of an ensemble does not close the previous connection: it
+    /// keeps answering reads until the first write.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.resume = Some(credentials);
         self
     }
 
     /// Takes a new session only from a server that has this transaction, the last one that an
-    /// [earlier session](ZooKeeper::last_zxid_seen) has seen: reads do not go back in time from one session to the next.
-    /// Default 0: any server.
+    /// [earlier session](crate::ZooKeeper::last_zxid_seen) has seen. So reads do not go back in
+    /// time from one session to the next. Default: 0, any server.
     ///
-    /// Servers that lag behind refuse the client. When servers were reached for the session timeout and all of them have
-    /// refused, their data were restored from an older state: the demand is dropped, with a warning, and
-    /// [`ZooKeeper::lost_history`] tells it. Without meaning for a session that is [resumed](Self::resume).
+    /// Servers that lag behind refuse the client. If servers were reached for the session timeout
+    /// and all of them have refused, their data were restored from an older state. The condition is
+    /// then dropped with a warning, and [`ZooKeeper::lost_history`](crate::ZooKeeper::lost_history)
+    /// returns the transaction. A session that is [resumed](Self::resume) ignores this setting.
     pub const fn last_zxid_seen(mut self, zxid: i64) -> Self {
         self.last_zxid_seen = zxid;
         self
     }
 
-    /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found;
-    /// writes fail with `NotReadOnly` meanwhile. Servers must have the system property `readonlymode.enabled`, and
-    /// `localSessionsEnabled` in their configuration. Default: no.
+    /// Allows read-only servers: servers without a quorum. The client uses one until it finds a
+    /// writable server; writes fail with `NotReadOnly` until then. Servers must have the system
+    /// property `readonlymode.enabled`, and `localSessionsEnabled` in their configuration. Default:
+    /// no.
     ///
-    /// A session that was begun on a read-only server is known to that server alone, and replaced by a new one on
-    /// the first other server; watches are kept. A read-only server does not take a session that was begun before,
-    /// nor keep it alive: it is lost when the session timeout has passed.
+    /// A session that was begun on a read-only server is known only to that server. On the first
+    /// other server it is replaced by a new session; watches are kept. A read-only server neither
+    /// accepts nor keeps alive a session that was begun before: it is lost after the session
+    /// timeout.
     pub const fn read_only(mut self, allowed: bool) -> Self {
         self.read_only = allowed;
         self
     }
 
-    /// How long the client may look for its first server, before it ends in
-    /// [`crate::SessionState::Unreachable`]. Default: without end.
+    /// The time within which the client must find its first server. After it, the client ends in
+    /// [`crate::SessionState::Unreachable`]. Default: no limit.
     pub const fn connect_deadline(mut self, deadline: Duration) -> Self {
         self.connect_deadline = Some(deadline);
         self
     }
 
-    /// From which time from sending to answer on a request is reported as slow, in the log. Default 1 s.
+    /// Requests that take at least this long from sending to the response are logged as slow.
+    /// Default: 1 s.
     pub const fn slow_request(mut self, threshold: Duration) -> Self {
         self.slow_request = threshold;
         self
     }
 
-    /// How to reach servers. Default: [`TcpConnector`].
+    /// The connector that opens connections to servers. Default: [`TcpConnector`].
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
         self
     }
 
-    /// Where the background task of the client runs; see [`Spawn`]. Default: on the tokio runtime in which
-    /// [`connect`](Self::connect) is called.
+    /// The spawner for the background task of the client; see [`Spawn`]. Default: the tokio runtime
+    /// in which [`connect`](Self::connect) is called.
     pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
         self.spawner = Some(spawner);
         self
     }
 
-    /// Proves on every connection who the client is, with SASL DIGEST-MD5, before anything else is sent on it. Default:
-    /// not at all.
+    /// Authenticates every connection with SASL DIGEST-MD5, before any other request. Default: no.
     ///
-    /// The session is [connected](crate::SessionState::Connected) only after that. A server that refuses, that has no
-    /// SASL, or that cannot prove in turn that it knows the password, ends the client in
-    /// [`crate::SessionState::AuthFailed`]. ACLs name the user by the scheme `sasl`.
+    /// The session is [connected](crate::SessionState::Connected) only after that. The client ends
+    /// in [`crate::SessionState::AuthFailed`] if a server refuses, has no SASL, or cannot prove
+    /// that it knows the password itself. ACLs name the user by the scheme `sasl`.
     ///
-    /// The server has to be told, with `authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider`
-    /// in its configuration, and with a file that the system property `java.security.auth.login.config` names:
+    /// Configure the server with
+    /// `authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider`, and with a
+    /// file that the system property `java.security.auth.login.config` names:
     ///
     /// ```text
     /// Server {
@@ -260,9 +276,10 @@ impl ZooKeeperBuilder {
     /// };
     /// ```
     ///
-    /// The password does not travel, but whoever listens can guess at it offline, MD5 is fast, and what follows is
-    /// neither encrypted nor authenticated: over networks of others use TLS as well. Servers before 3.9.3 let users that
-    /// do not exist in with the password of the last one that logged in
+    /// The password is not sent. But an eavesdropper can guess it offline, because MD5 is fast, and
+    /// the rest of the connection is neither encrypted nor authenticated. Use TLS too on a network
+    /// that you do not control. Servers before 3.9.3 accept a user that does not exist with the
+    /// password of the user that logged in last
     /// ([ZOOKEEPER-4839](https://issues.apache.org/jira/browse/ZOOKEEPER-4839)).
     #[cfg(feature = "sasl")]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -270,26 +287,31 @@ impl ZooKeeperBuilder {
         self
     }
 
-    /// Asks for credentials on every connection, before the session handshake; see [`CredentialsProvider`]. They are added to
-    /// those of [`ZooKeeper::add_auth`], and take the place of a fixed SASL name and password. Default: none.
+    /// Requests credentials on every connection, before the session handshake; see
+    /// [`CredentialsProvider`]. They are added to those of
+    /// [`ZooKeeper::add_auth`](crate::ZooKeeper::add_auth), and replace a fixed SASL name and
+    /// password. Default: none.
     ///
-    /// When a server refuses them, the connection is given up and the provider asked once more: they may have been replaced in
-    /// between. A second refusal in a row ends the client in [`crate::SessionState::AuthFailed`].
+    /// When a server refuses them, the connection is closed and the provider called again, because
+    /// the credentials may have been replaced. A second refusal in a row ends the client in
+    /// [`crate::SessionState::AuthFailed`].
     pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
         self.credentials = Some(provider);
         self
     }
 
-    /// Tells for how long the machine was suspended, which counts against the session; see [`Clock`]. Default: [`SystemClock`].
+    /// The clock that reports for how long the machine was suspended; this time counts against the
+    /// session. See [`Clock`]. Default: [`SystemClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Refuses what [`connect`](Self::connect) refuses, but for the want of a runtime. Nothing is sent.
+    /// Checks the settings as [`connect`](Self::connect) does, but does not need a runtime. Nothing
+    /// is sent.
     ///
     /// # Errors
-    /// A [`ConnectError`] when a setting is not valid.
+    /// A [`ConnectError`] if a setting is not valid.
     pub fn validate(&self) -> Result<(), ConnectError> {
         self.connect_string.parse::<ConnectString>()?;
         self.validate_numbers()
@@ -306,7 +328,7 @@ impl ZooKeeperBuilder {
             ("queue_limits: number of requests", self.max_requests, 1, usize::MAX),
             ("queue_limits: number of bytes", self.max_bytes, LEAST_FRAME, usize::MAX),
             ("max_frame", self.max_frame, LEAST_FRAME, MOST_FRAME),
-            ("max_answer", self.max_answer.unwrap_or(usize::MAX), 1, usize::MAX),
+            ("max_response", self.max_response.unwrap_or(usize::MAX), 1, usize::MAX),
         ];
         match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
             Some((setting, value, least, most)) => {

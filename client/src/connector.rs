@@ -1,4 +1,4 @@
-//! How the client reaches a server: the [`Connector`] trait, and TCP.
+//! The [`Connector`] trait, which opens connections to servers, and TCP.
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -15,8 +15,11 @@ use tokio::time::sleep;
 
 use crate::HostPort;
 
-/// How long after one address of a name the next one is tried.
+/// The time after which the next address of a name is tried.
 const STAGGER: Duration = Duration::from_millis(250);
+
+/// The causes to check if the client did not run.
+pub(crate) const STALLED: &str = "its runtime was blocked (by a call outside spawn_blocking?), or the process or machine was suspended";
 
 /// A byte stream to a server.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -25,56 +28,79 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
 
 /// Opens connections to servers.
 ///
-/// [`TcpConnector`] is the default; the in-memory network of `zk-curator-testing` is another, which lets
-/// the whole stack run under a paused clock.
+/// [`TcpConnector`] is the default. The in-memory network of `zk-curator-testing` is another; with
+/// it the whole stack runs under a paused clock.
 #[async_trait]
 pub trait Connector: Debug + Send + Sync + 'static {
-    /// Whether its connections are encrypted: the servers' ports for others do not serve them. Default: no.
+    /// Returns `true` if its connections are encrypted. The servers' other ports cannot be used
+    /// then. Default: no.
     fn is_encrypted(&self) -> bool {
         false
     }
 
     /// Opens a connection to `host`, a name or a literal address without brackets, and `port`.
     ///
-    /// The client bounds the call by its own timeout and may drop it at any time.
+    /// The client bounds the call by its own timeout, and may drop it at any time.
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>>;
 }
 
-/// Why a connection failed, or could not be opened, and to which server: what
-/// [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure) has inside.
+/// The reason why a connection to a server failed or could not be opened. It is the inner error of
+/// [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure).
 #[derive(Debug)]
 pub struct ConnectionFailure {
     server: HostPort,
     is_open: bool,
+    stalled: Option<Duration>,
     source: io::Error,
 }
 
 impl ConnectionFailure {
-    /// The one inside of an error.
+    /// Returns the `ConnectionError` inside of an error, if there is one.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// The server.
+    /// Returns the server.
     #[must_use]
     pub const fn server(&self) -> &HostPort {
         &self.server
     }
 
-    /// The error.
+    /// Returns the error.
     #[must_use]
     pub const fn reason(&self) -> &io::Error {
         &self.source
     }
 
-    pub(crate) fn of_attempt(server: &HostPort, source: io::Error) -> io::Error {
-        io::Error::new(source.kind(), Self { server: server.clone(), is_open: false, source })
+    /// Returns the least time for which this client did not run shortly before: the threads of its
+    /// runtime were blocked, the process was stopped, or the machine was suspended. `None` if it
+    /// ran in time, which means that the server or the network is at fault.
+    #[must_use]
+    pub const fn stalled(&self) -> Option<Duration> {
+        self.stalled
     }
 
-    pub(crate) fn of_connection(server: Option<&HostPort>, source: io::Error) -> io::Error {
+    pub(crate) fn of_attempt(
+        server: &HostPort,
+        source: io::Error,
+        stalled: Option<Duration>,
+    ) -> io::Error {
+        io::Error::new(
+            source.kind(),
+            Self { server: server.clone(), is_open: false, stalled, source },
+        )
+    }
+
+    pub(crate) fn of_connection(
+        server: Option<&HostPort>,
+        source: io::Error,
+        stalled: Option<Duration>,
+    ) -> io::Error {
         match server.cloned() {
-            Some(server) => io::Error::new(source.kind(), Self { server, is_open: true, source }),
+            Some(server) => {
+                io::Error::new(source.kind(), Self { server, is_open: true, stalled, source })
+            }
             None => source,
         }
     }
@@ -82,20 +108,32 @@ impl ConnectionFailure {
 
 impl fmt::Display for ConnectionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}: {}", if self.is_open { "" } else { "connect " }, self.server, self.source)
+        write!(
+            f,
+            "{}{}: {}",
+            if self.is_open { "" } else { "connect " },
+            self.server,
+            self.source
+        )?;
+        match self.stalled {
+            Some(stalled) => write!(f, "; this process did not run for {stalled:.1?}: {STALLED}"),
+            None => Ok(()),
+        }
     }
 }
 
 impl Error for ConnectionFailure {
+    /// Does not return the [reason](Self::reason), which `Display` already prints.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
+        self.source.source()
     }
 }
 
 /// TCP with `TCP_NODELAY`.
 ///
-/// Names are resolved at every attempt. Their addresses are tried in random order, the next one 250 ms after the one before or as
-/// soon as that fails; the first that is connected is used (RFC 8305).
+/// Names are resolved at every attempt. Their addresses are tried in random order: the next one 250
+/// ms after the previous one, or as soon as that fails. The first address that is connected is used
+/// (RFC 8305).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpConnector;
@@ -109,15 +147,15 @@ impl Connector for TcpConnector {
 
 pub(crate) async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-    // One that swallows the attempt must not stand in front of the others every time.
+    // An address that swallows attempts must not come first every time.
     fastrand::shuffle(&mut addresses);
     let stream = first_open(addresses.into_iter().map(TcpStream::connect)).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// The first that succeeds of attempts that begin one after another: each [`STAGGER`] after the one before, or as soon as one
-/// fails. The last failure, if all do.
+/// Starts attempts one after another, each [`STAGGER`] after the previous one, or as soon as one
+/// fails. Returns the first success, or the last failure.
 async fn first_open<T>(
     attempts: impl ExactSizeIterator<Item: Future<Output = io::Result<T>>>,
 ) -> io::Result<T> {
@@ -154,12 +192,32 @@ async fn first_open<T>(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::iter::successors;
 
     use tokio::time::Instant;
 
     use super::*;
 
-    /// Attempts that take so many milliseconds, and fail or not; when they began, and what came of it when.
+    #[test]
+    fn a_failure_and_its_causes_say_nothing_twice() {
+        let server = HostPort { host: "zk1".into(), port: 2181 };
+        let why = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let failure =
+            ConnectionFailure::of_attempt(&server, why, Some(Duration::from_millis(2500)));
+        let first: &(dyn Error + 'static) = &failure;
+        let said: Vec<String> = successors(Some(first), |error| Error::source(*error))
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            said,
+            [format!(
+                "connect zk1:2181: connection refused; this process did not run for 2.5s: {STALLED}"
+            )]
+        );
+    }
+
+    /// Runs attempts that take this many milliseconds and succeed or fail. Returns when each began,
+    /// the result, and its time.
     async fn race(attempts: &[(u64, bool)]) -> (Vec<u128>, Result<usize, ()>, u128) {
         let (begun, start) = (RefCell::new(Vec::new()), Instant::now());
         let attempt = |(index, (millis, succeeds)): (usize, &(u64, bool))| {
@@ -175,16 +233,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn addresses_are_tried_one_after_another_without_waiting_for_each() {
+    async fn a_slow_address_does_not_hold_up_the_next() {
         const NEVER: u64 = 1_000_000;
         let cases: [(&[(u64, bool)], _, _, _); 7] = [
             (&[], vec![], Err(()), 0),
             (&[(10, true), (0, true)], vec![0], Ok(0), 10),
-            // The first swallows the attempt; the second is connected.
+            // The first attempt is swallowed; the second is connected.
             (&[(NEVER, true), (10, true)], vec![0, 250], Ok(1), 260),
-            // One that fails makes room for the next at once.
+            // A failed attempt lets the next one start immediately.
             (&[(10, false), (NEVER, true), (20, true)], vec![0, 10, 260], Ok(2), 280),
-            // The first may still be the first.
+            // The first attempt may still win.
             (&[(300, true), (100, true)], vec![0, 250], Ok(0), 300),
             (&[(300, false), (100, false)], vec![0, 250], Err(()), 350),
             (&[(900, true), (10, false), (10, false)], vec![0, 250, 260], Ok(0), 900),

@@ -1,4 +1,4 @@
-//! Credentials that change: [`CredentialsProvider`].
+//! Credentials that change over time: [`CredentialsProvider`].
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -28,16 +28,19 @@ use crate::sasl::SaslMechanism;
 /// ```
 #[async_trait]
 pub trait CredentialsProvider: Debug + Send + Sync + 'static {
-    /// Returns the credentials for a connection that has just been opened. The session handshake waits for them.
+    /// Returns the credentials for a connection that has just been opened. The session handshake
+    /// waits for them.
     ///
-    /// The call has what is left of the time for one attempt to connect, which is at least a third of
-    /// `DisconnectedPolicy::Wait` or of the session timeout, whichever is shorter, and at most the latter; then it is dropped,
-    /// and the connection with it. Apache ZooKeeper closes a connection without a handshake after 10 s by itself. A slow source
-    /// therefore belongs behind a cache that is renewed in the background.
+    /// The call has the rest of the time for one attempt to connect; then it is dropped, and the
+    /// connection with it. That time is at least a third of `DisconnectedPolicy::Wait` or of the
+    /// session timeout, whichever is shorter, and at most the latter. Apache ZooKeeper itself
+    /// closes a connection without a handshake after 10 s. So put a slow source behind a cache that
+    /// is renewed in the background.
     ///
     /// # Errors
-    /// Any: the connection counts as failed, with this error as [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure), and
-    /// the next one is opened after the usual pause.
+    /// Any error: the connection counts as failed, with this error as
+    /// [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure), and the next one is opened
+    /// after the usual pause.
     async fn credentials(&self) -> Result<Credentials, Box<dyn Error + Send + Sync>>;
 }
 
@@ -50,14 +53,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Adds an identity, as [`ZooKeeper::add_auth`](crate::ZooKeeper::add_auth) does; it is sent before those of `add_auth`.
+    /// Adds an identity, like [`ZooKeeper::add_auth`](crate::ZooKeeper::add_auth). It is sent
+    /// before those of `add_auth`.
     pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
         self.auth.push(AuthPacket { scheme: scheme.into(), auth: Some(auth.into()) });
         self
     }
 
-    /// Proves with SASL DIGEST-MD5 who the client is, in place of what
-    /// [`ZooKeeperBuilder::sasl_digest_md5`](crate::ZooKeeperBuilder::sasl_digest_md5) says.
+    /// Authenticates with SASL DIGEST-MD5, instead of
+    /// [`ZooKeeperBuilder::sasl_digest_md5`](crate::ZooKeeperBuilder::sasl_digest_md5).
     #[cfg(feature = "sasl")]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.sasl = Some(Arc::new(crate::sasl::DigestMd5::new(user.into(), password.into())));
@@ -68,6 +72,9 @@ impl Credentials {
 impl Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schemes: Vec<_> = self.auth.iter().map(|packet| &packet.scheme).collect();
-        f.debug_struct("Credentials").field("auth", &schemes).field("sasl", &self.sasl.is_some()).finish()
+        f.debug_struct("Credentials")
+            .field("auth", &schemes)
+            .field("sasl", &self.sasl.is_some())
+            .finish()
     }
 }

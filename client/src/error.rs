@@ -1,77 +1,87 @@
-use zk_curator_proto::{DecodeError, ErrorCode};
+use zk_curator_proto::{DecodeError, ErrorCode, OpCode};
 
 use crate::path::PathError;
 
-/// Why a request failed.
+/// The reason why a request failed.
 ///
-/// `sent` tells whether the request may have left the client: one that was sent without an answer may have been
-/// applied, one that was never sent has not. A request counts as sent from when it is handed to a connection,
-/// even if that is lost before its bytes are written.
+/// `sent` says if the request may have left the client. A request that was sent without a response
+/// may have been applied; a request that was never sent has not. It counts as sent as soon as it is
+/// passed to a connection, even if the connection is lost before its bytes are written.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The server answered with an error.
+    /// The server responded with an error.
     #[error("{0}")]
     Refused(ErrorCode),
+    /// The server does not know the request: it is too old, or configured without it. Nothing was
+    /// applied.
+    #[error("the server does not know the request {request:?}{}", needed(*.request))]
+    Unimplemented {
+        /// The request.
+        request: OpCode,
+    },
     /// A transaction was not applied because one of its operations failed.
     #[error("operation {index} of the transaction failed: {code}")]
     TransactionFailed {
-        /// Which operation, from zero.
+        /// The index of that operation, from zero.
         index: usize,
-        /// Why.
+        /// Its error.
         code: ErrorCode,
     },
-    /// The connection was lost before the answer.
+    /// The connection was lost before the response.
     #[error("connection loss{}", unanswered(*.sent))]
     ConnectionLoss {
-        /// Whether the request may have left the client.
+        /// `true` if the request may have left the client.
         sent: bool,
     },
-    /// There was no connection, for as long as [`crate::DisconnectedPolicy`] says. Never sent.
+    /// There was no connection for the time of [`crate::DisconnectedPolicy`]. The request was never
+    /// sent.
     #[error("not connected")]
     NotConnected,
-    /// The session has expired. This handle is of no more use.
+    /// The session has expired. This handle cannot be used any more.
     #[error("session expired{}", unanswered(*.sent))]
     SessionExpired {
-        /// Whether the request may have left the client.
+        /// `true` if the request may have left the client.
         sent: bool,
     },
-    /// The server refused the credentials of the connection. This handle is of no more use.
+    /// The server refused the credentials of the connection. This handle cannot be used any more.
     #[error("authentication failed{}", unanswered(*.sent))]
     AuthFailed {
-        /// Whether the request may have left the client.
+        /// `true` if the request may have left the client.
         sent: bool,
     },
     /// The client was closed.
     #[error("client closed{}", unanswered(*.sent))]
     Closed {
-        /// Whether the request may have left the client.
+        /// `true` if the request may have left the client.
         sent: bool,
     },
-    /// There was no answer before the deadline of the request ([`crate::ZooKeeper::with_deadline`]).
+    /// There was no response before the deadline of the request
+    /// ([`crate::ZooKeeper::with_deadline`]).
     #[error("deadline exceeded{}", unanswered(*.sent))]
     DeadlineExceeded {
-        /// Whether the request may have left the client.
+        /// `true` if the request may have left the client.
         sent: bool,
     },
-    /// Too much waits for an answer already. Never sent.
-    #[error("{requests} requests of {bytes} bytes wait for an answer already")]
+    /// Too many requests already wait for a response. The request was never sent.
+    #[error("{requests} requests of {bytes} bytes already wait for a response")]
     QueueFull {
-        /// How many requests.
+        /// The number of waiting requests.
         requests: usize,
-        /// Their size.
+        /// Their size in bytes.
         bytes: usize,
     },
-    /// The path is not valid. Never sent.
+    /// The path is not valid. The request was never sent.
     #[error(transparent)]
     InvalidPath(#[from] PathError),
-    /// An argument is not valid. Never sent.
+    /// An argument is not valid. The request was never sent.
     #[error("{0}")]
     InvalidArgument(&'static str),
-    /// The client cannot do this. Never sent. [`crate::ZooKeeper`] does not fail with it; other raw clients do.
+    /// The client does not support this. The request was never sent. [`crate::ZooKeeper`] never
+    /// fails with it; other raw clients do.
     #[error("{0} is not supported by this client")]
     Unsupported(&'static str),
-    /// The request is larger than servers accept (`jute.maxbuffer`). Never sent.
+    /// The request is larger than servers accept (`jute.maxbuffer`). It was never sent.
     #[error("request of {length} bytes is over the limit of {limit}")]
     TooLarge {
         /// Its length in bytes.
@@ -79,27 +89,28 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The server answered without an error, and with more than [`crate::ZooKeeperBuilder::max_answer`] allows. A write was
-    /// applied. The answer was not kept, and the connection goes on.
-    #[error("answer of {length} bytes is over the limit of {limit}")]
-    AnswerTooLarge {
-        /// The node that was read; empty for a request that reads no single node.
+    /// The server responded without an error, but with more than
+    /// [`crate::ZooKeeperBuilder::max_response`] allows. A write was applied. The response was
+    /// discarded, and the connection stays open.
+    #[error("response of {length} bytes is over the limit of {limit}")]
+    ResponseTooLarge {
+        /// The node that was read; empty for a request that reads more or less than one node.
         path: String,
-        /// Length of the answer in bytes.
+        /// The length of the response in bytes.
         length: usize,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The answer could not be read.
-    #[error("malformed answer")]
+    /// The response could not be decoded.
+    #[error("malformed response")]
     Malformed(#[source] DecodeError),
-    /// The answer is valid but belongs to another kind of request.
-    #[error("the answer does not fit the request")]
-    UnexpectedAnswer,
+    /// The response is valid but belongs to another kind of request.
+    #[error("the response does not fit the request")]
+    UnexpectedResponse,
 }
 
 impl Error {
-    /// Whether the request may have changed something on the server although it failed here.
+    /// Returns `true` if the request may have changed something on the server although it failed.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {
         match self {
@@ -108,12 +119,12 @@ impl Error {
             | Self::AuthFailed { sent }
             | Self::Closed { sent }
             | Self::DeadlineExceeded { sent } => *sent,
-            Self::Malformed(_) | Self::UnexpectedAnswer | Self::AnswerTooLarge { .. } => true,
-            Self::Refused(code) | Self::TransactionFailed { code, .. } => matches!(
-                code,
-                ErrorCode::ConnectionLoss | ErrorCode::OperationTimeout | ErrorCode::RequestTimeout
-            ),
-            Self::NotConnected
+            Self::Malformed(_) | Self::UnexpectedResponse | Self::ResponseTooLarge { .. } => true,
+            Self::Refused(code) => code.may_have_applied(),
+            // Not applied, whatever the code of the failed operation is.
+            Self::TransactionFailed { .. }
+            | Self::NotConnected
+            | Self::Unimplemented { .. }
             | Self::QueueFull { .. }
             | Self::InvalidPath(_)
             | Self::InvalidArgument(_)
@@ -122,7 +133,7 @@ impl Error {
         }
     }
 
-    /// The error code of the server, or the one that Java's client would give.
+    /// Returns the error code of the server, or the code that Java's client would return.
     #[must_use]
     pub const fn code(&self) -> Option<ErrorCode> {
         match self {
@@ -132,16 +143,64 @@ impl Error {
             Self::SessionExpired { .. } => Some(ErrorCode::SessionExpired),
             Self::AuthFailed { .. } => Some(ErrorCode::AuthFailed),
             Self::InvalidPath(_) | Self::InvalidArgument(_) => Some(ErrorCode::BadArguments),
-            Self::Malformed(_) | Self::UnexpectedAnswer => Some(ErrorCode::MarshallingError),
-            Self::Unsupported(_) => Some(ErrorCode::Unimplemented),
+            Self::Malformed(_) | Self::UnexpectedResponse => Some(ErrorCode::MarshallingError),
+            Self::Unsupported(_) | Self::Unimplemented { .. } => Some(ErrorCode::Unimplemented),
             Self::Closed { .. }
             | Self::QueueFull { .. }
             | Self::TooLarge { .. }
-            | Self::AnswerTooLarge { .. } => None,
+            | Self::ResponseTooLarge { .. } => None,
         }
+    }
+}
+
+/// Returns the server version that a request needs, if not every server knows it.
+const fn needed(request: OpCode) -> &'static str {
+    match request {
+        OpCode::Create2 | OpCode::Reconfig | OpCode::CheckWatches | OpCode::RemoveWatches => {
+            ", which needs ZooKeeper 3.5"
+        }
+        OpCode::CreateContainer => ", which needs ZooKeeper 3.5.1",
+        OpCode::CreateTtl => {
+            ", which needs ZooKeeper 3.5.4 with zookeeper.extendedTypesEnabled=true on every server"
+        }
+        OpCode::MultiRead
+        | OpCode::AddWatch
+        | OpCode::SetWatches2
+        | OpCode::GetEphemerals
+        | OpCode::GetAllChildrenNumber => ", which needs ZooKeeper 3.6",
+        OpCode::WhoAmI => ", which needs ZooKeeper 3.7",
+        _ => "",
     }
 }
 
 const fn unanswered(sent: bool) -> &'static str {
     if sent { ", request sent without an answer" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_told_with_the_version_it_needs() {
+        for (request, message) in [
+            (OpCode::Create2, "Create2, which needs ZooKeeper 3.5"),
+            (OpCode::CreateContainer, "CreateContainer, which needs ZooKeeper 3.5.1"),
+            (
+                OpCode::CreateTtl,
+                "CreateTtl, which needs ZooKeeper 3.5.4 with zookeeper.extendedTypesEnabled=true on every server",
+            ),
+            (OpCode::AddWatch, "AddWatch, which needs ZooKeeper 3.6"),
+            (OpCode::WhoAmI, "WhoAmI, which needs ZooKeeper 3.7"),
+            (OpCode::GetData, "GetData"),
+        ] {
+            let error = Error::Unimplemented { request };
+            assert_eq!(
+                error.to_string(),
+                format!("the server does not know the request {message}")
+            );
+            assert_eq!(error.code(), Some(ErrorCode::Unimplemented));
+            assert!(!error.may_have_applied());
+        }
+    }
 }

@@ -1,20 +1,22 @@
-//! A ZooKeeper client for tokio: one session, kept over as many connections as it takes.
+//! A ZooKeeper client for tokio: one session over any number of consecutive connections.
 //!
-//! This is the raw client under `zk-curator`; most services want the framework, which adds retries, new
-//! sessions, namespaces and recipes. What this crate promises:
+//! This is the raw client under `zk-curator`. Most services should use the framework, which adds
+//! retries, new sessions, namespaces and recipes. This crate guarantees:
 //!
-//! * **Order.** A request is encoded and queued when its method is called, in call order; the returned
-//!   [`Pending`] only waits. Two calls in a row are answered in that order, in one flight.
-//! * **Honesty.** A failed request says whether it [may have been applied](Error::may_have_applied). Nothing
-//!   is retried in silence.
-//! * **Watches survive.** One-shot watches are re-armed after a reconnect, in frames of bounded size, and
-//!   fire for what changed in between.
-//! * **A session ends once**, as a state and not as an error string: when the server says so, or when the
-//!   negotiated timeout has passed without a server that answers ([`SessionState::Expired`]).
+//! * **Order.** A request is encoded and queued when its method is called, in call order. The
+//!   returned [`Pending`] only waits. Two calls in a row are answered in that order, in one round
+//!   trip.
+//! * **Known outcomes.** A failed request says if it [may have been
+//!   applied](Error::may_have_applied). Nothing is retried silently.
+//! * **Watches survive.** One-shot watches are re-armed after a reconnect, in frames of bounded
+//!   size. They fire for changes that happened without a connection.
+//! * **A session ends once**, as a state and not as an error string: when the server says so, or
+//!   when the granted timeout has passed without a response ([`SessionState::Expired`]).
 //!
 //! The framework uses it through the traits in [`raw`].
 //!
-//! Features, off by default: `tls` for `tls::TlsConnector`, `sasl` for `ZooKeeperBuilder::sasl_digest_md5`.
+//! Features, off by default: `tls` for `tls::TlsConnector`, `sasl` for
+//! `ZooKeeperBuilder::sasl_digest_md5`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +26,7 @@
 //!
 //! let zk = ZooKeeper::builder(connect_string).connect()?;
 //! let created = zk.create("/a", b"hello", &Acl::open_unsafe(), CreateMode::Ephemeral);
-//! let read = zk.get_data("/a");                  // queued behind the create, sent in the same flight
+//! let read = zk.get_data("/a");                  // queued behind the create, sent in the same round trip
 //! assert_eq!(created.await?.path, "/a");
 //! assert_eq!(read.await?.data, "hello");
 //! zk.close().await?;
@@ -39,6 +41,9 @@ mod connect_string;
 mod connector;
 mod credentials;
 mod error;
+#[doc(hidden)]
+pub mod internal;
+mod locked;
 pub mod path;
 pub mod raw;
 mod sasl;
@@ -60,22 +65,22 @@ pub use connector::{ConnectionFailure, Connector, TcpConnector, Transport};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use error::Error;
 pub use session::{ExpiredBy, SessionState, SessionStates, StatePublisher};
-pub use signal::Signal;
 pub use spawn::{BackgroundTask, Spawn};
 pub use types::{
-    AclOf, Children, Created, Data, Op, OpResult, Read, ReadAnswer, Reconfiguration, SessionCredentials,
-    SessionId, SessionInfo,
+    AclOf, Children, Created, Data, Op, OpResult, Read, ReadResponse, Reconfiguration,
+    SessionCredentials, SessionId, SessionInfo,
 };
 pub use version::Version;
 pub use watch::{
-    ChangesSince, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier, WatchedEvent,
+    ChangesSince, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, WatchNotifier,
+    WatchedEvent,
 };
 pub use zookeeper::ZooKeeper;
 
 pub use zk_curator_proto::records::{
     Acl, AddWatchMode, ClientInfo, CreateMode, EventType, Permissions, Stat, WatcherType,
 };
-pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode};
+pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode, OpCode};
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]

@@ -1,26 +1,26 @@
-//! Which strings are paths: the rules of `org.apache.zookeeper.common.PathUtils`.
+//! Rules of valid paths, as in `org.apache.zookeeper.common.PathUtils`.
 
-/// Why a string is not a path.
+/// The reason why a string is not a path.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// The empty string.
+    /// The string is empty.
     #[error("path is empty")]
     Empty,
-    /// Does not begin with `/`.
+    /// The path does not begin with `/`.
     #[error("path does not start with a slash")]
     Relative,
-    /// Ends with `/` and is not the root.
+    /// The path ends with `/` and is not the root.
     #[error("path ends with a slash")]
     TrailingSlash,
-    /// Has an empty component (`//`).
+    /// The path has an empty component (`//`).
     #[error("path has an empty component")]
     EmptyComponent,
-    /// Has the component `.` or `..`.
+    /// The path has the component `.` or `..`.
     #[error("path has a relative component")]
     RelativeComponent,
-    /// Has a character that ZooKeeper does not allow: NUL, another control character, one for private use, or
-    /// one above U+FFEF, emoji among them.
+    /// The path has a character that ZooKeeper does not allow: NUL, another control character, a
+    /// private-use character, or a character above U+FFEF, such as an emoji.
     #[error("path has the invalid character {0:?}")]
     InvalidCharacter(char),
 }
@@ -28,7 +28,7 @@ pub enum PathError {
 /// Checks a path.
 ///
 /// # Errors
-/// The first rule that `path` breaks.
+/// Returns the first rule that `path` breaks.
 pub fn validate(path: &str) -> Result<(), PathError> {
     if is_plain(path.as_bytes()) {
         return Ok(());
@@ -58,7 +58,8 @@ pub fn validate(path: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Whether a path is obviously valid: printable ASCII, and no component is empty or begins with a dot. Most are.
+/// Returns `true` if a path is valid by a quick check: printable ASCII, and no component is empty
+/// or begins with a dot. Most paths are.
 fn is_plain(path: &[u8]) -> bool {
     let mut before = b'x';
     for (place, byte) in path.iter().enumerate() {
@@ -74,11 +75,11 @@ fn is_plain(path: &[u8]) -> bool {
     before != b'/' && !path.is_empty()
 }
 
-/// Checks the path of a sequential create: its last component may be empty (`/queue/`), because the server
-/// appends the number.
+/// Checks the path of a sequential create. Its last component may be empty (`/queue/`), because the
+/// server appends the number.
 ///
 /// # Errors
-/// The first rule that `path` breaks.
+/// Returns the first rule that `path` breaks.
 pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     match path.strip_suffix('/') {
         Some(parent) if !parent.is_empty() => validate(parent),
@@ -87,12 +88,12 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     }
 }
 
-/// Whether a path of the server is the node of the chroot, or below it.
+/// Returns `true` if a path on the server is the node of the chroot, or below it.
 pub(crate) fn is_below(chroot: &str, path: &str) -> bool {
     path.strip_prefix(chroot).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The path as the client shows it: without the chroot, if it is below that.
+/// Returns the path as the client shows it: without the chroot, if it is below the chroot.
 pub fn visible<'a>(chroot: &str, path: &'a str) -> &'a str {
     match path.strip_prefix(chroot) {
         Some("") if !chroot.is_empty() => "/",
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_paths_are_named_for_what_is_wrong() {
+    fn each_bad_path_has_its_error() {
         let cases = [
             ("", Err(PathError::Empty)),
             ("a", Err(PathError::Relative)),

@@ -1,18 +1,19 @@
 //! [`Signal`]: a value that tasks wait on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use crate::locked::Locked;
 use tokio::sync::Notify;
 
-/// A value that tasks wait on, like that of tokio's `watch`. That one wakes them in random order; this one in the order
-/// in which they began to wait, so that a simulation replays.
+/// A value that tasks wait on, like tokio's `watch`. `watch` wakes the tasks in random order; this
+/// type wakes them in the order in which they began to wait, so that a simulation can be replayed.
 ///
-/// Waiting tasks see the latest value, and may miss those in between.
+/// Waiting tasks see the latest value, and may miss earlier ones.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use std::sync::Arc;
-/// use zk_curator_client::Signal;
+/// use zk_curator_client::internal::Signal;
 ///
 /// let done = Arc::new(Signal::new(0));
 /// let waiting = tokio::spawn({
@@ -25,31 +26,32 @@ use tokio::sync::Notify;
 /// ```
 #[derive(Debug, Default)]
 pub struct Signal<T> {
-    value: Mutex<T>,
+    value: Locked<T>,
     changed: Notify,
 }
 
 impl<T> Signal<T> {
-    /// A value to begin with.
+    /// Returns a signal with this value.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), changed: Notify::const_new() }
+        Self { value: Locked::new(value), changed: Notify::const_new() }
     }
 
-    /// Changes the value, and wakes those who wait. `change` runs under a lock: it must not block, nor use the signal.
+    /// Changes the value, and wakes the waiters. `change` runs under a lock: it must not block,
+    /// nor use the signal.
     pub fn modify<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let result = change(&mut self.lock());
         self.changed.notify_waiters();
         result
     }
 
-    /// Replaces the value, and wakes those who wait.
+    /// Replaces the value, and wakes the waiters.
     pub fn set(&self, value: T) {
-        // What was there is dropped without the lock.
+        // The old value is dropped without the lock.
         drop(self.modify(|present| std::mem::replace(present, value)));
     }
 
-    /// Looks at the value. `look` runs under a lock: it must not block, nor use the signal.
+    /// Reads the value. `look` runs under a lock: it must not block, nor use the signal.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.lock())
     }
@@ -62,13 +64,13 @@ impl<T> Signal<T> {
         self.find(|value| condition(value).then_some(())).await;
     }
 
-    /// Waits until there is what `look` looks for in the value.
+    /// Waits until `look` finds something in the value, and returns it.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn find<R>(&self, look: impl Fn(&T) -> Option<R>) -> R {
         loop {
-            // Made before the look, it hears of a change in between.
+            // Created before the value is read, so it notices a change after the read.
             let changed = self.changed.notified();
             if let Some(found) = self.look(&look) {
                 return found;
@@ -78,7 +80,7 @@ impl<T> Signal<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        self.value.lock()
     }
 }
 
@@ -89,7 +91,7 @@ mod tests {
     use super::Signal;
 
     #[tokio::test]
-    async fn those_who_wait_are_woken_in_their_order() {
+    async fn waiters_are_woken_in_order() {
         let signal = Arc::new(Signal::<bool>::default());
         let order = Arc::new(Mutex::new(Vec::new()));
         let tasks: Vec<_> = (0..50)

@@ -1,4 +1,4 @@
-//! Where the tasks of a client run: the [`Spawn`] trait.
+//! The [`Spawn`] trait, which starts the tasks of a client.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -6,16 +6,16 @@ use std::pin::Pin;
 
 use tokio::runtime::Handle;
 
-/// A task of a client: it ends by itself.
+/// A task of a client. It ends by itself.
 pub type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts the background tasks of a client.
 ///
-/// Without one they run where the client is made. A service whose runtime may be busy for longer than a session lasts
-/// (handlers that block, long computations) gives them a runtime of their own, which is what a
-/// [`Handle`] is for: pings are sent and answers read there, so the session lives on. That keeps the session, not the
-/// promise to do something about its loss: who holds a lock and does not get to run does not learn that it is lost
-/// either. The futures of operations run where they are awaited.
+/// By default they run on the runtime in which the client is created. If that runtime may be busy
+/// for longer than a session lasts (handlers that block, long computations), give the tasks a
+/// separate runtime, by its [`Handle`]. Pings are sent and responses read there, so the session
+/// stays alive. A starved task of the service still does not notice that its lock is lost. The
+/// futures of operations run where they are awaited.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,10 +32,11 @@ pub type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Ok(()) }
 /// ```
 ///
-/// Other implementations may wrap the tasks, to count them or, in a simulation, to stop and end them.
+/// Other implementations may wrap the tasks, for example to count them or, in a simulation, to stop
+/// and end them.
 pub trait Spawn: Debug + Send + Sync + 'static {
-    /// Starts a task, which has to run within a tokio runtime with its timers, and, for TCP, its I/O enabled. It must
-    /// not block; a task that cannot be started is dropped, and the client has ended then.
+    /// Starts a task within a tokio runtime with timers and, for TCP, I/O enabled. This method must
+    /// not block. If it drops the task, the client ends.
     fn spawn(&self, task: BackgroundTask);
 }
 

@@ -6,18 +6,18 @@ use zk_curator_proto::records::{Acl, CreateMode, Stat};
 
 use crate::version::Version;
 
-/// The number of a session, chosen by the server.
+/// The id of a session, chosen by the server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(i64);
 
 impl SessionId {
-    /// The session with this number.
+    /// Returns the session id with this number.
     #[must_use]
     pub const fn new(id: i64) -> Self {
         Self(id)
     }
 
-    /// The number, as in [`Stat::ephemeral_owner`].
+    /// Returns the number, as in [`Stat::ephemeral_owner`].
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -42,12 +42,12 @@ impl fmt::Debug for SessionId {
 pub struct SessionInfo {
     /// The session.
     pub id: SessionId,
-    /// The negotiated session timeout.
+    /// The granted session timeout.
     pub timeout: Duration,
 }
 
 impl SessionInfo {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(id: SessionId, timeout: Duration) -> Self {
         Self { id, timeout }
@@ -56,20 +56,21 @@ impl SessionInfo {
 
 /// The credentials to resume a session with, in this process or another one.
 ///
-/// Whoever has it can act as the session and end it: keep it as you keep a password.
+/// With them, any client can act as the session and end it. Treat them like a password.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionCredentials {
     /// The session.
     pub id: SessionId,
-    /// Its password, 16 bytes. Never printed.
+    /// Its password, 16 bytes. `Debug` does not show it.
     pub password: Bytes,
-    /// The last transaction the client has seen: a server that is behind it is not connected to. Zero if unknown.
+    /// The last transaction that the client has seen; zero if unknown. The client does not use a
+    /// server that is behind it.
     pub last_zxid: i64,
 }
 
 impl SessionCredentials {
-    /// The credentials of a session, as they were kept.
+    /// Returns credentials that were stored.
     #[must_use]
     pub const fn new(id: SessionId, password: Bytes, last_zxid: i64) -> Self {
         Self { id, password, last_zxid }
@@ -89,14 +90,14 @@ impl fmt::Debug for SessionCredentials {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Created {
-    /// Its path, with the sequence number.
+    /// Its path, including the sequence number.
     pub path: String,
     /// Its stat.
     pub stat: Stat,
 }
 
 impl Created {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(path: String, stat: Stat) -> Self {
         Self { path, stat }
@@ -114,7 +115,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(data: Bytes, stat: Stat) -> Self {
         Self { data, stat }
@@ -125,14 +126,14 @@ impl Data {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Children {
-    /// Their names, not paths, in no order.
+    /// Their names without the path, in no order.
     pub names: Vec<String>,
     /// The stat of the parent.
     pub stat: Stat,
 }
 
 impl Children {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(names: Vec<String>, stat: Stat) -> Self {
         Self { names, stat }
@@ -153,14 +154,14 @@ pub enum Op {
         acl: Vec<Acl>,
         /// The kind of the node.
         mode: CreateMode,
-        /// Time to live, for the modes that have one.
+        /// The time to live, for the modes that have one.
         ttl: Option<Duration>,
     },
     /// Deletes a node.
     Delete {
         /// The node.
         path: String,
-        /// The version it must have.
+        /// The version that the node must have.
         version: Version,
     },
     /// Replaces the data of a node.
@@ -169,20 +170,20 @@ pub enum Op {
         path: String,
         /// The new data.
         data: Bytes,
-        /// The version it must have.
+        /// The version that the node must have.
         version: Version,
     },
     /// Checks that a node exists and has a version.
     Check {
         /// The node.
         path: String,
-        /// The version it must have.
+        /// The version that the node must have.
         version: Version,
     },
 }
 
 impl Op {
-    /// The node it is about.
+    /// Returns the path of the node that the operation concerns.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -198,23 +199,23 @@ impl Op {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpResult {
-    /// Of [`Op::Create`].
+    /// The result of [`Op::Create`].
     Created {
-        /// The path, with the sequence number.
+        /// The path, including the sequence number.
         path: String,
-        /// The stat, if the server tells: ZooKeeper 3.8 does not, inside a transaction.
+        /// The stat, if the server returns it. ZooKeeper 3.8 does not inside a transaction.
         stat: Option<Stat>,
     },
-    /// Of [`Op::Delete`].
+    /// The result of [`Op::Delete`].
     Deleted,
-    /// Of [`Op::SetData`].
+    /// The result of [`Op::SetData`].
     DataSet(Stat),
-    /// Of [`Op::Check`].
+    /// The result of [`Op::Check`].
     Checked,
 }
 
 impl OpResult {
-    /// The path of a node that was created, with the sequence number.
+    /// Returns the path of a created node, including the sequence number.
     #[must_use]
     pub fn created_path(&self) -> Option<&str> {
         match self {
@@ -223,7 +224,8 @@ impl OpResult {
         }
     }
 
-    /// The stat of a node that was created or whose data were replaced, if the server tells.
+    /// Returns the stat of a node that was created or whose data were replaced, if the server
+    /// returned it.
     #[must_use]
     pub const fn stat(&self) -> Option<&Stat> {
         match self {
@@ -245,7 +247,7 @@ pub struct AclOf {
 }
 
 impl AclOf {
-    /// For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(acl: Vec<Acl>, stat: Stat) -> Self {
         Self { acl, stat }
@@ -256,19 +258,19 @@ impl AclOf {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
-    /// Data and stat of a node.
+    /// Reads data and stat of a node.
     Data(String),
-    /// The names of a node's children.
+    /// Reads the names of a node's children.
     Children(String),
 }
 
-/// The answer to a [`Read`].
+/// The response to a [`Read`].
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadAnswer {
-    /// To [`Read::Data`].
+pub enum ReadResponse {
+    /// The response to [`Read::Data`].
     Data(Data),
-    /// To [`Read::Children`]: names, in no order; without a stat.
+    /// The response to [`Read::Children`]: names, in no order and without a stat.
     Children(Vec<String>),
 }
 
@@ -276,16 +278,17 @@ pub enum ReadAnswer {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reconfiguration {
-    /// Servers join, or change; others leave.
+    /// Adds or changes servers, and removes others.
     Incremental {
-        /// Those that join, as in a configuration file: `server.4=host:2888:3888;2181`.
+        /// The servers to add or change, as in a configuration file:
+        /// `server.4=host:2888:3888;2181`.
         joining: Vec<String>,
-        /// The ids of those that leave.
+        /// The ids of the servers to remove.
         leaving: Vec<String>,
         /// The version that the configuration must have.
         version: Version<i64>,
     },
-    /// All members anew.
+    /// Replaces all members.
     Members {
         /// The servers, as in a configuration file: `server.4=host:2888:3888;2181`.
         members: Vec<String>,

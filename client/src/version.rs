@@ -1,32 +1,35 @@
 use crate::error::Error;
 
-/// The version that a node must have for a write to be applied: of its data, of its ACL, or of the configuration.
+/// The version that a node must have for a conditional write: of its data, of its ACL, or of the
+/// configuration.
 ///
-/// [`Stat::version`](crate::Stat::version) and [`Stat::aversion`](crate::Stat::aversion) are `i32`; the configuration of the
-/// ensemble has an `i64`. Numbers are accepted where a version is asked for:
+/// [`Stat::version`](crate::Stat::version) and [`Stat::aversion`](crate::Stat::aversion) are `i32`;
+/// the configuration of the ensemble has an `i64`. Arguments of this type accept numbers:
 ///
 /// | number | version |
 /// |---|---|
-/// | -1 | [`Any`](Self::Any), as for users of Java's client |
-/// | every other | [`Exactly`](Self::Exactly) that one |
+/// | -1 | [`Any`](Self::Any), as in Java's client |
+/// | every other number | [`Exactly`](Self::Exactly) that version |
 ///
-/// Numbers below -1 are versions too: servers count on after 2^31 - 1 with -2^31 (ZOOKEEPER-4743), and a client that refuses
-/// such a number can never again write the node conditionally (CURATOR-688). A node at version -1 itself, which servers
-/// before 3.10 do not skip, can only be written unconditionally.
+/// Numbers below -1 are versions too. After 2^31 - 1 servers continue with -2^31 (ZOOKEEPER-4743),
+/// and a client that refused these numbers could never again write the node conditionally
+/// (CURATOR-688). Servers before 3.10 do not skip version -1. A node at version -1 can only be
+/// written unconditionally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_enums, reason = "a write is conditional or it is not")]
 pub enum Version<N = i32> {
-    /// Whatever its version: an unconditional write.
+    /// Any version: an unconditional write.
     #[default]
     Any,
-    /// This one. -1 means "any" to servers: a request for exactly -1 fails with [`Error::InvalidArgument`] and is not sent.
+    /// Exactly this version. Servers understand -1 as "any", so a request for exactly -1 fails with
+    /// [`Error::InvalidArgument`] and is not sent.
     Exactly(N),
 }
 
 impl<N: Copy + PartialEq + From<i8>> Version<N> {
     const ANY: i8 = -1;
 
-    /// The version that is asked for, if the write is conditional.
+    /// Returns the required version, if the write is conditional.
     #[must_use]
     pub fn exactly(self) -> Option<N> {
         match self {
@@ -35,23 +38,24 @@ impl<N: Copy + PartialEq + From<i8>> Version<N> {
         }
     }
 
-    /// Whether the write is conditional: applied at one version only, so never twice.
+    /// Returns `true` if the write is conditional. It is applied at one version only, so never
+    /// twice.
     #[must_use]
     pub fn is_exact(self) -> bool {
         self.exactly().is_some()
     }
 
-    /// The number that servers are sent.
+    /// Returns the number that is sent to servers.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] of exactly -1.
+    /// [`Error::InvalidArgument`] for exactly -1.
     pub fn to_wire(self) -> Result<N, Error> {
         let any = N::from(Self::ANY);
         match self {
             Self::Any => Ok(any),
-            Self::Exactly(version) if version == any => {
-                Err(Error::InvalidArgument("no write can ask for exactly version -1, which means any"))
-            }
+            Self::Exactly(version) if version == any => Err(Error::InvalidArgument(
+                "no write can ask for exactly version -1, which means any",
+            )),
             Self::Exactly(version) => Ok(version),
         }
     }
@@ -73,7 +77,7 @@ impl From<i64> for Version<i64> {
     }
 }
 
-/// `None` is any.
+/// `None` means any version.
 impl<N> From<Option<N>> for Version<N>
 where
     Self: From<N>,

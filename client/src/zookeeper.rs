@@ -1,6 +1,6 @@
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,17 +8,20 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use zk_curator_proto::records::{
-    Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, SetDataRequest,
-    Stat,
+    Acl, AuthPacket, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp,
+    SetDataRequest, Stat,
 };
-use zk_curator_proto::{Encoder, OpCode, Request, Response};
+use zk_curator_proto::{Encoder, OpCode, Request, Response, millis};
 
-use crate::answer::{self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_answer};
+use crate::answer::{
+    self, Decode, Pending, PendingWatched, children, data, nothing, stat, stat_of_response,
+};
 use crate::config::{ConnectError, ZooKeeperBuilder};
+use crate::locked::Locked;
 use crate::path::{validate, validate_sequential};
 use crate::session::{
-    Command, Machine, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect, WatchPlan,
-    run_driver,
+    Command, Machine, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect,
+    WatchPlan, run_driver,
 };
 use crate::spawn::Spawn;
 use crate::watch::{OneshotWatch, Sink};
@@ -27,14 +30,17 @@ use crate::{
     SessionCredentials, SessionInfo, Version,
 };
 
-/// The root, which no server deletes: a request to do so is sent without the chroot, and refused by the server.
+/// The root, which no server deletes. A request to delete it is sent without the chroot, so the
+/// server refuses it.
 const ROOT: &str = "/";
 
-/// A handle to one ZooKeeper session. Cheap to clone; the session closes, in the background, with the last clone
-/// and the last [`Pending`]. Watches and [`SessionStates`] do not keep it open.
+/// A handle to one ZooKeeper session. It is cheap to clone. The session closes in the background
+/// when the last clone and the last [`Pending`] are dropped. Watches and [`SessionStates`] do not
+/// keep it open.
 ///
-/// Every method queues its request before it returns, so that requests are sent and answered in the order of
-/// the calls; the [`Pending`] it returns only waits. Errors of the arguments come out of the `Pending` too.
+/// Every method queues its request before it returns, so requests are sent and answered in the
+/// order of the calls. The returned [`Pending`] only waits. Errors of the arguments are returned by
+/// the `Pending` too.
 ///
 /// Paths are absolute and below the chroot of the connect string.
 #[derive(Clone)]
@@ -43,34 +49,36 @@ pub struct ZooKeeper {
     deadline: Option<Duration>,
 }
 
-/// The state that the handles share. Dropped with the last of them, it gives the session up.
+/// The state that the handles share. When the last handle is dropped, it closes the session.
 struct Shared {
     queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
     /// The settings of the client.
     settings: ZooKeeperBuilder,
-    /// The servers, and the identities that were added, for sessions beside this one.
-    target: Mutex<ConnectString>,
-    identities: Mutex<Vec<AuthPacket>>,
+    /// The servers and the added identities, for additional sessions next to this one.
+    target: Locked<ConnectString>,
+    identities: Locked<Vec<AuthPacket>>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.queue.forsake();
+        self.queue.on_last_handle_dropped();
     }
 }
 
 impl ZooKeeperBuilder {
-    /// Starts the client and returns at once; it connects in the background, for as long as it takes.
+    /// Starts the client and returns immediately. The client connects in the background, without a
+    /// time limit.
     ///
     /// # Errors
-    /// A [`ConnectError`] when a setting is not valid, or outside a tokio runtime without a [spawner](Self::spawner).
+    /// A [`ConnectError`] if a setting is not valid, or if there is neither a tokio runtime nor a
+    /// [spawner](Self::spawner).
     pub fn connect(self) -> Result<ZooKeeper, ConnectError> {
         let target: ConnectString = self.connect_string.parse()?;
         self.connect_to(&target)
     }
 
-    /// [`connect`](Self::connect) to the servers of another connect string.
+    /// Does the same as [`connect`](Self::connect), for the servers of another connect string.
     fn connect_to(self, target: &ConnectString) -> Result<ZooKeeper, ConnectError> {
         self.validate_numbers()?;
         let spawner: Arc<dyn Spawn> = match &self.spawner {
@@ -78,19 +86,25 @@ impl ZooKeeperBuilder {
             None => Arc::new(Handle::try_current().map_err(|_| ConnectError::NoRuntime)?),
         };
         let states = Arc::new(StateHub::new(Arc::clone(&self.clock)));
-        let queue =
-            Arc::new(RequestQueue::new(&target.chroot, self.max_frame, self.max_requests, self.max_bytes));
+        let queue = Arc::new(RequestQueue::new(
+            &target.chroot,
+            self.max_frame,
+            self.max_requests,
+            self.max_bytes,
+        ));
         let now = Instant::now() + states.suspended();
         let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
         let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
-        let driver = run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
+        let driver =
+            run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
         spawner.spawn(Box::pin(driver));
         Ok(ZooKeeper::new(queue, states, self, target.clone()))
     }
 }
 
 impl ZooKeeper {
-    /// Begins to configure a client for the servers of a connect string: `host:port,host:port/chroot`.
+    /// Returns a builder of a client for the servers of a connect string:
+    /// `host:port,host:port/chroot`.
     pub fn builder(connect_string: impl Into<String>) -> ZooKeeperBuilder {
         ZooKeeperBuilder::new(connect_string.into())
     }
@@ -101,116 +115,124 @@ impl ZooKeeper {
         settings: ZooKeeperBuilder,
         target: ConnectString,
     ) -> Self {
-        let (target, identities) = (Mutex::new(target), Mutex::default());
-        Self { shared: Arc::new(Shared { queue, states, settings, target, identities }), deadline: None }
+        let (target, identities) = (Locked::new(target), Locked::default());
+        Self {
+            shared: Arc::new(Shared { queue, states, settings, target, identities }),
+            deadline: None,
+        }
     }
 
-    /// The state now.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> SessionState {
         self.shared.states.current()
     }
 
-    /// All states from now on, beginning with the present one, in order and without gaps.
+    /// Returns all states from now on, beginning with the current one, in order and without gaps.
     #[must_use]
     pub fn states(&self) -> SessionStates {
         self.shared.states.subscribe()
     }
 
-    /// The session, once there is one.
+    /// Returns the session, if there is one already.
     #[must_use]
     pub fn session(&self) -> Option<SessionInfo> {
         self.shared.states.session()
     }
 
-    /// The server that serves the session, or served it last; `None` before the first one.
+    /// Returns the server of the session, or the last one; `None` before the first one.
     #[must_use]
     pub fn server(&self) -> Option<HostPort> {
         self.shared.states.server()
     }
 
-    /// Why the last connection, or the last attempt to open one, failed; `None` when none has. It stays when a later
-    /// attempt succeeds.
+    /// Returns the reason why the last connection, or the last attempt to open one, failed; `None`
+    /// if none has. A later successful attempt does not reset it.
     ///
-    /// For people: it is what a service should log when it is not connected for long.
+    /// It is meant for people: a service should log it when it is not connected for long.
     #[must_use]
     pub fn last_failure(&self) -> Option<Arc<io::Error>> {
         self.shared.states.failure()
     }
 
-    /// The credentials to resume the session with ([`ZooKeeperBuilder::resume`]), once there is one.
+    /// Returns the credentials to resume the session with ([`ZooKeeperBuilder::resume`]), if there
+    /// is a session already.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         self.shared.states.credentials()
     }
 
-    /// Until when it is certain that the session is alive: the negotiated timeout after the last request that was answered, counted
-    /// from when it was sent, or what is left of it without a connection. `None` before there is a session; in the past when it is
-    /// over.
+    /// Returns the time until which the session is certainly alive: the granted timeout after the
+    /// last answered request, counted from the time when it was sent, and less without a connection
+    /// if [`ZooKeeperBuilder::expiration_percent`] is below 100. It is `None` before there is a
+    /// session, and in the past when the session is over.
     ///
-    /// It does not depend on the client's task: code that runs first after a long stop, of the process, of its runtime or of the
-    /// [machine](crate::Clock), finds it in the past, when the state still says that the client is connected. If the servers have
-    /// heard of the session later than that, it may yet go on, and the time grows again. It is given on tokio's clock, which
-    /// stands still while the machine is suspended: ask again rather than keep it.
+    /// The result does not depend on the client's task. Code that runs first after a long stop, of
+    /// the process, of its runtime or of the [machine](crate::Clock), sees a time in the past while
+    /// the state still says that the client is connected. If the servers have received a later
+    /// request, the session may continue, and the time increases again. It is a time of tokio's
+    /// clock, which stands still while the machine is suspended, so call this again instead of
+    /// storing the result.
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         self.shared.states.certain_until()
     }
 
-    /// The last transaction that this client has seen in an answer, for the
-    /// [next session](ZooKeeperBuilder::last_zxid_seen); 0 before there was one.
+    /// Returns the last transaction that this client has seen in a response, for the [next
+    /// session](ZooKeeperBuilder::last_zxid_seen); 0 before the first one.
     ///
-    /// The watches of this client have already received the events of all transactions up to this one, or
-    /// [`PersistentEvent::Disarmed`](crate::PersistentEvent::Disarmed) instead. Answers to requests count, and those to pings of
-    /// writable servers.
+    /// The watches of this client have already received the events of all transactions up to this
+    /// one, or [`PersistentEvent::Disarmed`](crate::PersistentEvent::Disarmed) instead. Responses
+    /// to requests count, and those to pings of writable servers.
     #[must_use]
     pub fn last_zxid_seen(&self) -> i64 {
         self.shared.states.last_zxid()
     }
 
-    /// The transaction that the client [was to find](ZooKeeperBuilder::last_zxid_seen), if it has given that up because no server
-    /// had it.
+    /// Returns the transaction that the client [required](ZooKeeperBuilder::last_zxid_seen), if no
+    /// server had it and the client has continued without it.
     #[must_use]
     pub fn lost_history(&self) -> Option<i64> {
         self.shared.states.lost_history()
     }
 
-    /// Returns a handle with a deadline for every request that is made through it: a request that is not answered
-    /// in this time from the call on fails with [`Error::DeadlineExceeded`]. If that says that it was not sent, it
-    /// never will be.
+    /// Returns a handle that gives each of its requests a deadline. A request without a response in
+    /// this time after the call fails with [`Error::DeadlineExceeded`]. If the error says that the
+    /// request was not sent, it never will be.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self.clone() }
     }
 
-    /// Whether requests through this handle have a deadline.
+    /// Returns `true` if requests through this handle have a deadline.
     #[must_use]
     pub const fn has_deadline(&self) -> bool {
         self.deadline.is_some()
     }
 
-    /// Replaces the servers. The client moves to another one if its own is no longer listed, or if that keeps the
-    /// load even: with the probability that ZooKeeper's own clients use. The session goes on, if it is known to the
-    /// whole ensemble; a local one is not. Requests under way fail with [`Error::ConnectionLoss`] when it moves.
+    /// Replaces the servers. The client moves to another server if its own is no longer listed, or,
+    /// at random, to keep the load even, with the probability that ZooKeeper's own clients use. The
+    /// session continues if the whole ensemble knows it; a local session does not. When the client
+    /// moves, pending requests fail with [`Error::ConnectionLoss`].
     ///
     /// # Errors
-    /// When the connect string is not valid, or has another chroot.
+    /// Fails if the connect string is not valid, or has another chroot.
     pub fn update_server_list(&self, connect_string: &str) -> Result<(), ConnectStringError> {
         let target: ConnectString = connect_string.parse()?;
         if *target.chroot != *self.queue().chroot {
             return Err(ConnectStringError::OtherChroot);
         }
-        // A failure means that the client has ended: then there is nothing to move.
+        // A failure means that the client has ended, so there is nothing to move.
         drop(self.queue().send(Command::ReplaceHosts { hosts: target.hosts.clone() }));
-        *lock(&self.shared.target) = target;
+        *self.shared.target.lock() = target;
         Ok(())
     }
 
-    /// Waits until the client is connected, to a read-only server if that is allowed.
+    /// Waits until the client is connected. A read-only server counts if it is allowed.
     ///
     /// # Errors
-    /// [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::NotConnected`] or [`Error::Closed`] when it never
-    /// will be.
+    /// [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::NotConnected`] or
+    /// [`Error::Closed`] if it never will be connected.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -218,7 +240,9 @@ impl ZooKeeper {
         let mut states = self.states();
         loop {
             match states.next().await {
-                Some(SessionState::Connected(session) | SessionState::ConnectedReadOnly(session)) => {
+                Some(
+                    SessionState::Connected(session) | SessionState::ConnectedReadOnly(session),
+                ) => {
                     return Ok(session);
                 }
                 Some(state) => state.end().map_or(Ok(()), Err)?,
@@ -229,16 +253,25 @@ impl ZooKeeper {
 
     /// Creates a node. Sends `create2`, or `createContainer` for [`CreateMode::Container`].
     ///
-    /// Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`.
-    pub fn create(&self, path: &str, data: &[u8], acl: &[Acl], mode: CreateMode) -> Pending<Created> {
+    /// # Errors
+    /// `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`.
+    pub fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+    ) -> Pending<Created> {
         if mode.is_ttl() {
             return Pending::failed(Error::InvalidArgument("a node with a time to live needs one"));
         }
         self.send_create(path, data, acl, mode, None)
     }
 
-    /// Creates a node as an [`Op::Create`] says. Fails as [`create`](Self::create), and with [`Error::InvalidArgument`] for
-    /// another operation.
+    /// Creates the node of an [`Op::Create`].
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create), and [`Error::InvalidArgument`] for another operation.
     pub fn create_op(&self, op: &Op) -> Pending<Created> {
         match op {
             Op::Create { path, data, acl, mode, ttl: None } => self.create(path, data, acl, *mode),
@@ -249,8 +282,8 @@ impl ZooKeeper {
         }
     }
 
-    /// Creates a node that the server removes when it has no children and was not written for `ttl`, from
-    /// 1 ms to 2^40 - 1 ms. The server must have `extendedTypesEnabled`.
+    /// Creates a node that the server removes if it has no children and was not written for `ttl`,
+    /// from 1 ms to 2^40 - 1 ms. The server must have `extendedTypesEnabled`.
     pub fn create_with_ttl(
         &self,
         path: &str,
@@ -260,7 +293,9 @@ impl ZooKeeper {
         ttl: Duration,
     ) -> Pending<Created> {
         if !mode.is_ttl() {
-            return Pending::failed(Error::InvalidArgument("this kind of node has no time to live"));
+            return Pending::failed(Error::InvalidArgument(
+                "this kind of node has no time to live",
+            ));
         }
         self.send_create(path, data, acl, mode, Some(ttl))
     }
@@ -284,7 +319,7 @@ impl ZooKeeper {
             Ok(MultiOp::Create2(body)) => Request::Create2(body),
             Ok(MultiOp::CreateContainer(body)) => Request::CreateContainer(body),
             Ok(MultiOp::CreateTtl(body)) => Request::CreateTtl(body),
-            Ok(_) => return Pending::failed(Error::UnexpectedAnswer),
+            Ok(_) => return Pending::failed(Error::UnexpectedResponse),
             Err(error) => return Pending::failed(error),
         };
         self.submit(&request, |response, chroot| match response {
@@ -293,9 +328,10 @@ impl ZooKeeper {
         })
     }
 
-    /// Deletes a node that has no children. `version` is the data version it must have.
+    /// Deletes a node without children, if its data version is `version`.
     ///
-    /// Fails with `NoNode`, `BadVersion`, `NotEmpty`, and with `BadArguments` for `/`, which below a chroot is not the node of the
+    /// # Errors
+    /// `NoNode`, `BadVersion`, `NotEmpty`; `BadArguments` for `/`, which is never the node of the
     /// chroot.
     pub fn delete(&self, path: &str, version: impl Into<Version>) -> Pending<()> {
         match version.into().to_wire() {
@@ -308,34 +344,40 @@ impl ZooKeeper {
         }
     }
 
-    /// Answers the stat of a node, or `None` when it does not exist.
+    /// Returns the stat of a node, or `None` if it does not exist.
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         self.at(path, OpCode::Exists, stat, |body| body.bool(false)).absent_is_none()
     }
 
-    /// [`ZooKeeper::exists`], and a watch for creation, change of data and deletion.
+    /// Does the same as [`ZooKeeper::exists`], and sets a watch for creation, change of data and
+    /// deletion.
     pub fn exists_watched(&self, path: &str) -> PendingWatched<Option<Stat>> {
         let mut pending = self.watched(path, OpCode::Exists, WatchPlan::Exists, stat);
         pending.answer = pending.answer.absent_is_none();
         pending
     }
 
-    /// Answers data and stat of a node. Fails with `NoNode`.
+    /// Returns data and stat of a node.
+    ///
+    /// # Errors
+    /// `NoNode`.
     pub fn get_data(&self, path: &str) -> Pending<Data> {
         self.at(path, OpCode::GetData, data, |body| body.bool(false))
     }
 
-    /// [`ZooKeeper::get_data`], and a watch for change of data and deletion, if the node exists.
+    /// Does the same as [`ZooKeeper::get_data`], and sets a watch for change of data and deletion,
+    /// if the node exists.
     pub fn get_data_watched(&self, path: &str) -> PendingWatched<Data> {
         self.watched(path, OpCode::GetData, WatchPlan::Data, data)
     }
 
-    /// Replaces the data of a node. `version` is the one it must have.
+    /// Replaces the data of a node, if its version is `version`.
     ///
-    /// Fails with `NoNode`, `BadVersion`.
+    /// # Errors
+    /// `NoNode`, `BadVersion`.
     pub fn set_data(&self, path: &str, data: &[u8], version: impl Into<Version>) -> Pending<Stat> {
         match version.into().to_wire() {
-            Ok(version) => self.at(path, OpCode::SetData, stat_of_answer, |body| {
+            Ok(version) => self.at(path, OpCode::SetData, stat_of_response, |body| {
                 body.buffer(Some(data));
                 body.i32(version);
             }),
@@ -343,25 +385,30 @@ impl ZooKeeper {
         }
     }
 
-    /// Answers the names of a node's children, in no order, and its stat. Fails with `NoNode`.
+    /// Returns the names of a node's children, in no order, and its stat.
+    ///
+    /// # Errors
+    /// `NoNode`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         self.at(path, OpCode::GetChildren2, children, |body| body.bool(false))
     }
 
-    /// [`ZooKeeper::get_children`], and a watch for children and deletion, if the node exists.
+    /// Does the same as [`ZooKeeper::get_children`], and sets a watch for children and deletion, if
+    /// the node exists.
     pub fn get_children_watched(&self, path: &str) -> PendingWatched<Children> {
         self.watched(path, OpCode::GetChildren2, WatchPlan::Child, children)
     }
 
-    /// Brings the server up to date with the leader: reads issued after it see everything that was
-    /// committed before it.
+    /// Brings the server up to date with the leader. Reads that are issued after it see everything
+    /// that was committed before it.
     pub fn sync(&self, path: &str) -> Pending<()> {
         self.at(path, OpCode::Sync, nothing, |_| {})
     }
 
     /// Applies all operations or none.
     ///
-    /// Fails with [`Error::TransactionFailed`], which names the operation at fault.
+    /// # Errors
+    /// [`Error::TransactionFailed`], which names the failed operation.
     pub fn multi(&self, ops: &[Op]) -> Pending<Vec<OpResult>> {
         match ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>() {
             Ok(ops) => self.submit(&Request::Multi(ops), answer::multi_results),
@@ -369,10 +416,10 @@ impl ZooKeeper {
         }
     }
 
-    /// Whether these operations are a transaction that servers accept, by its size. Sends nothing.
+    /// Checks that servers accept a transaction of this size. Sends nothing.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], and those of the arguments, as [`multi`](Self::multi).
+    /// [`Error::TooLarge`], and those of the arguments, as for [`multi`](Self::multi).
     pub fn check_size(&self, ops: &[Op]) -> Result<(), Error> {
         let ops = ops.iter().map(|op| self.wire_op(op)).collect::<Result<Vec<_>, _>>()?;
         let mut body = Encoder::new();
@@ -382,9 +429,9 @@ impl ZooKeeper {
 
     /// Adds an identity to this connection and, in the order of the calls, to every later one.
     ///
-    /// The answer comes when a server has accepted it, however long there is no connection: an identity is not
-    /// subject to [`crate::DisconnectedPolicy`], and dropping the answer does not take it back. A server that
-    /// refuses it ends the client in [`SessionState::AuthFailed`].
+    /// Resolves when a server has accepted it, however long there is no connection:
+    /// [`crate::DisconnectedPolicy`] does not apply to identities. Dropping the future does not
+    /// withdraw it. A server that refuses it ends the client in [`SessionState::AuthFailed`].
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Pending<()> {
         // Both headers, the type and the lengths of both fields count too.
         let length = scheme.len() + auth.len() + 20;
@@ -394,7 +441,7 @@ impl ZooKeeper {
         }
         let auth = Some(Bytes::copy_from_slice(auth));
         let packet = Box::new(AuthPacket { scheme: scheme.to_owned(), auth });
-        let mut identities = lock(&self.shared.identities);
+        let mut identities = self.shared.identities.lock();
         if !identities.contains(&packet) {
             identities.push((*packet).clone());
         }
@@ -403,16 +450,17 @@ impl ZooKeeper {
         self.pending(ticket.ok_or(None), nothing)
     }
 
-    /// Closes the session, for all clones of the handle: requests issued before are still sent, the server
-    /// deletes the ephemeral nodes of the session, and the client ends.
+    /// Closes the session for all clones of the handle. Requests that were issued before are still
+    /// sent, the server deletes the ephemeral nodes of the session, and the client ends.
     ///
     /// # Errors
-    /// [`Error::ConnectionLoss`] when no server could be told within the close timeout: the ephemeral nodes
-    /// then stay until the session expires. The client is closed all the same. A repeated call returns the same, and so
-    /// does one that comes after the client's own clock has ended the session and no server could be told.
+    /// [`Error::ConnectionLoss`] if no server was reached within the close timeout: the ephemeral
+    /// nodes then stay until the session expires. The client is closed in any case. A repeated call
+    /// returns the same result. A call also returns it if the client's own clock has ended the
+    /// session and no server was reached after that.
     ///
     /// # Cancel safety
-    /// Once polled, the session is closed in the background all the same.
+    /// Once polled, the session is closed in the background even if this future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
         if self.queue().send(Command::Close { done }).is_err() {
@@ -421,17 +469,18 @@ impl ZooKeeper {
         receiver.await.unwrap_or_else(|_| self.shared.states.end_told())
     }
 
-    /// Ends another session, on a connection of its own to the [server](Self::server) of this one. Its ephemeral nodes are gone
-    /// then. For a session that was given up while no server could be reached, with the credentials that were kept.
+    /// Ends another session, on a separate connection to the [server](Self::server) of this one,
+    /// and so deletes its ephemeral nodes. Use it, with stored credentials, for a session that was
+    /// given up while no server could be reached.
     ///
-    /// A session that has expired already is no error.
+    /// Succeeds if that session has already expired.
     ///
     /// # Errors
-    /// [`Error::ConnectionLoss`] when the server was not reached, or did not answer, within the close timeout;
-    /// [`Error::NotConnected`] when this client was never connected.
+    /// [`Error::ConnectionLoss`] if the server was not reached, or did not respond, within the
+    /// close timeout; [`Error::NotConnected`] if this client was never connected.
     ///
     /// # Cancel safety
-    /// Once polled, the session is ended in the background all the same.
+    /// Once polled, the session is ended in the background even if this future is dropped.
     pub async fn end_session(&self, credentials: SessionCredentials) -> Result<(), Error> {
         let server = self.server().ok_or(Error::NotConnected)?;
         let target = ConnectString { hosts: vec![server], chroot: String::new() };
@@ -440,12 +489,12 @@ impl ZooKeeper {
         other.close().await
     }
 
-    /// Opens a session beside this one, with the same servers and identities, and with these settings.
+    /// Opens another session with the same servers and identities, and with these settings.
     pub(crate) fn connect_beside(&self, settings: ZooKeeperBuilder) -> Result<Self, Error> {
-        let target = lock(&self.shared.target).clone();
+        let target = self.shared.target.lock().clone();
         let beside = settings.connect_to(&target).map_err(|_| Error::Closed { sent: false })?;
-        for AuthPacket { scheme, auth } in &*lock(&self.shared.identities) {
-            // Replayed on every connection; one that is refused ends the session.
+        for AuthPacket { scheme, auth } in &*self.shared.identities.lock() {
+            // Sent on every connection; a refusal ends the session.
             drop(beside.add_auth(scheme, auth.as_deref().unwrap_or_default()));
         }
         Ok(beside)
@@ -463,7 +512,7 @@ impl ZooKeeper {
         &self.shared.queue
     }
 
-    /// Sends a request that begins with the path on the server; `rest` writes what follows it.
+    /// Sends a request that begins with the path on the server; `rest` writes the remainder.
     pub(crate) fn at<T>(
         &self,
         path: &str,
@@ -485,24 +534,24 @@ impl ZooKeeper {
         self.enqueue(request.opcode(), None, decode, |body| request.encode_body(body))
     }
 
-    /// Leaves the session without ending it: requests issued before are still answered, then the connection is
-    /// closed, and the client ends. Ephemeral nodes stay, for as long as the session timeout; another client may
-    /// [take the session up](ZooKeeperBuilder::resume) until then.
+    /// Leaves the session without ending it. Requests that were issued before are still answered.
+    /// Then the connection is closed, and the client ends. Ephemeral nodes stay for the session
+    /// timeout, during which another client may [resume the session](ZooKeeperBuilder::resume).
     ///
     /// Requests that are not answered within the close timeout fail with [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Closed`] when there is no session to leave, or it was closed; [`Error::SessionExpired`] and
-    /// [`Error::AuthFailed`] when it ended before the client could leave it.
+    /// [`Error::Closed`] if there is no session, or it was closed; [`Error::SessionExpired`] and
+    /// [`Error::AuthFailed`] if it ended before the client could leave it.
     ///
     /// # Cancel safety
-    /// The client detaches in the background all the same.
+    /// The client detaches in the background even if this future is dropped.
     pub async fn detach(&self) -> Result<SessionCredentials, Error> {
         let (done, receiver) = oneshot::channel();
         if self.queue().send(Command::Detach { done }).is_err() {
             return Err(self.ended());
         }
-        // Whatever became of it, the state tells: it is published before.
+        // The state has the result in any case: it is published before.
         drop(receiver.await);
         match self.state() {
             SessionState::Detached => self.credentials().ok_or(Error::Closed { sent: false }),
@@ -510,7 +559,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Sends a read that leaves a watch.
+    /// Sends a read that sets a watch.
     fn watched<T>(
         &self,
         path: &str,
@@ -524,7 +573,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Adds a watch to a path of the server; its events do not show the chroot.
+    /// Adds a watch to a path on the server; its events do not show the chroot.
     pub(crate) fn watched_below<T>(
         &self,
         chroot: &str,
@@ -535,7 +584,8 @@ impl ZooKeeper {
     ) -> PendingWatched<T> {
         let (sender, receiver) = oneshot::channel();
         let chroot = u32::try_from(chroot.len()).unwrap_or_default();
-        let watch = OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.queue()));
+        let watch =
+            OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.queue()));
         let effect = WatchEffect::Arm(plan, Arc::clone(&path), Sink::Once(sender));
         let answer = self.enqueue(opcode, Some(effect), decode, |body| {
             body.string(&path);
@@ -562,7 +612,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns the reason why nothing can be sent any more.
     fn ended(&self) -> Error {
         self.shared.states.current().end().unwrap_or(Error::Closed { sent: false })
     }
@@ -595,18 +645,21 @@ impl ZooKeeper {
                     validate(path)?;
                 }
                 let path = match path.as_str() {
-                    // A child of the chroot, not a node beside it whose name begins like that of the chroot.
+                    // A child of the chroot, and not a sibling whose name begins with the name of
+                    // the chroot.
                     "/" if mode.is_sequential() => format!("{}/", self.queue().chroot),
                     path => self.below_chroot(path),
                 };
                 let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());
                 match (mode, ttl) {
                     (mode, Some(ttl)) if mode.is_ttl() => {
-                        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+                        let ttl = millis(*ttl);
                         MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, flags, ttl })
                     }
                     (mode, ttl) if mode.is_ttl() || ttl.is_some() => {
-                        return Err(Error::InvalidArgument("time to live and kind of node do not fit"));
+                        return Err(Error::InvalidArgument(
+                            "time to live and kind of node do not fit",
+                        ));
                     }
                     (CreateMode::Container, _) => {
                         MultiOp::CreateContainer(CreateRequest { path, data, acl, flags })
@@ -623,17 +676,14 @@ impl ZooKeeper {
                 data: Some(data.clone()),
                 version: version.to_wire()?,
             }),
-            Op::Check { path, version } => MultiOp::Check(zk_curator_proto::records::CheckVersionRequest {
-                path: self.absolute(path)?,
-                version: version.to_wire()?,
-            }),
+            Op::Check { path, version } => {
+                MultiOp::Check(zk_curator_proto::records::CheckVersionRequest {
+                    path: self.absolute(path)?,
+                    version: version.to_wire()?,
+                })
+            }
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while the lock is held; the data are whole in any case.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for ZooKeeper {

@@ -1,17 +1,20 @@
-//! The changes since a transaction: the session beside, its servers and its identities.
+//! The changes since a transaction, and the separate session, its servers and identities.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{builder, connected, create, cut, id, is_connected, open, simulated, start, until};
+use crate::common::{
+    builder, connected, create, cut, id, is_connected, open, simulated, simulated_with, start,
+    until,
+};
 use tokio::time::Instant;
 use zk_curator_client::{
     ChangesSince, CreateMode, DisconnectedPolicy, Error, EventType, WatchedEvent, ZooKeeper,
 };
 use zk_curator_proto::{OpCode, Request};
-use zk_curator_testing::{TestCluster, TestServer, Verdict};
+use zk_curator_testing::{TestCluster, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -25,15 +28,15 @@ fn changed(path: &str) -> WatchedEvent {
     WatchedEvent::new(EventType::NodeDataChanged, path.to_owned())
 }
 
-/// Creates a node, and returns the transaction.
+/// Creates a node, and returns its transaction.
 async fn create_at(zk: &ZooKeeper) -> i64 {
     zk.create("/a", b"1", &open(), CreateMode::Persistent).await.unwrap().stat.czxid
 }
 
-/// A client of one member.
+/// Returns a client of one member.
 async fn connected_to(cluster: &TestCluster, member: usize, seed: u64) -> ZooKeeper {
-    let builder =
-        ZooKeeper::builder(format!("zk{}:2181", member + 1)).connector(Arc::new(cluster.connector()));
+    let builder = ZooKeeper::builder(format!("zk{}:2181", member + 1))
+        .connector(Arc::new(cluster.connector()));
     let builder = builder.session_timeout(Duration::from_secs(6)).seed(seed);
     start(builder.disconnected(DisconnectedPolicy::Wait(PATIENCE))).await
 }
@@ -49,7 +52,7 @@ fn a_server_that_lags_behind_does_not_answer() {
             let known = create_at(&zk).await;
             let _lag: Vec<_> = lagging.iter().map(|member| cluster.lag(*member)).collect();
             zk.set_data("/a", b"2", None).await.unwrap();
-            // Two of three servers do not know it yet.
+            // Two of the three servers have not applied the transaction yet.
             zk.update_server_list(&cluster.connect_string()).unwrap();
             let changes = zk.changes_since(&data(known, &["/a"])).await;
             assert_eq!(changes.unwrap(), [changed("/a")], "{seed}");
@@ -57,11 +60,10 @@ fn a_server_that_lags_behind_does_not_answer() {
     });
 }
 
-/// A server that lags behind opens no session either, but for a local one.
+/// A server that lags behind does not open a session either, except a local one.
 #[test]
 fn without_a_server_that_knows_enough_there_is_no_answer() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         for patience in [Duration::from_secs(3), PATIENCE] {
             let zk = start(builder(&server).disconnected(DisconnectedPolicy::Wait(patience))).await;
             let known = create_at(&zk).await;
@@ -84,8 +86,7 @@ fn without_a_server_that_knows_enough_there_is_no_answer() {
 
 #[test]
 fn the_session_beside_has_the_identities_that_were_added() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let known = create_at(&zk).await;
         for identity in [b"one:secret", b"two:secret", b"one:secret"] {
@@ -107,14 +108,16 @@ fn the_session_beside_has_the_identities_that_were_added() {
         });
         zk.set_data("/a", b"2", None).await.unwrap();
         assert_eq!(zk.changes_since(&data(known, &["/a"])).await, Ok(vec![changed("/a")]));
-        assert_eq!(*order.lock().unwrap(), ["one:secret", "two:secret", "SetWatches", "CloseSession"]);
+        assert_eq!(
+            *order.lock().unwrap(),
+            ["one:secret", "two:secret", "SetWatches", "CloseSession"]
+        );
     });
 }
 
 #[test]
 fn a_client_that_is_cut_off_gets_its_answer_beside() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).disconnected(DisconnectedPolicy::FailFast)).await;
         let known = create_at(&zk).await;
         zk.set_data("/a", b"2", None).await.unwrap();
@@ -124,7 +127,7 @@ fn a_client_that_is_cut_off_gets_its_answer_beside() {
         assert_eq!(zk.changes_since(&data(known, &["/a"])).await, Ok(vec![changed("/a")]));
         until(&mut states, is_connected).await;
         zk.close().await.unwrap();
-        // What the session has seen is of use after it, too.
+        // A transaction that the session has seen is still useful after the session.
         assert_eq!(zk.changes_since(&data(known, &["/a"])).await, Ok(vec![changed("/a")]));
         assert!(server.probe().sessions().is_empty() && server.probe().watches().is_empty());
     });
@@ -132,13 +135,15 @@ fn a_client_that_is_cut_off_gets_its_answer_beside() {
 
 #[test]
 fn nobody_there_is_no_answer_in_time() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).disconnected(DisconnectedPolicy::Wait(PATIENCE))).await;
         server.stop().await;
         let asked = Instant::now();
         let late = zk.with_deadline(Duration::from_secs(1)).changes_since(&data(1, &["/a"])).await;
-        assert_eq!((late, asked.elapsed().as_secs()), (Err(Error::DeadlineExceeded { sent: false }), 1));
+        assert_eq!(
+            (late, asked.elapsed().as_secs()),
+            (Err(Error::DeadlineExceeded { sent: false }), 1)
+        );
         assert_eq!(zk.changes_since(&data(1, &["/a"])).await, Err(Error::NotConnected));
         assert_eq!(asked.elapsed().as_secs(), 1 + PATIENCE.as_secs());
         assert!(matches!(zk.changes_since(&data(1, &["a"])).await, Err(Error::InvalidPath(_))));
@@ -147,8 +152,7 @@ fn nobody_there_is_no_answer_in_time() {
 
 #[test]
 fn an_error_of_the_server_is_the_answer() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         create(&zk, "/a").await.unwrap();
         let refusal = Verdict::Refuse(zk_curator_client::ErrorCode::MarshallingError);
@@ -161,11 +165,10 @@ fn an_error_of_the_server_is_the_answer() {
     });
 }
 
-/// Frames are no longer than the servers take: a path that has no place in one is refused.
+/// Frames are no longer than the servers accept: a path that does not fit into one is refused.
 #[test]
 fn frames_are_as_small_as_requests() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).max_frame(300).queue_limits(1, 300)).await;
         let paths: Vec<_> = (0..100).map(|n| format!("/{n:050}")).collect();
         let before = server.probe().requests(OpCode::SetWatches);
@@ -176,6 +179,9 @@ fn frames_are_as_small_as_requests() {
         let frames = server.probe().requests(OpCode::SetWatches) - before;
         assert_eq!(frames, 25);
         question.children.push(format!("/{}", "x".repeat(300)));
-        assert!(matches!(zk.changes_since(&question).await, Err(Error::TooLarge { limit: 300, .. })));
+        assert!(matches!(
+            zk.changes_since(&question).await,
+            Err(Error::TooLarge { limit: 300, .. })
+        ));
     });
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::common::{Network, create, history, id, is_connected, open, real_time, start, suite, until};
+use crate::common::{
+    Network, create, history, id, is_connected, open, real_time, start, suite, until,
+};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
@@ -22,7 +24,7 @@ fn builder(server: &RealZooKeeper) -> ZooKeeperBuilder {
     ZooKeeper::builder(server.connect_string()).session_timeout(Duration::from_secs(20))
 }
 
-/// Suspends the server, or lets it go on.
+/// Suspends or resumes the server.
 fn signal(server: &RealZooKeeper, signal: &str) {
     let command = format!("kill -{signal} {}", server.process_id().expect("a server that runs"));
     let status = std::process::Command::new("sh").args(["-c", &command]).status().expect("a shell");
@@ -47,7 +49,7 @@ fn session_watches_and_identities_survive_a_killed_server() {
         let (_, changed) = zk.get_data_watched("/changed").await.unwrap();
         let (_, created) = zk.exists_watched("/created").await.unwrap();
         let (_, later) = zk.get_children_watched("/later").await.unwrap();
-        // Watches on this one are refused without the identity.
+        // Watches on this node are refused without the identity.
         let (_, mine) = zk.get_data_watched("/mine").await.unwrap();
 
         let mut states = zk.states();
@@ -101,9 +103,9 @@ fn two_thousand_watches_on_long_paths_survive_a_killed_server() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on() {
+fn a_suspended_server_is_connection_loss_and_the_session_lives() {
     real_time(async {
-        let name = "a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on";
+        let name = "a_suspended_server_is_connection_loss_and_the_session_lives";
         let Some(server) = real::or_skip(name).await else { return };
         let timeout = Duration::from_secs(6);
         let zk = start(builder(&server).session_timeout(timeout)).await;
@@ -112,7 +114,7 @@ fn a_suspended_server_is_connection_loss_in_time_and_the_session_lives_on() {
         let error = create(&zk, "/a").await.unwrap_err();
         signal(&server, "CONT");
         assert_eq!(error, Error::ConnectionLoss { sent: true });
-        // The server wakes to the request, which it still applies.
+        // The server resumes with the request, which it still applies.
         zk.sync("/").await.unwrap();
         assert!(zk.exists("/a").await.unwrap().is_some());
         assert_eq!(id(&zk), session);
@@ -128,7 +130,8 @@ fn the_session_ends_at_its_timeout_when_the_server_stays_away() {
         let Some(mut server) = real::or_skip(name).await else { return };
         let timeout = Duration::from_secs(4);
         let network = Network::tcp();
-        let zk = start(builder(&server).session_timeout(timeout).connector(network.connector())).await;
+        let zk =
+            start(builder(&server).session_timeout(timeout).connector(network.connector())).await;
         let (_, watch) = zk.exists_watched("/a").await.unwrap();
         let before = Instant::now();
         zk.sync("/").await.unwrap();
@@ -152,7 +155,7 @@ fn a_session_that_the_server_ended_is_expired() {
         let zk = start(builder(&server).connector(network.connector())).await;
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
         let states = zk.states();
-        // Or else the client takes the session back before it is closed.
+        // Otherwise the client would resume the session before it is closed.
         network.down();
         tap.close_session(&server).await;
         network.up();
@@ -173,9 +176,11 @@ fn a_session_that_the_server_ended_is_expired() {
 #[ignore = "slow: scripts/test-all"]
 fn refused_credentials_end_the_client() {
     real_time(async {
-        let Some(server) = real::or_skip("refused_credentials_end_the_client").await else { return };
+        let Some(server) = real::or_skip("refused_credentials_end_the_client").await else {
+            return;
+        };
         let zk = start(builder(&server)).await;
-        // While it writes all the time.
+        // The client writes all the time.
         let writes: Vec<_> = (0..100).map(|_| zk.sync("/")).collect();
         assert_eq!(zk.add_auth("nobody-knows", b"x").await, Err(Error::AuthFailed { sent: false }));
         assert_eq!(zk.state(), SessionState::AuthFailed);
@@ -183,7 +188,7 @@ fn refused_credentials_end_the_client() {
     });
 }
 
-/// TCP, where what the server said first can be read again.
+/// TCP with a buffer from which the server's first bytes can be read again.
 #[derive(Debug, Clone, Default)]
 struct Tap {
     read: Arc<Mutex<Vec<u8>>>,
@@ -195,11 +200,12 @@ struct Tapped {
 }
 
 impl Tap {
-    /// Takes the session over, as only somebody can who knows its password, and closes it.
+    /// Resumes the session, which requires its password, and closes it.
     async fn close_session(&self, server: &RealZooKeeper) {
         let mut read = BytesMut::from(&self.read.lock().expect("no panic")[..]);
         let body = frame::take(&mut read, usize::MAX).expect("a frame").expect("all of it");
-        let session = ConnectResponse::decode(&mut Decoder::new(body), "response").expect("a response");
+        let session =
+            ConnectResponse::decode(&mut Decoder::new(body), "response").expect("a response");
         let request = ConnectRequest {
             timeout: session.timeout,
             session_id: session.session_id,
@@ -239,7 +245,11 @@ impl AsyncRead for Tapped {
 }
 
 impl AsyncWrite for Tapped {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, buf)
     }
 

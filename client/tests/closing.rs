@@ -1,11 +1,12 @@
-//! How a client ends.
+//! The ends of a client.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open, simulated,
+    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open,
+    simulated, simulated_with,
 };
 use tokio::time::Instant;
 use zk_curator_client::{
@@ -18,8 +19,7 @@ const CLOSED: Error = Error::Closed { sent: false };
 
 #[test]
 fn close_deletes_ephemerals_and_ends_the_client() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let states = zk.states();
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
@@ -42,11 +42,12 @@ fn close_deletes_ephemerals_and_ends_the_client() {
 
 #[test]
 fn several_tasks_may_close_at_once() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
-        let closes: Vec<_> =
-            (0..10).map(|_| zk.clone()).map(|zk| tokio::spawn(async move { zk.close().await })).collect();
+        let closes: Vec<_> = (0..10)
+            .map(|_| zk.clone())
+            .map(|zk| tokio::spawn(async move { zk.close().await }))
+            .collect();
         for close in closes {
             assert_eq!(close.await.unwrap(), Ok(()));
         }
@@ -56,15 +57,14 @@ fn several_tasks_may_close_at_once() {
 
 #[test]
 fn the_last_handle_and_the_last_answer_close_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let states = zk.states();
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
         let answer = zk.create("/p", b"", &open(), CreateMode::Persistent);
         drop(zk.clone());
         drop(zk);
-        // The answer still comes, and keeps the session until then.
+        // The response still arrives, and keeps the session open until then.
         answer.await.unwrap();
         assert_eq!(history(states).await.last(), Some(&SessionState::Closed));
         let probe = server.probe();
@@ -74,9 +74,8 @@ fn the_last_handle_and_the_last_answer_close_the_session() {
 }
 
 #[test]
-fn requests_nobody_waits_for_are_applied_before_the_last_handle_closes_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn dropped_requests_are_applied_before_the_last_handle_closes() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         for n in 0..1000 {
             drop(zk.create(&format!("/{n}"), b"", &open(), CreateMode::Persistent));
@@ -89,8 +88,7 @@ fn requests_nobody_waits_for_are_applied_before_the_last_handle_closes_the_sessi
 
 #[test]
 fn the_last_handle_of_a_client_that_never_connected_ends_it() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         server.stop().await;
         let network = Network::new(server.connector());
         let zk = builder(&server).connector(network.connector()).connect().unwrap();
@@ -121,9 +119,8 @@ fn closing_while_the_session_is_opened_leaves_none() {
 }
 
 #[test]
-fn what_waits_for_the_first_connection_is_sent_before_the_close() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn requests_before_the_first_connection_are_sent_before_close() {
+    simulated_with(async |server| {
         let zk = builder(&server).connect().unwrap();
         let created = zk.create("/a", b"", &open(), CreateMode::Persistent);
         zk.close().await.unwrap();
@@ -138,7 +135,8 @@ fn close_returns_within_its_timeout_when_the_server_is_gone() {
     simulated(async {
         for fault in ["stopped", "held", "partitioned"] {
             let server = TestServer::in_memory().await;
-            let zk = crate::common::start(builder(&server).close_timeout(Duration::from_secs(2))).await;
+            let zk =
+                crate::common::start(builder(&server).close_timeout(Duration::from_secs(2))).await;
             let waiting = zk.exists_watched("/a").await.unwrap().1;
             match fault {
                 "stopped" => server.stop().await,
@@ -159,8 +157,7 @@ fn close_returns_within_its_timeout_when_the_server_is_gone() {
 
 #[test]
 fn close_reaches_a_server_that_comes_back_in_time() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         network.down();
         cut(&server, &zk).await;
@@ -181,7 +178,11 @@ fn a_close_whose_answer_is_lost_succeeds() {
             let server = TestServer::in_memory().await;
             let zk = connected(&server).await;
             let _lost = server
-                .rule(move |request| if request.is(OpCode::CloseSession) { verdict } else { Verdict::Pass })
+                .rule(
+                    move |request| {
+                        if request.is(OpCode::CloseSession) { verdict } else { Verdict::Pass }
+                    },
+                )
                 .times(1);
             assert_eq!(zk.close().await, Ok(()));
             assert!(server.probe().sessions().is_empty());
@@ -191,8 +192,7 @@ fn a_close_whose_answer_is_lost_succeeds() {
 
 #[test]
 fn a_close_that_is_dropped_closes_in_the_background() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let dropped = tokio::time::timeout(Duration::ZERO, zk.close()).await;
         assert!(dropped.is_err());
@@ -203,16 +203,25 @@ fn a_close_that_is_dropped_closes_in_the_background() {
 
 #[test]
 fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
-        zk.create("/e", b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Ephemeral).await.unwrap();
+        zk.create("/e", b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Ephemeral)
+            .await
+            .unwrap();
         server.stop().await;
-        assert_eq!(history(zk.states()).await.last(), Some(&SessionState::Expired(ExpiredBy::Clock)));
-        // A server that was away has expired nothing, and gives the session its whole timeout again.
+        assert_eq!(
+            history(zk.states()).await.last(),
+            Some(&SessionState::Expired(ExpiredBy::Clock))
+        );
+        // A server that was down has expired nothing, and grants the session its whole timeout
+        // again.
         server.restart().await.unwrap();
         assert_eq!(zk.close().await, Ok(()));
-        assert!(server.probe().sessions().is_empty() && !server.probe().exists("/e"), "{}", server.probe());
+        assert!(
+            server.probe().sessions().is_empty() && !server.probe().exists("/e"),
+            "{}",
+            server.probe()
+        );
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
 
         let zk = connected(&server).await;
@@ -227,7 +236,7 @@ fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
         let timeout = zk.session().unwrap().timeout;
         server.stop().await;
         history(zk.states()).await;
-        // It has stopped to look for a server on its own.
+        // The client no longer searches for a server by itself.
         tokio::time::sleep(timeout * 2).await;
         assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: false }));
     });
@@ -235,9 +244,9 @@ fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
 
 #[test]
 fn the_session_lost_while_closing_is_not_a_success() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = crate::common::start(builder(&server).close_timeout(Duration::from_secs(60))).await;
+    simulated_with(async |server| {
+        let zk =
+            crate::common::start(builder(&server).close_timeout(Duration::from_secs(60))).await;
         server.stop().await;
         let start = Instant::now();
         assert!(matches!(zk.close().await, Err(Error::ConnectionLoss { .. })));
@@ -262,7 +271,7 @@ fn a_runtime_that_is_shut_down_ends_the_client() {
         assert_eq!(watch.await, Err(WatchEnded::Closed));
         assert_eq!(history(states).await.last(), Some(&SessionState::Closed));
         assert_eq!(create(&zk, "/a").await, Err(CLOSED));
-        // Its session is there until it expires.
+        // Its session exists until it expires.
         assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: true }));
         assert_eq!(zk.connected().await, Err(CLOSED));
     });
@@ -289,8 +298,7 @@ fn a_connector_that_panics_ends_the_client() {
 
 #[test]
 fn sessions_of_dropped_clients_do_not_pile_up() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         for _ in 0..100 {
             let zk = connected(&server).await;
             zk.create("/e", b"", &open(), CreateMode::EphemeralSequential).await.unwrap();

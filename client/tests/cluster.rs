@@ -1,4 +1,5 @@
-//! A client of several servers, which lag, part, end and lead no longer, in simulated time.
+//! A client of several servers that lag, are partitioned, stop and lose leadership, in simulated
+//! time.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
@@ -10,11 +11,12 @@ use std::time::Duration;
 use crate::common::{TIMEOUT, create, id, is_connected, open, simulated, start, until};
 use tokio::time::{Instant, sleep};
 use zk_curator_client::{
-    CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper, ZooKeeperBuilder,
+    CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper,
+    ZooKeeperBuilder,
 };
 use zk_curator_testing::{Direction, MemoryConnector, TestCluster, TestServer};
 
-/// A client of all members, on a host of its own.
+/// Returns a client of all members, on a separate host.
 fn builder(cluster: &TestCluster) -> (ZooKeeperBuilder, MemoryConnector) {
     let host = cluster.connector();
     let builder = ZooKeeper::builder(cluster.connect_string()).connector(Arc::new(host.clone()));
@@ -26,7 +28,7 @@ async fn connected(cluster: &TestCluster) -> (ZooKeeper, MemoryConnector) {
     (start(builder).await, host)
 }
 
-/// A client that knows one member alone.
+/// Returns a client that knows only one member.
 async fn connected_to(cluster: &TestCluster, member: usize) -> ZooKeeper {
     let builder = ZooKeeper::builder(format!("zk{}:2181", member + 1));
     start(builder.connector(Arc::new(cluster.connector())).session_timeout(TIMEOUT).seed(7)).await
@@ -45,14 +47,14 @@ fn a_stale_read_is_fresh_after_a_sync() {
         let _lag = cluster.lag(0);
         writer.set_data("/a", b"new", None).await.unwrap();
         assert_eq!(reader.get_data("/a").await.unwrap().data, "data");
-        // In one flight, as recipes do.
+        // In one round trip, as recipes do.
         let (synced, read) = (reader.sync("/a"), reader.get_data("/a"));
         assert_eq!((synced.await, read.await.unwrap().data), (Ok(()), "new".into()));
     });
 }
 
 #[test]
-fn a_client_leaves_a_member_that_has_lost_its_quorum_with_session_and_watches() {
+fn a_client_leaves_a_member_without_quorum_with_its_watches() {
     simulated(async {
         let cluster = TestCluster::in_memory(3).await;
         let (zk, _) = connected(&cluster).await;
@@ -78,7 +80,7 @@ fn a_client_never_goes_back_in_time() {
         create(&zk, "/a").await.unwrap();
         for round in 0..20 {
             let here = at(&cluster, &zk);
-            // Wherever it goes that is not up to date, it is refused.
+            // Members that are not up to date refuse it.
             let behind = (here + 1 + round % 2) % 3;
             let lag = cluster.lag(behind);
             let mut states = zk.states();
@@ -95,9 +97,10 @@ fn a_client_never_goes_back_in_time() {
     });
 }
 
-/// The session itself is a transaction: a member has applied what came before it when it says that there is one.
+/// The session itself is a transaction: a member that reports the session has applied all earlier
+/// transactions.
 #[test]
-fn a_new_session_at_a_lagging_member_begins_when_that_has_caught_up() {
+fn a_session_at_a_lagging_member_begins_when_it_catches_up() {
     simulated(async {
         let cluster = TestCluster::in_memory(3).await;
         let (zk, _) = connected(&cluster).await;
@@ -105,7 +108,8 @@ fn a_new_session_at_a_lagging_member_begins_when_that_has_caught_up() {
         let behind = (0..3).find(|member| cluster.leader() != Some(*member)).unwrap();
         let lag = cluster.lag(behind);
         let version = zk.set_data("/a", b"new", None).await.unwrap().version;
-        let at = ZooKeeper::builder(format!("zk{}:2181", behind + 1)).session_timeout(TIMEOUT).seed(7);
+        let at =
+            ZooKeeper::builder(format!("zk{}:2181", behind + 1)).session_timeout(TIMEOUT).seed(7);
         let next = at.connector(Arc::new(cluster.connector())).connect().unwrap();
         sleep(TIMEOUT / 6).await;
         assert_eq!(next.state(), SessionState::Connecting);
@@ -115,7 +119,7 @@ fn a_new_session_at_a_lagging_member_begins_when_that_has_caught_up() {
     });
 }
 
-/// Sessions of a read-only server are local to it: they take no transaction.
+/// Sessions of a read-only server are local to it: they need no transaction.
 #[test]
 fn the_next_session_does_not_go_back_in_time_either() {
     simulated(async {
@@ -127,7 +131,7 @@ fn the_next_session_does_not_go_back_in_time_either() {
         let seen = zk.last_zxid_seen();
         assert_eq!(seen, cluster.probe().latest().zxid());
 
-        // Only the member that is cut off can be reached.
+        // Only the partitioned member can be reached.
         let (settings, host) = builder(&cluster);
         (1..3).for_each(|member| host.cut(member, Direction::Both));
         let settings = settings.read_only(true);
@@ -152,7 +156,7 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
         create(&writer, "/a").await.unwrap();
         let seen = cluster.probe().latest().zxid() + 1_000;
         let (settings, host) = builder(&cluster);
-        // An outage does not count: nobody was asked.
+        // An outage does not count, because no server was asked.
         (0..3).for_each(|member| host.cut(member, Direction::Both));
         let begun = Instant::now();
         let zk = settings.last_zxid_seen(seen).connect().unwrap();
@@ -161,7 +165,11 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
         (0..3).for_each(|member| host.mend(member));
         let healed = Instant::now();
         zk.connected().await.unwrap();
-        assert!(healed.elapsed() >= TIMEOUT && healed.elapsed() < TIMEOUT * 2, "{:?}", healed.elapsed());
+        assert!(
+            healed.elapsed() >= TIMEOUT && healed.elapsed() < TIMEOUT * 2,
+            "{:?}",
+            healed.elapsed()
+        );
         assert!(begun.elapsed() > TIMEOUT * 10);
         assert_eq!(zk.lost_history(), Some(seen));
         zk.get_data("/a").await.unwrap();
@@ -170,7 +178,7 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
 }
 
 #[test]
-fn a_client_leaves_a_member_that_it_does_not_hear_or_that_does_not_hear_it() {
+fn a_client_leaves_a_member_cut_off_in_either_direction() {
     for direction in [Direction::ToClient, Direction::ToServer, Direction::Both] {
         simulated(async {
             let cluster = TestCluster::in_memory(3).await;
@@ -194,7 +202,7 @@ fn a_client_leaves_a_member_that_it_does_not_hear_or_that_does_not_hear_it() {
 }
 
 #[test]
-fn a_client_content_with_it_reads_at_a_member_without_quorum_and_comes_back() {
+fn a_client_may_read_without_quorum_and_returns_to_it() {
     simulated(async {
         let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
         let (builder, host) = builder(&cluster);
@@ -229,11 +237,14 @@ fn nobody_is_served_without_a_quorum_and_everybody_afterwards() {
         cluster.heal();
         until(&mut states, is_connected).await;
         waiting.await.unwrap();
-        assert_eq!((id(&zk), zk.exists("/e").await.unwrap().unwrap().ephemeral_owner), (session, session));
+        assert_eq!(
+            (id(&zk), zk.exists("/e").await.unwrap().unwrap().ephemeral_owner),
+            (session, session)
+        );
     });
 }
 
-/// What a writer was told about each of its nodes.
+/// The result of each create of a writer.
 type Outcomes = BTreeMap<String, Result<(), Error>>;
 
 async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes {
@@ -255,7 +266,8 @@ async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes 
     outcomes
 }
 
-/// Writers at a cluster whose members end, lag, part and lead at random: what was injected, and what came of it.
+/// Runs writers on a cluster whose members stop, lag, are partitioned and lead at random. Returns
+/// the injected faults and the outcomes.
 async fn storm(seed: u64) -> (String, String) {
     let clock = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
     let settings = TestServer::builder().tcp(false).wall_clock(clock);
@@ -318,22 +330,33 @@ async fn storm(seed: u64) -> (String, String) {
         match (there.contains(&path[1..]), outcome) {
             (true, Ok(())) => acknowledged += 1,
             (_, Err(error)) if error.may_have_applied() => {}
-            (false, Err(Error::Refused(_))) => panic!("seed {seed}: {path} was refused: {outcome:?}"),
+            (false, Err(Error::Refused(_))) => {
+                panic!("seed {seed}: {path} was refused: {outcome:?}")
+            }
             (false, Err(_)) => {}
             (exists, outcome) => panic!("seed {seed}: {path} exists: {exists}, but {outcome:?}"),
         }
     }
-    assert!(acknowledged > 100, "seed {seed}: {acknowledged} of {}\n{}", outcomes.len(), cluster.journal());
-    // All members have the same.
+    assert!(
+        acknowledged > 100,
+        "seed {seed}: {acknowledged} of {}\n{}",
+        outcomes.len(),
+        cluster.journal()
+    );
+    // All members have the same data.
     let probe = cluster.probe();
     for member in 0..5 {
-        assert_eq!(probe.member(member).paths(), probe.latest().paths(), "seed {seed}, member {member}");
+        assert_eq!(
+            probe.member(member).paths(),
+            probe.latest().paths(),
+            "seed {seed}, member {member}"
+        );
     }
     (cluster.journal().to_string(), format!("{outcomes:?}"))
 }
 
 #[test]
-fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_and_a_seed_replays() {
+fn no_acknowledged_write_is_lost_and_a_seed_replays() {
     let (first, second) = (simulated(storm(1)), simulated(storm(1)));
     assert_eq!(first.0, second.0);
     assert_eq!(first.1, second.1);
@@ -341,7 +364,7 @@ fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_and_a_seed_repl
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn no_acknowledged_write_is_lost_whatever_happens_to_the_members_with_more_seeds() {
+fn no_acknowledged_write_is_lost_with_more_seeds() {
     for seed in 2..=4 {
         drop(simulated(storm(seed)));
     }

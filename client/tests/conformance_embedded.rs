@@ -1,7 +1,8 @@
-//! The conformance suite on the embedded server, as ZooKeeper 3.8 and as 3.9, and on a cluster of three.
+//! The conformance suite on the embedded server, in its versions 3.8 and 3.9, and on a cluster of
+//! three.
 
 use crate::conformance::{Target, for_each_case, on_threads, run, run_all, run_those};
-use zk_curator_testing::{TestCluster, TestServer, ZooKeeperVersion};
+use zk_curator_testing::{ErrorCode, OpCode, TestCluster, TestServer, ZooKeeperVersion};
 
 async fn servers(members: usize, version: ZooKeeperVersion) -> Target {
     let settings = TestServer::builder().version(version);
@@ -13,16 +14,16 @@ async fn embedded(name: &str, version: ZooKeeperVersion) {
     run(servers(1, version).await, name).await;
 }
 
-/// All cases share the servers, as those on Apache ZooKeeper do.
+/// All cases share the servers, as on Apache ZooKeeper.
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_a_cluster_of_three() {
     on_threads(async { run_all(servers(3, ZooKeeperVersion::V3_9).await).await });
 }
 
-/// The cases for which it matters that there are other servers.
+/// The cases that depend on there being other servers.
 #[test]
-fn the_client_conforms_where_a_cluster_of_three_differs_from_one_server() {
+fn the_client_conforms_where_a_cluster_differs() {
     on_threads(async {
         let those = [
             "the_death_of_a_server",
@@ -35,7 +36,21 @@ fn the_client_conforms_where_a_cluster_of_three_differs_from_one_server() {
     });
 }
 
-/// Each case on 3.8 and on 3.9. Those that take seconds show no difference between the two: `cargo test` runs them on one.
+/// A server closes the connection after a request that it does not know.
+#[test]
+fn a_server_before_3_7_is_not_asked_who_we_are() {
+    on_threads(async {
+        for name in ["a_session_knows_its_ephemeral", "identities_survive_cuts"] {
+            let mut target = servers(1, ZooKeeperVersion::V3_8).await;
+            target.knows_who_am_i = false;
+            target.refuse(OpCode::WhoAmI, ErrorCode::Unimplemented).await;
+            run_those(target, &[name]).await;
+        }
+    });
+}
+
+/// Runs each case on 3.8 and on 3.9. The cases that take seconds show no difference between the
+/// two, so `cargo test` runs them on one.
 macro_rules! tests {
     (
         suite { $($suite:ident)* }

@@ -1,5 +1,5 @@
-//! The conformance suite on Apache ZooKeeper, standalone and as an ensemble of three servers. All cases share the
-//! servers: starting them takes longer than most cases.
+//! The conformance suite on Apache ZooKeeper, standalone and as an ensemble of three servers. All
+//! cases share the servers: starting them takes longer than most cases.
 
 use crate::conformance::{Target, on_threads, run_all, run_those};
 use zk_curator_real::{self as real, RealEnsemble};
@@ -19,15 +19,15 @@ fn the_client_conforms_on_a_standalone_server() {
 fn the_client_conforms_on_an_ensemble_of_three() {
     on_threads(async {
         let name = "the_client_conforms_on_an_ensemble_of_three";
-        // A hundred thousand nodes and watches: with less memory a server collects garbage for so long that the others
-        // give it up.
+        // With a hundred thousand nodes and watches and less memory, a server collects garbage for
+        // so long that the other servers disconnect it.
         let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m");
         let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
         run_all(Target::ensemble(ensemble, false).await).await;
     });
 }
 
-/// On its own, because all its sessions are local ones.
+/// Runs alone, because all its sessions are local.
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_read_only_servers() {

@@ -1,14 +1,16 @@
-//! Servers that cannot be reached, fall silent or come back.
+//! Servers that cannot be reached, fall silent or return.
 
 use std::time::Duration;
 
 use crate::common::{
-    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, nowhere,
-    on_network, open, real_time, reconnect, simulated, start, until,
+    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected,
+    nowhere, on_network, open, real_time, reconnect, simulated, simulated_with, start, until,
 };
 use tokio::net::TcpListener;
 use tokio::time::Instant;
-use zk_curator_client::{CreateMode, DisconnectedPolicy, Error, ExpiredBy, SessionState, ZooKeeper};
+use zk_curator_client::{
+    CreateMode, DisconnectedPolicy, Error, ExpiredBy, SessionState, ZooKeeper,
+};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
 
@@ -49,13 +51,17 @@ fn a_request_times_out_when_the_server_accepts_and_says_nothing() {
 }
 
 #[test]
-fn other_hosts_are_tried_at_once_when_one_is_down_and_in_time_when_one_hangs() {
+fn other_hosts_are_tried_when_one_is_down_or_hangs() {
     real_time(async {
         let server = TestServer::start().await;
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         for seed in 0..6 {
-            let hosts =
-                format!("{},{},{}", nowhere().await, silent.local_addr().unwrap(), server.connect_string());
+            let hosts = format!(
+                "{},{},{}",
+                nowhere().await,
+                silent.local_addr().unwrap(),
+                server.connect_string()
+            );
             let zk = ZooKeeper::builder(hosts)
                 .session_timeout(Duration::from_secs(3))
                 .seed(seed)
@@ -68,13 +74,12 @@ fn other_hosts_are_tried_at_once_when_one_is_down_and_in_time_when_one_hangs() {
 }
 
 #[test]
-fn an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn an_outage_costs_few_attempts_and_the_session_times_out() {
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         let states = zk.states();
         create(&zk, "/a").await.unwrap();
-        let last_answer = Instant::now();
+        let last_response = Instant::now();
         server.stop().await;
         let states = tokio::spawn(async move {
             let history = history(states).await;
@@ -82,16 +87,18 @@ fn an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout() {
         });
         tokio::time::sleep(Duration::from_secs(12)).await;
         let (history, ended) = states.await.unwrap();
-        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
-        assert_eq!(ended - last_answer, TIMEOUT);
+        assert_eq!(
+            history[1..],
+            [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]
+        );
+        assert_eq!(ended - last_response, TIMEOUT);
         assert!((5..20).contains(&network.attempts()), "{} attempts", network.attempts());
     });
 }
 
 #[test]
 fn a_client_that_never_connects_asks_less_and_less() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         server.stop().await;
         let network = Network::new(server.connector());
         let zk = builder(&server).connector(network.connector()).connect().unwrap();
@@ -105,7 +112,7 @@ fn a_client_that_never_connects_asks_less_and_less() {
 }
 
 #[test]
-fn a_blackholed_request_is_connection_loss_within_two_thirds_of_the_timeout() {
+fn a_blackholed_request_is_connection_loss_within_two_thirds() {
     simulated(async {
         for millis in [0, 700, 1400, 1999] {
             let server = TestServer::in_memory().await;
@@ -119,7 +126,7 @@ fn a_blackholed_request_is_connection_loss_within_two_thirds_of_the_timeout() {
             assert!(error.may_have_applied());
             assert!(start.elapsed() <= TIMEOUT * 2 / 3, "{:?}", start.elapsed());
             until(&mut states, |state| state == SessionState::Disconnected).await;
-            // What is queued now waits for a server, which never comes.
+            // Requests that are queued now wait for a server that never comes.
             let queued = create(&zk, "/b").await.unwrap_err();
             assert_eq!(queued, Error::SessionExpired { sent: false });
             assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
@@ -128,7 +135,7 @@ fn a_blackholed_request_is_connection_loss_within_two_thirds_of_the_timeout() {
 }
 
 #[test]
-fn the_client_never_believes_longer_in_its_session_than_the_server() {
+fn the_client_never_outlives_the_servers_view_of_its_session() {
     simulated(async {
         for millis in (0..6000).step_by(130) {
             let server = TestServer::in_memory().await;
@@ -146,7 +153,8 @@ fn the_client_never_believes_longer_in_its_session_than_the_server() {
             let server_at = Instant::now();
             let client_at = client.await.unwrap();
             assert!(client_at <= server_at, "{:?} too late", client_at - server_at);
-            // Nor does it give up much earlier: only by the time since its last ping, and never before the cut.
+            // The client does not give up much earlier either: only by the time since its last
+            // ping, and never before the cut.
             assert!(client_at >= cut_at + TIMEOUT - TIMEOUT / 3, "after {:?}", client_at - cut_at);
         }
     });
@@ -154,8 +162,7 @@ fn the_client_never_believes_longer_in_its_session_than_the_server() {
 
 #[test]
 fn an_idle_session_lives_on_pings() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
         tokio::time::sleep(TIMEOUT * 20).await;
@@ -167,9 +174,8 @@ fn an_idle_session_lives_on_pings() {
 }
 
 #[test]
-fn a_suspended_server_is_left_and_the_session_taken_up_when_it_wakes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_session_left_by_a_suspended_server_resumes_when_it_wakes() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let session = id(&zk);
         let mut states = zk.states();
@@ -186,8 +192,7 @@ fn a_suspended_server_is_left_and_the_session_taken_up_when_it_wakes() {
 
 #[test]
 fn requests_wait_for_a_server_in_their_order() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         create(&zk, "/a").await.unwrap();
         network.down();
@@ -202,8 +207,7 @@ fn requests_wait_for_a_server_in_their_order() {
 
 #[test]
 fn requests_fail_at_once_when_they_are_told_to() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let network = Network::new(server.connector());
         let zk = builder(&server)
             .connector(network.connector())
@@ -227,8 +231,7 @@ fn requests_fail_at_once_when_they_are_told_to() {
 
 #[test]
 fn a_dropped_request_is_not_sent_when_a_server_is_back() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         network.down();
         cut(&server, &zk).await;
@@ -242,10 +245,9 @@ fn a_dropped_request_is_not_sent_when_a_server_is_back() {
 
 #[test]
 fn forty_cuts_are_eighty_states_in_order() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
-        // Nobody reads them meanwhile.
+        // There is no task that reads them.
         let states = zk.states();
         for _ in 0..40 {
             reconnect(&server, &zk).await;

@@ -7,24 +7,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{TIMEOUT, builder, history, id, is_connected, reconnect, simulated, start, until};
+use crate::common::{
+    TIMEOUT, builder, history, id, is_connected, reconnect, simulated_with, start, until,
+};
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator_client::{Credentials, CredentialsProvider, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
+use zk_curator_client::{
+    Credentials, CredentialsProvider, Error, SessionState, ZooKeeper, ZooKeeperBuilder,
+};
 use zk_curator_testing::TestServer;
 
 type Script = dyn Fn(usize) -> Step + Send + Sync;
 
-/// What the provider does when it is asked.
+/// The action of the provider when it is called.
 enum Step {
     Token(&'static str),
-    /// Of a scheme that no server knows.
+    /// Supplies a scheme that no server knows.
     Wrong,
     Fail,
     Hang,
 }
 
-/// Answers the question with this number, from zero.
+/// Supplies the credentials of the step with this number, from zero.
 struct Provider {
     asked: AtomicUsize,
     script: Box<Script>,
@@ -62,7 +66,7 @@ fn with(server: &TestServer, provider: &Arc<Provider>) -> ZooKeeperBuilder {
     builder(server).credentials_provider(Arc::clone(provider) as Arc<dyn CredentialsProvider>)
 }
 
-/// The users that the connection of a client has proven to be.
+/// Returns the users as which the connection of a client is authenticated.
 async fn users(zk: &ZooKeeper) -> Vec<String> {
     let proven = zk.who_am_i().await.unwrap();
     proven.into_iter().filter(|info| info.scheme == "digest").map(|info| info.user).collect()
@@ -70,8 +74,7 @@ async fn users(zk: &ZooKeeper) -> Vec<String> {
 
 #[test]
 fn a_rotated_token_is_used_by_the_next_connection() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let provider = Provider::new(|n| Step::Token(["ann:1", "bob:2"][n]));
         let zk = start(with(&server, &provider)).await;
         zk.add_auth("digest", b"eve:3").await.unwrap();
@@ -87,42 +90,43 @@ fn a_rotated_token_is_used_by_the_next_connection() {
 
 #[test]
 fn a_failure_of_the_provider_is_a_failed_connection() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let provider = Provider::new(|n| if n < 3 { Step::Fail } else { Step::Token("ann:1") });
         let begun = Instant::now();
         let zk = start(with(&server, &provider)).await;
-        // With the usual pauses.
+        // The usual pauses apply.
         assert!(begun.elapsed() >= Duration::from_millis(50), "{:?}", begun.elapsed());
         assert_eq!(provider.asked(), 4);
         let failure = zk.last_failure().expect("a failure").to_string();
         assert_eq!(failure, "memory:2181: the vault is sealed");
-        // No session was asked for without credentials.
+        // No session was requested without credentials.
         assert_eq!(server.probe().sessions().len(), 1);
     });
 }
 
 #[test]
 fn a_provider_that_hangs_is_given_up_and_asked_again() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let provider = Provider::new(|n| if n == 1 { Step::Hang } else { Step::Token("ann:1") });
         let zk = start(with(&server, &provider)).await;
         let session = id(&zk);
         let begun = Instant::now();
         reconnect(&server, &zk).await;
-        // A third of the session timeout: the session is not lost by it.
-        assert!(begun.elapsed() >= TIMEOUT / 3 && begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
+        // A third of the session timeout: this does not lose the session.
+        assert!(
+            begun.elapsed() >= TIMEOUT / 3 && begun.elapsed() < TIMEOUT / 2,
+            "{:?}",
+            begun.elapsed()
+        );
         assert_eq!((provider.asked(), id(&zk)), (3, session));
         let failure = zk.last_failure().expect("a failure").to_string();
-        assert!(failure.ends_with("the credentials provider did not answer in time"), "{failure}");
+        assert!(failure.ends_with("the credentials provider did not respond in time"), "{failure}");
     });
 }
 
 #[test]
 fn a_client_is_closed_while_its_provider_hangs() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let provider = Provider::new(|_| Step::Hang);
         let zk = with(&server, &provider).connect().unwrap();
         sleep(Duration::from_millis(100)).await;
@@ -135,9 +139,8 @@ fn a_client_is_closed_while_its_provider_hangs() {
 }
 
 #[test]
-fn a_token_that_was_replaced_in_between_does_not_end_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_replaced_token_does_not_end_the_session() {
+    simulated_with(async |server| {
         let provider = Provider::new(|n| if n == 1 { Step::Wrong } else { Step::Token("ann:1") });
         let zk = start(with(&server, &provider)).await;
         let (session, mut states) = (id(&zk), zk.states());
@@ -154,8 +157,7 @@ fn a_token_that_was_replaced_in_between_does_not_end_the_session() {
 
 #[test]
 fn credentials_that_stay_wrong_end_the_client() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let provider = Provider::new(|_| Step::Wrong);
         let zk = with(&server, &provider).connect().unwrap();
         let states = timeout(Duration::from_secs(5), history(zk.states())).await.expect("an end");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{
     Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open,
-    simulated, start,
+    simulated, simulated_with, start,
 };
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
@@ -24,9 +24,8 @@ fn create_now(zk: &ZooKeeper, path: &str) -> Pending<zk_curator_client::Created>
 }
 
 #[test]
-fn a_request_without_an_answer_fails_at_its_deadline_and_may_be_applied() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn an_unanswered_request_fails_at_its_deadline_maybe_applied() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let hasty = zk.with_deadline(DEADLINE);
         let states = zk.states();
@@ -36,7 +35,7 @@ fn a_request_without_an_answer_fails_at_its_deadline_and_may_be_applied() {
         assert_about(start, DEADLINE);
         assert_eq!((&error, error.may_have_applied()), (&exceeded(true), true));
         assert_eq!(error.code(), Some(ErrorCode::OperationTimeout));
-        // The deadline is one of this handle, and ends nothing but the wait.
+        // The deadline belongs to this handle, and ends only the wait.
         let patient = create(&zk, "/b");
         server.release();
         patient.await.unwrap();
@@ -49,15 +48,14 @@ fn a_request_without_an_answer_fails_at_its_deadline_and_may_be_applied() {
 }
 
 #[test]
-fn a_request_that_never_found_a_server_fails_at_its_deadline_and_is_never_sent() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_request_past_its_deadline_is_never_sent() {
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         network.down();
         cut(&server, &zk).await;
         let hasty = zk.with_deadline(DEADLINE);
         let start = Instant::now();
-        // It counts from the call, not from when somebody begins to wait.
+        // It counts from the call, not from the first poll.
         let late = create_now(&hasty, "/late");
         sleep(DEADLINE / 2).await;
         let error = late.await.unwrap_err();
@@ -73,9 +71,8 @@ fn a_request_that_never_found_a_server_fails_at_its_deadline_and_is_never_sent()
 }
 
 #[test]
-fn answers_in_time_are_what_they_are_without_a_deadline() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn responses_in_time_ignore_the_deadline() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let hasty = zk.with_deadline(DEADLINE);
         assert_eq!(id(&hasty), id(&zk));
@@ -83,7 +80,7 @@ fn answers_in_time_are_what_they_are_without_a_deadline() {
         assert_eq!(create(&hasty, "/a").await, Err(Error::Refused(ErrorCode::NodeExists)));
         assert_eq!(hasty.exists("/none").await, Ok(None));
         let (_, watch) = hasty.get_data_watched("/a").await.unwrap();
-        // One that was there in time counts, whenever it is looked at.
+        // A response that arrived in time counts, whenever it is polled.
         let early = hasty.get_data("/a");
         zk.sync("/").await.unwrap();
         sleep(DEADLINE * 5).await;
@@ -91,7 +88,7 @@ fn answers_in_time_are_what_they_are_without_a_deadline() {
         // A watch has no deadline.
         zk.set_data("/a", b"2", None).await.unwrap();
         watch.await.unwrap();
-        // Other errors come when they come.
+        // Other errors arrive independently of the deadline.
         server.hold();
         let closed = hasty.exists("/a");
         drop(timeout(Duration::ZERO, zk.close()).await);
@@ -104,9 +101,8 @@ fn answers_in_time_are_what_they_are_without_a_deadline() {
 }
 
 #[test]
-fn a_watch_of_a_request_past_its_deadline_is_not_left_on_the_server() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_request_past_its_deadline_leaves_no_watch_on_the_server() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         create(&zk, "/a").await.unwrap();
         let hasty = zk.with_deadline(DEADLINE);
@@ -122,7 +118,7 @@ fn a_watch_of_a_request_past_its_deadline_is_not_left_on_the_server() {
         zk.sync("/").await.unwrap();
         let probe = server.probe();
         assert!(probe.watches().is_empty(), "{probe}");
-        // An identity is not taken back.
+        // An identity is not withdrawn.
         assert_eq!(probe.session(id(&zk)).unwrap().identities.len(), 1);
     });
 }
@@ -140,7 +136,7 @@ fn a_request_with_a_deadline_can_be_made_outside_of_a_runtime() {
     assert!(server.probe().exists("/a"));
 }
 
-/// What became of creates with deadlines, under faults.
+/// The outcomes of creates with deadlines, under faults.
 #[derive(Debug, Default)]
 struct Tally {
     done: u32,
@@ -150,7 +146,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Checks one outcome against what the server has.
+    /// Checks one outcome against the server's data.
     fn count(&mut self, outcome: Result<(), Error>, is_there: bool) {
         match outcome {
             Ok(()) => {
@@ -201,7 +197,7 @@ fn deadlines_tell_the_truth_under_random_delays_and_cuts() {
                 }
             }
             network.up();
-            // All of them have failed or been answered, whether somebody looks or not.
+            // All requests have failed or been answered, polled or not.
             let mut results = Vec::new();
             for (n, outcome) in outcomes {
                 results.push((n, outcome.await.map(drop)));
@@ -213,7 +209,10 @@ fn deadlines_tell_the_truth_under_random_delays_and_cuts() {
             for (n, result) in results {
                 let is_there = probe.exists(&format!("/{n}"));
                 if let (Err(error), true) = (&result, is_there) {
-                    assert!(error.may_have_applied(), "seed {seed}: /{n} is there in spite of {error:?}");
+                    assert!(
+                        error.may_have_applied(),
+                        "seed {seed}: /{n} is there in spite of {error:?}"
+                    );
                 }
                 tally.count(result, is_there);
             }
@@ -224,14 +223,16 @@ fn deadlines_tell_the_truth_under_random_delays_and_cuts() {
 
 #[test]
 fn deadlines_tell_the_truth_when_they_race_with_the_sending() {
-    // Truly at the same time: the caller gives up on one thread while the client sends on another.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    // Truly in parallel: the caller gives up on one thread while the client sends on another.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let server = TestServer::in_memory().await;
         let (zk, network) = on_network(&server).await;
         let mut tally = Tally::default();
         for round in 0..40 {
-            // They meet the client as it takes the request, or, every tenth time, as it has a connection again.
+            // The deadlines pass while the client takes the request or, in every tenth round, while
+            // it reconnects.
             let waits = round % 10 == 9;
             if waits {
                 network.down();
@@ -240,8 +241,11 @@ fn deadlines_tell_the_truth_when_they_race_with_the_sending() {
             let callers: Vec<_> = (0..200)
                 .map(|n| {
                     let (path, pause) = (format!("/{round}-{n}"), fastrand::u32(0..2000));
-                    let deadline =
-                        if waits { Duration::from_millis(fastrand::u64(20..220)) } else { Duration::ZERO };
+                    let deadline = if waits {
+                        Duration::from_millis(fastrand::u64(20..220))
+                    } else {
+                        Duration::ZERO
+                    };
                     let zk = zk.with_deadline(deadline);
                     tokio::spawn(async move {
                         let created = create_now(&zk, &path);
@@ -261,7 +265,8 @@ fn deadlines_tell_the_truth_when_they_race_with_the_sending() {
                 tally.count(result, probe.exists(&path));
             }
         }
-        // Which of the three is the machine's affair: what counts is that none of them was a lie.
+        // The machine decides how many of each there are; the test requires that no outcome was
+        // wrong.
         let Tally { done, sent, unsent, other } = tally;
         assert_eq!((done + sent + unsent, other), (40 * 200, 0), "{tally:?}");
     });
@@ -299,7 +304,7 @@ fn a_client_that_reaches_no_server_in_time_ends_unreachable() {
             assert_eq!(zk.close().await, Ok(()));
             assert_eq!(zk.state(), SessionState::Unreachable);
             assert_eq!(zk.detach().await.map(drop), Err(Error::NotConnected));
-            // It stays over.
+            // It stays expired.
             server.heal();
             server.release();
             server.restart().await.unwrap();
@@ -311,9 +316,8 @@ fn a_client_that_reaches_no_server_in_time_ends_unreachable() {
 }
 
 #[test]
-fn a_client_that_was_connected_once_outlives_the_connect_deadline() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_connected_client_outlives_the_connect_deadline() {
+    simulated_with(async |server| {
         let zk = start(builder(&server).connect_deadline(Duration::from_secs(1))).await;
         let states = zk.states();
         sleep(DEADLINE * 2).await;
@@ -329,20 +333,20 @@ fn a_client_that_was_connected_once_outlives_the_connect_deadline() {
 
 #[test]
 fn a_deadline_too_far_away_to_be_a_time_is_none() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = start(builder(&server).connect_deadline(Duration::MAX).slow_request(Duration::MAX)).await;
+    simulated_with(async |server| {
+        let zk =
+            start(builder(&server).connect_deadline(Duration::MAX).slow_request(Duration::MAX))
+                .await;
         create(&zk.with_deadline(Duration::MAX), "/a").await.unwrap();
         assert_eq!(create(&zk.with_deadline(Duration::ZERO), "/b").await, Err(exceeded(false)));
         zk.close().await.unwrap();
     });
 }
 
-/// Requests that nobody waits for any more would otherwise keep out those of everybody else.
+/// Requests without a caller would otherwise use up the limits of all others.
 #[test]
 fn requests_given_up_without_a_connection_leave_room_for_others() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let network = Network::new(server.connector());
         let zk = start(builder(&server).connector(network.connector()).queue_limits(4, 1000)).await;
         network.down();
@@ -354,8 +358,8 @@ fn requests_given_up_without_a_connection_leave_room_for_others() {
             tokio::task::yield_now().await;
             drop(requests);
         }
-        let hurried = zk.with_deadline(Duration::from_millis(100));
-        let given_up: Vec<_> = (0..4).map(|n| hurried.get_data(&format!("/{n}"))).collect();
+        let has_deadline = zk.with_deadline(Duration::from_millis(100));
+        let given_up: Vec<_> = (0..4).map(|n| has_deadline.get_data(&format!("/{n}"))).collect();
         for request in given_up {
             assert_eq!(request.await.map(drop), Err(Error::DeadlineExceeded { sent: false }));
         }

@@ -1,4 +1,4 @@
-//! The loop with the I/O, against peers that the test plays by hand.
+//! The I/O loop, against peers that the test controls.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use zk_curator_client::{Connector, CreateMode, Error, SessionState, Transport, ZooKeeper, ZooKeeperBuilder};
+use zk_curator_client::{
+    Connector, CreateMode, Error, SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
+};
 use zk_curator_proto::records::{
     ConnectResponse, DataResponse, EventType, ReplyHeader, RequestHeader, Stat, WatcherEvent,
 };
@@ -19,7 +21,7 @@ use zk_curator_proto::{
     Decoder, Encoder, ErrorCode, OpCode, Record, Response, XID_AUTH, XID_NOTIFICATION, frame,
 };
 
-/// Hands the other ends of its connections to the test.
+/// Passes the other ends of its connections to the test.
 #[derive(Debug)]
 struct Stage {
     buffer: usize,
@@ -43,7 +45,8 @@ struct Peer {
     read: BytesMut,
 }
 
-/// A client and its peers, through connections that hold `buffer` bytes in either direction.
+/// Returns a client and its peers, through connections that buffer `buffer` bytes in each
+/// direction.
 fn stage(buffer: usize) -> (ZooKeeperBuilder, Peers) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let stage = Stage { buffer, peers: Mutex::new(sender) };
@@ -51,12 +54,12 @@ fn stage(buffer: usize) -> (ZooKeeperBuilder, Peers) {
 }
 
 impl Peers {
-    /// The next connection, before its handshake.
+    /// Returns the next connection, before its handshake.
     async fn accept(&mut self) -> Peer {
         Peer { stream: self.0.recv().await.expect("a connection"), read: BytesMut::new() }
     }
 
-    /// The next connection, after a handshake that grants `timeout`.
+    /// Returns the next connection, after a handshake that grants `timeout`.
     async fn serve(&mut self, timeout: i32) -> Peer {
         let mut peer = self.accept().await;
         peer.frame().await;
@@ -71,7 +74,11 @@ impl Peer {
             if let Some(frame) = frame::take(&mut self.read, usize::MAX).expect("a frame") {
                 return frame;
             }
-            assert_ne!(self.stream.read_buf(&mut self.read).await.expect("bytes"), 0, "closed by the client");
+            assert_ne!(
+                self.stream.read_buf(&mut self.read).await.expect("bytes"),
+                0,
+                "closed by the client"
+            );
         }
     }
 
@@ -114,7 +121,8 @@ fn framed(fill: impl FnOnce(&mut Encoder)) -> BytesMut {
 
 fn granted(timeout: i32) -> BytesMut {
     let password = Some(Bytes::from_static(&[7; 16]));
-    let response = ConnectResponse { timeout, session_id: 1, password, ..ConnectResponse::default() };
+    let response =
+        ConnectResponse { timeout, session_id: 1, password, ..ConnectResponse::default() };
     framed(|out| response.encode(out))
 }
 
@@ -169,7 +177,7 @@ fn many_requests_leave_in_one_write() {
 }
 
 #[test]
-fn what_the_server_said_last_is_heard_although_nothing_can_be_written() {
+fn the_last_response_is_read_although_writes_fail() {
     simulated(async {
         let (builder, mut peers) = stage(4096);
         let zk = builder.connect().unwrap();
@@ -177,7 +185,8 @@ fn what_the_server_said_last_is_heard_although_nothing_can_be_written() {
         let auth = zk.add_auth("digest", b"x");
         let large = zk.create("/a", &[0; 100_000], &open(), CreateMode::Persistent);
         assert_eq!(peer.request().await, (XID_AUTH, OpCode::Auth));
-        // The client is in the middle of a write when the server refuses the credentials and closes.
+        // The client is in the middle of a write when the server refuses the credentials and closes
+        // the connection.
         peer.reply(XID_AUTH, Err(ErrorCode::AuthFailed)).await;
         drop(peer);
         assert_eq!(auth.await, Err(Error::AuthFailed { sent: false }));
@@ -187,7 +196,7 @@ fn what_the_server_said_last_is_heard_although_nothing_can_be_written() {
 }
 
 #[test]
-fn a_server_that_never_stops_talking_starves_neither_requests_nor_timers() {
+fn a_talkative_server_starves_neither_requests_nor_timers() {
     real_time(async {
         let (builder, mut peers) = stage(1 << 20);
         let start = Instant::now();
@@ -207,21 +216,21 @@ fn a_server_that_never_stops_talking_starves_neither_requests_nor_timers() {
             drop(tokio::io::copy(&mut hear, &mut tokio::io::sink()).await);
         });
         sent.1.await.unwrap();
-        // It hears no answer, whatever else it hears.
+        // It receives no response, whatever else it receives.
         assert_eq!(request.await, Err(Error::ConnectionLoss { sent: true }));
         assert!(start.elapsed() >= Duration::from_millis(600), "{:?}", start.elapsed());
         talking.await.unwrap();
     });
 }
 
-/// A connection from which there is always more to read, and that takes everything.
+/// A connection from which there is always more to read, and that accepts all writes.
 #[derive(Debug)]
 struct Noisy;
 
 struct Noise {
     handshake: Bytes,
     noise: BytesMut,
-    /// Makes reading cost what reading costs: a task may not read for ever without a pause.
+    /// Makes reads consume the task's budget: a task must not read forever without a pause.
     budget: tokio::io::Repeat,
 }
 
@@ -229,7 +238,11 @@ struct Noise {
 impl Connector for Noisy {
     async fn connect(&self, _: &str, _: u16) -> io::Result<Box<dyn Transport>> {
         let noise = event().repeat(100)[..].into();
-        Ok(Box::new(Noise { handshake: granted(30_000).freeze(), noise, budget: tokio::io::repeat(0) }))
+        Ok(Box::new(Noise {
+            handshake: granted(30_000).freeze(),
+            noise,
+            budget: tokio::io::repeat(0),
+        }))
     }
 }
 
@@ -242,7 +255,7 @@ impl AsyncRead for Noise {
         let mut byte = [0];
         std::task::ready!(Pin::new(&mut self.budget).poll_read(cx, &mut ReadBuf::new(&mut byte)))?;
         if self.handshake.is_empty() {
-            // Whole frames only.
+            // Only whole frames are read.
             assert!(buf.remaining() >= self.noise.len());
             buf.put_slice(&self.noise);
         } else {
@@ -253,7 +266,11 @@ impl AsyncRead for Noise {
 }
 
 impl AsyncWrite for Noise {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -267,7 +284,7 @@ impl AsyncWrite for Noise {
 }
 
 #[test]
-fn the_last_handle_is_noticed_although_there_is_always_more_to_read() {
+fn the_last_drop_is_noticed_while_there_is_more_to_read() {
     real_time(async {
         let builder = ZooKeeper::builder("noise").connector(Arc::new(Noisy));
         let zk = builder.close_timeout(Duration::from_millis(100)).connect().unwrap();
@@ -284,7 +301,7 @@ fn a_server_that_reads_nothing_stops_no_other_work() {
         let (builder, mut peers) = stage(1024);
         let zk = builder.connect().unwrap();
         let mut peer = peers.serve(9000).await;
-        // More than the connection holds: the write is never done. Answers still come in.
+        // More than the connection buffers: the write never completes. Responses still arrive.
         let (first, _large) =
             (zk.exists("/a"), zk.create("/b", &[0; 500_000], &open(), CreateMode::Persistent));
         assert_eq!(peer.request().await, (1, OpCode::Exists));
@@ -302,8 +319,9 @@ fn garbage_ends_the_connection_and_the_client_tries_again() {
     simulated(async {
         let (builder, mut peers) = stage(1 << 20);
         let zk = builder.connect().unwrap();
-        // Not a ZooKeeper at all; an announced length of 2 GiB; the end in the middle of a frame.
-        for garbage in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0x7f, 0xff, 0xff, 0xff], &[0, 0, 0, 9, 1]]
+        // Not a ZooKeeper server; an announced length of 2 GiB; an end in the middle of a frame.
+        for garbage in
+            [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0x7f, 0xff, 0xff, 0xff], &[0, 0, 0, 9, 1]]
         {
             let mut peer = peers.accept().await;
             peer.frame().await;
@@ -327,14 +345,14 @@ fn garbage_ends_the_connection_and_the_client_tries_again() {
             assert_eq!((xid, opcode), (2, OpCode::Create2));
             peer.reply(xid, Ok(Response::Empty)).await;
         });
-        // Short of everything an answer to it has.
+        // The response ends before its required fields.
         assert!(matches!(created, Err(Error::Malformed(_))), "{created:?}");
         assert!(is_connected(zk.state()));
     });
 }
 
 #[test]
-fn a_runtime_that_ends_before_the_client_has_begun_leaves_nobody_waiting() {
+fn a_runtime_that_ends_early_leaves_no_caller_waiting() {
     let (builder, _peers) = stage(1024);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let zk = runtime.block_on(async { builder.connect().unwrap() });

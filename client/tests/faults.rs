@@ -1,19 +1,26 @@
-//! Requests and answers that are lost: what the client says about them.
+//! Lost requests and responses, and the errors that the client returns for them.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::common::{TIMEOUT, builder, connected, create, id, open, reconnect, simulated, start, until};
-use zk_curator_client::{CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper};
+use crate::common::{
+    TIMEOUT, builder, connected, create, id, open, reconnect, simulated, simulated_with, start,
+    until,
+};
+use zk_curator_client::{
+    CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper,
+};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
-fn a_lost_request_and_a_lost_answer_are_both_connection_loss_that_may_have_applied() {
+fn a_lost_request_or_response_may_have_been_applied() {
     simulated(async {
-        for (verdict, applied) in
-            [(Verdict::LoseReply, true), (Verdict::LoseRequest, false), (Verdict::Disconnect, false)]
-        {
+        for (verdict, applied) in [
+            (Verdict::LoseReply, true),
+            (Verdict::LoseRequest, false),
+            (Verdict::Disconnect, false),
+        ] {
             let server = TestServer::in_memory().await;
             let zk = connected(&server).await;
             let _lost = server
@@ -28,12 +35,15 @@ fn a_lost_request_and_a_lost_answer_are_both_connection_loss_that_may_have_appli
 }
 
 #[test]
-fn answers_before_a_loss_are_kept_and_nothing_after_it_is_sent_again() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn responses_before_a_loss_are_kept_and_no_request_is_resent() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let _lost = server
-            .rule(|request| if request.is_about("/lost") { Verdict::LoseRequest } else { Verdict::Pass })
+            .rule(
+                |request| {
+                    if request.is_about("/lost") { Verdict::LoseRequest } else { Verdict::Pass }
+                },
+            )
             .times(1);
         let create = |path| zk.create(path, b"", &open(), CreateMode::Persistent);
         let (before, lost, after) = (create("/before"), create("/lost"), create("/after"));
@@ -45,9 +55,9 @@ fn answers_before_a_loss_are_kept_and_nothing_after_it_is_sent_again() {
     });
 }
 
-/// Every create that fails says the truth about whether it may have been applied, whatever happens to it.
+/// Every failed create reports correctly if it may have been applied, whatever the fault is.
 #[test]
-fn what_was_not_applied_never_counts_as_applied_and_what_was_always_may_have() {
+fn applied_requests_may_have_applied_others_never_count() {
     simulated(async {
         for seed in 0..30 {
             let server = TestServer::in_memory().await;
@@ -83,7 +93,9 @@ fn what_was_not_applied_never_counts_as_applied_and_what_was_always_may_have() {
                     (true, Ok(_)) => {}
                     (_, Err(error)) if error.may_have_applied() => lost += 1,
                     (false, Err(_)) => {}
-                    (exists, outcome) => panic!("seed {seed}: {path} exists: {exists}, but {outcome:?}"),
+                    (exists, outcome) => {
+                        panic!("seed {seed}: {path} exists: {exists}, but {outcome:?}")
+                    }
                 }
             }
             assert!(lost > 0, "seed {seed} lost nothing");
@@ -93,8 +105,7 @@ fn what_was_not_applied_never_counts_as_applied_and_what_was_always_may_have() {
 
 #[test]
 fn an_expired_session_is_a_final_state_and_a_typed_error() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let session = zk.session();
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
@@ -105,7 +116,7 @@ fn an_expired_session_is_a_final_state_and_a_typed_error() {
         until(&mut states, |state| state == expired).await;
         assert_eq!(states.next().await, None);
         assert_eq!((zk.state(), zk.session()), (expired, session));
-        // The event of the deletion may still have come.
+        // The event of the deletion may still have arrived.
         if let Err(ended) = watch.await {
             assert_eq!(ended, WatchEnded::SessionLost);
         }
@@ -123,9 +134,8 @@ fn an_expired_session_is_a_final_state_and_a_typed_error() {
 }
 
 #[test]
-fn requests_in_flight_when_the_session_expires_may_have_been_applied() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn requests_in_flight_at_expiry_may_have_been_applied() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let _slow = server.rule(|request| {
             if request.is_create() { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
@@ -153,13 +163,20 @@ fn a_refused_identity_ends_the_client_now_or_after_a_reconnect() {
                 zk.add_auth("digest", b"a:b").await.unwrap();
             }
             let _refused = server.rule(|request| {
-                if request.is(OpCode::Auth) { Verdict::Refuse(ErrorCode::AuthFailed) } else { Verdict::Pass }
+                if request.is(OpCode::Auth) {
+                    Verdict::Refuse(ErrorCode::AuthFailed)
+                } else {
+                    Verdict::Pass
+                }
             });
             let mut states = zk.states();
             if at_reconnect {
                 server.disconnect(id(&zk));
             } else {
-                assert_eq!(zk.add_auth("digest", b"a:b").await, Err(Error::AuthFailed { sent: false }));
+                assert_eq!(
+                    zk.add_auth("digest", b"a:b").await,
+                    Err(Error::AuthFailed { sent: false })
+                );
             }
             until(&mut states, |state| state == SessionState::AuthFailed).await;
             assert_eq!(create(&zk, "/a").await, Err(Error::AuthFailed { sent: false }));
@@ -170,8 +187,7 @@ fn a_refused_identity_ends_the_client_now_or_after_a_reconnect() {
 
 #[test]
 fn an_identity_waits_for_a_server_and_is_kept() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, network) = crate::common::on_network(&server).await;
         network.down();
         crate::common::cut(&server, &zk).await;
@@ -191,8 +207,7 @@ fn an_identity_waits_for_a_server_and_is_kept() {
 
 #[test]
 fn the_queue_is_bounded_in_requests_and_bytes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).queue_limits(3, 1000)).await;
         server.hold();
         let waiting: Vec<_> = (0..3).map(|_| zk.sync("/")).collect();
@@ -210,27 +225,34 @@ fn the_queue_is_bounded_in_requests_and_bytes() {
         server.release();
         large.await.unwrap();
         assert_eq!(server.probe().paths(), ["/a"]);
-        // A request that was dropped in the queue of a disconnected client gives its place back in the end.
+        // A request that was dropped in the queue of a disconnected client eventually frees its
+        // slot.
         zk.sync("/").await.unwrap();
     });
 }
 
 #[test]
-fn a_request_over_the_limit_is_refused_here_and_the_connection_lives() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_request_over_the_limit_is_refused_before_it_is_sent() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let path = "/a";
-        // Headers, lengths, path, ACL and flags take the rest.
+        // Headers, lengths, path, ACL and flags use the rest.
         let mut fits = 0xf_ffff - 8 - 4 - path.len() - 4 - 4 - (4 + 4 + 5 + 4 + 6) - 4;
         let op = |length| {
             let data = vec![0; length].into();
-            Op::Create { path: path.into(), data, acl: open(), mode: CreateMode::Persistent, ttl: None }
+            Op::Create {
+                path: path.into(),
+                data,
+                acl: open(),
+                mode: CreateMode::Persistent,
+                ttl: None,
+            }
         };
         zk.create(path, &vec![0; fits], &open(), CreateMode::Persistent).await.unwrap();
         zk.delete(path, None).await.unwrap();
         fits += 1;
-        let refused = zk.create(path, &vec![0; fits], &open(), CreateMode::Persistent).await.unwrap_err();
+        let refused =
+            zk.create(path, &vec![0; fits], &open(), CreateMode::Persistent).await.unwrap_err();
         assert_eq!(refused, Error::TooLarge { length: 0x10_0000, limit: 0xf_ffff });
         assert!(matches!(zk.multi(&[op(fits)]).await, Err(Error::TooLarge { .. })));
         assert!(!refused.may_have_applied());
@@ -239,27 +261,26 @@ fn a_request_over_the_limit_is_refused_here_and_the_connection_lives() {
 }
 
 #[test]
-fn a_slow_server_is_waited_for_as_long_as_its_answers_show_that_the_session_lives() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_slow_server_is_awaited_while_the_session_lives() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
-        let _slow =
-            server.rule(
-                |request| {
-                    if request.is(OpCode::Sync) { Verdict::Delay(TIMEOUT / 2) } else { Verdict::Pass }
-                },
-            );
+        let _slow = server.rule(|request| {
+            if request.is(OpCode::Sync) { Verdict::Delay(TIMEOUT / 2) } else { Verdict::Pass }
+        });
         let session = id(&zk);
         for _ in 0..6 {
             zk.sync("/").await.unwrap();
         }
-        // A backlog of more than the session timeout: the pings wait behind it.
+        // A backlog that takes longer than the session timeout: the pings wait behind it.
         let syncs: Vec<_> = (0..6).map(|_| zk.sync("/")).collect();
         let mut outcomes = Vec::new();
         for sync in syncs {
             outcomes.push(sync.await);
         }
-        assert_eq!((&outcomes[0], &outcomes[5]), (&Ok(()), &Err(Error::ConnectionLoss { sent: true })));
+        assert_eq!(
+            (&outcomes[0], &outcomes[5]),
+            (&Ok(()), &Err(Error::ConnectionLoss { sent: true }))
+        );
         zk.connected().await.unwrap();
         assert_eq!(id(&zk), session);
     });
@@ -267,8 +288,7 @@ fn a_slow_server_is_waited_for_as_long_as_its_answers_show_that_the_session_live
 
 #[test]
 fn a_chain_of_faults_leaves_one_client_and_one_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk: ZooKeeper = connected(&server).await;
         let session = id(&zk);
         for round in 0..20 {
@@ -341,7 +361,7 @@ fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
             counts = writes => counts,
             () = cutter => unreachable!("it never ends"),
         };
-        // The last cut may still be under way.
+        // The last cut may still be in progress.
         while zk.sync("/n").await.is_err() {}
         let version = zk.exists("/n").await.unwrap().unwrap().version;
         assert!(
@@ -354,5 +374,8 @@ fn writes_under_constant_cuts_are_neither_lost_nor_invented() {
     };
     let counts = (0..10).map(|seed| simulated(count(seed)));
     let (applied, unknown) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
-    assert!(applied > 500 && unknown > 500, "the cuts come in the midst of it: {applied} {unknown}");
+    assert!(
+        applied > 500 && unknown > 500,
+        "the cuts come in the midst of it: {applied} {unknown}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The client, by subject: on the embedded server, and, where a name ends in `_real`, on Apache ZooKeeper.
+//! Tests of the client, by subject: on the embedded server and, if a name ends in `_real`, on
+//! Apache ZooKeeper.
 
 #[cfg(feature = "tls")]
 mod certificates;

@@ -1,16 +1,18 @@
-//! What the client can ask of a server, without any fault.
+//! The operations of the client on a server, without faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{builder, connected, create, id, open, real_time, simulated, start, suite};
+use crate::common::{
+    builder, connected, create, id, open, real_time, simulated, simulated_with, start, suite,
+};
 use zk_curator_client::{
-    AddWatchMode, CreateMode, Error, ErrorCode, EventType, Op, PersistentEvent, Read, ReadAnswer,
+    AddWatchMode, CreateMode, Error, ErrorCode, EventType, Op, PersistentEvent, Read, ReadResponse,
     SessionState, WatchedEvent, WatcherType, ZooKeeper,
 };
 use zk_curator_testing::TestServer;
 
-/// The suite in memory, under a paused clock; `conformance_embedded` runs it over TCP.
+/// Runs the suite in memory, under a paused clock; `conformance_embedded` runs it over TCP.
 macro_rules! in_memory {
     (suite { $($name:ident)* } $($others:tt)*) => {
         mod in_memory {
@@ -27,8 +29,7 @@ crate::conformance::for_each_case!(in_memory);
 
 #[test]
 fn the_server_sees_the_kinds_that_stats_do_not_show() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         suite::every_kind_of_node_is_created(connected(&server).await).await;
         let probe = server.probe();
         assert!(probe.is_container("/c"), "{probe}");
@@ -39,12 +40,12 @@ fn the_server_sees_the_kinds_that_stats_do_not_show() {
 
 #[test]
 fn everything_is_below_the_chroot() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let outside = connected(&server).await;
         create(&outside, "/app").await.unwrap();
         create(&outside, "/app/deep").await.unwrap();
-        let chrooted = || ZooKeeper::builder("memory/app/deep").connector(Arc::new(server.connector()));
+        let chrooted =
+            || ZooKeeper::builder("memory/app/deep").connector(Arc::new(server.connector()));
         let zk = start(chrooted()).await;
 
         assert_eq!(create(&zk, "/a").await.unwrap(), "/a");
@@ -72,20 +73,21 @@ fn everything_is_below_the_chroot() {
 
         outside.close().await.unwrap();
         let server = TestServer::in_memory().await;
-        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+        let zk =
+            start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
         create(&connected(&server).await, "/app").await.unwrap();
-        suite::transactions_apply_all_or_name_what_failed(zk).await;
+        suite::transactions_apply_all_or_name_the_failure(zk).await;
         assert!(server.probe().exists("/app/m/s-0000000000"));
     });
 }
 
-/// Java's client does the same with a delete of the root; its create answers the path `""`.
+/// Java's client does the same for a delete of the root; its create returns the path `""`.
 #[test]
 fn the_root_below_a_chroot_is_created_and_never_deleted() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let outside = connected(&server).await;
-        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+        let zk =
+            start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
         assert_eq!(create(&zk, "/").await.unwrap(), "/");
         assert_eq!(zk.get_data("/").await.unwrap().data, "data");
         let refused = Error::Refused(ErrorCode::BadArguments);
@@ -99,25 +101,30 @@ fn the_root_below_a_chroot_is_created_and_never_deleted() {
         }
         assert_eq!(server.probe().paths(), ["/app"]);
 
-        // Everything else is about the node of the chroot.
+        // All other requests concern the node of the chroot.
         let (_, data) = zk.get_data_watched("/").await.unwrap();
         let (_, exists) = zk.exists_watched("/").await.unwrap();
-        let (_, mut lasting) = zk.add_watch("/", AddWatchMode::Persistent).await.unwrap();
+        let (_, mut persistent) = zk.add_watch("/", AddWatchMode::Persistent).await.unwrap();
         let set = Op::SetData { path: "/".to_owned(), data: "x".into(), version: 0.into() };
         let check = Op::Check { path: "/".to_owned(), version: 1.into() };
         zk.multi(&[set, check]).await.unwrap();
         let zxid = zk.exists("/").await.unwrap().map(|stat| stat.mzxid);
         let changed = WatchedEvent::new(EventType::NodeDataChanged, "/".to_owned()).with_zxid(zxid);
         assert_eq!((data.await, exists.await), (Ok(changed.clone()), Ok(changed.clone())));
-        assert_eq!(lasting.next().await, Some(PersistentEvent::Changed(changed)));
+        assert_eq!(persistent.next().await, Some(PersistentEvent::Changed(changed)));
         zk.sync("/").await.unwrap();
         zk.set_data("/", b"y", Some(1)).await.unwrap();
         let acl = zk.get_acl("/").await.unwrap();
         assert_eq!(zk.set_acl("/", &acl.acl, Some(0)).await.unwrap().aversion, 1);
-        let reads =
-            zk.multi_read(&[Read::Data("/".to_owned()), Read::Children("/".to_owned())]).await.unwrap();
-        assert!(matches!(&reads[0], Ok(ReadAnswer::Data(read)) if read.data == "y"), "{reads:?}");
-        assert!(matches!(&reads[1], Ok(ReadAnswer::Children(names)) if names.is_empty()), "{reads:?}");
+        let reads = zk
+            .multi_read(&[Read::Data("/".to_owned()), Read::Children("/".to_owned())])
+            .await
+            .unwrap();
+        assert!(matches!(&reads[0], Ok(ReadResponse::Data(read)) if read.data == "y"), "{reads:?}");
+        assert!(
+            matches!(&reads[1], Ok(ReadResponse::Children(names)) if names.is_empty()),
+            "{reads:?}"
+        );
         assert_eq!(zk.get_all_children_number("/").await.unwrap(), 0);
         zk.remove_watches("/", WatcherType::Any).await.unwrap();
     });
@@ -126,12 +133,12 @@ fn the_root_below_a_chroot_is_created_and_never_deleted() {
 /// The server compares strings, and not the names of nodes.
 #[test]
 fn ephemeral_nodes_beside_the_chroot_are_not_listed() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
+    simulated_with(async |server| {
+        let zk =
+            start(ZooKeeper::builder("memory/app").connector(Arc::new(server.connector()))).await;
         create(&zk, "/").await.unwrap();
         zk.create("/a", b"", &open(), CreateMode::Ephemeral).await.unwrap();
-        // The same session, taken up without the chroot.
+        // The same session, resumed without the chroot.
         let resumed = zk.detach().await.unwrap();
         let outside = start(builder(&server).resume(resumed)).await;
         outside.create("/application", b"", &open(), CreateMode::Ephemeral).await.unwrap();
@@ -143,25 +150,30 @@ fn ephemeral_nodes_beside_the_chroot_are_not_listed() {
 }
 
 #[test]
-fn a_listing_over_the_limit_fails_alone_and_the_connection_stays() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = start(builder(&server).max_frame(1024).max_answer(4096)).await;
+fn a_listing_over_the_limit_fails_and_the_connection_stays() {
+    simulated_with(async |server| {
+        let zk = start(builder(&server).max_frame(1024).max_response(4096)).await;
         create(&zk, "/q").await.unwrap();
         for n in 0..200 {
             create(&zk, &format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
         }
         let mut states = zk.states();
         states.next().await;
-        let (before, long, watched, after) =
-            (zk.exists("/q"), zk.get_children("/q"), zk.get_children_watched("/q"), zk.get_data("/q"));
+        let (before, long, watched, after) = (
+            zk.exists("/q"),
+            zk.get_children("/q"),
+            zk.get_children_watched("/q"),
+            zk.get_data("/q"),
+        );
         assert_eq!(before.await.unwrap().unwrap().num_children, 200);
         for error in [long.await.unwrap_err(), watched.await.map(drop).unwrap_err()] {
-            let Error::AnswerTooLarge { path, length, limit: 4096 } = error else { panic!("{error:?}") };
+            let Error::ResponseTooLarge { path, length, limit: 4096 } = error else {
+                panic!("{error:?}")
+            };
             assert_eq!((path.as_str(), length > 5000), ("/q", true));
         }
         assert_eq!(after.await.unwrap().data, "data");
-        // The watch of the answer that nobody got is not left behind.
+        // The watch of the abandoned response does not stay behind.
         server.until(|probe| probe.watches().is_empty()).await;
         assert_eq!(server.probe().connections(), 1);
         zk.close().await.unwrap();
@@ -170,10 +182,11 @@ fn a_listing_over_the_limit_fails_alone_and_the_connection_stays() {
 }
 
 #[test]
-fn a_session_has_what_the_server_granted() {
+fn a_session_has_the_granted_timeout() {
     simulated(async {
         let longest = std::time::Duration::from_secs(3);
-        let server = TestServer::builder().tcp(false).max_session_timeout(longest).start().await.unwrap();
+        let server =
+            TestServer::builder().tcp(false).max_session_timeout(longest).start().await.unwrap();
         let zk = connected(&server).await;
         let session = zk.connected().await.unwrap();
         assert_eq!(session.timeout, longest);
@@ -194,8 +207,10 @@ fn many_tasks_share_one_session() {
                 tokio::spawn(async move {
                     for n in 0..40 {
                         let path = format!("/n/{task}-{n}");
-                        let (created, read) =
-                            (zk.create(&path, b"", &open(), CreateMode::Ephemeral), zk.exists(&path));
+                        let (created, read) = (
+                            zk.create(&path, b"", &open(), CreateMode::Ephemeral),
+                            zk.exists(&path),
+                        );
                         created.await.unwrap();
                         assert!(read.await.unwrap().is_some());
                     }
@@ -243,7 +258,7 @@ fn limits_that_admit_no_request_are_refused() {
             (client().max_frame(0), "max_frame", 0),
             (client().max_frame(63), "max_frame", 63),
             (client().max_frame(longest + 1), "max_frame", longest + 1),
-            (client().max_answer(0), "max_answer", 0),
+            (client().max_response(0), "max_response", 0),
             (client().expiration_percent(0), "expiration_percent", 0),
             (client().expiration_percent(101), "expiration_percent", 101),
         ] {
@@ -258,9 +273,9 @@ fn limits_that_admit_no_request_are_refused() {
             client().queue_limits(1, 64),
             client().max_frame(64),
             client().max_frame(longest),
-            // In place of what is smaller than a request.
-            client().max_answer(1),
-            client().max_answer(usize::MAX),
+            // The value is raised to the size of a request.
+            client().max_response(1),
+            client().max_response(usize::MAX),
             client().expiration_percent(1),
         ] {
             builder.validate().unwrap();
@@ -271,8 +286,7 @@ fn limits_that_admit_no_request_are_refused() {
 
 #[test]
 fn a_client_with_the_least_limits_works() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).queue_limits(1, 64).max_frame(64)).await;
         zk.create("/a", b"", &open(), CreateMode::Persistent).await.unwrap();
         let watch = zk.exists_watched("/a").await.unwrap().1;
@@ -287,8 +301,7 @@ fn a_client_with_the_least_limits_works() {
 
 #[test]
 fn answers_that_are_there_already_leave_other_tasks_their_turn() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let answers: Vec<_> = (0..1000).map(|_| zk.exists("/a")).collect();
         zk.sync("/").await.unwrap();
@@ -310,19 +323,24 @@ fn the_configuration_is_outside_the_chroot_and_so_is_its_event() {
         let server = TestServer::builder().tcp(false).super_digest(digest).start().await.unwrap();
         let admin = connected(&server).await;
         admin.add_auth("digest", b"root:toor").await.unwrap();
-        // One that the path of the configuration begins with, and one that is longer than that.
+        // A chroot that is a prefix of the configuration's path, and a chroot that is longer than
+        // that path.
         for chroot in ["/zookeeper", "/a-chroot-that-is-longer-than-the-path"] {
             if chroot != "/zookeeper" {
                 create(&admin, chroot).await.unwrap();
             }
-            let zk = ZooKeeper::builder(format!("memory{chroot}")).connector(Arc::new(server.connector()));
+            let zk = ZooKeeper::builder(format!("memory{chroot}"))
+                .connector(Arc::new(server.connector()));
             let zk = start(zk).await;
             let (before, watch) = zk.get_config_watched().await.unwrap();
             assert_eq!(zk.get_config().await.unwrap(), before);
             assert_eq!(watch.path(), "/zookeeper/config");
             admin.set_data("/zookeeper/config", chroot.as_bytes(), None).await.unwrap();
             let event = watch.await.unwrap();
-            assert_eq!((event.event_type, &*event.path), (EventType::NodeDataChanged, "/zookeeper/config"));
+            assert_eq!(
+                (event.event_type, &*event.path),
+                (EventType::NodeDataChanged, "/zookeeper/config")
+            );
             assert_eq!(zk.get_config().await.unwrap().data, chroot);
             zk.close().await.unwrap();
         }

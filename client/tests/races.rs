@@ -1,4 +1,5 @@
-//! Handles on several threads that give up, while connections are cut and deadlines pass: every outcome is true.
+//! Handles on several threads that give up while connections are cut and deadlines pass: every
+//! reported outcome is correct.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
@@ -19,10 +20,10 @@ use zk_curator_testing::{TestServer, Verdict};
 
 const WORKERS: u64 = 8;
 const ROUNDS: u64 = 300;
-/// How many requests may wait: less than all workers together would like.
+/// The number of requests that may wait: fewer than all workers together would send.
 const ROOM: usize = 24;
 
-/// What a worker learnt about its nodes.
+/// The results of a worker for its nodes.
 #[derive(Default)]
 struct Ledger {
     created: BTreeSet<String>,
@@ -41,7 +42,9 @@ impl Ledger {
             Err(error) => {
                 let expected = matches!(
                     error,
-                    Error::NotConnected | Error::QueueFull { .. } | Error::DeadlineExceeded { sent: false }
+                    Error::NotConnected
+                        | Error::QueueFull { .. }
+                        | Error::DeadlineExceeded { sent: false }
                 );
                 assert!(expected, "{error:?}");
                 assert!(self.refused.insert(path));
@@ -59,7 +62,15 @@ async fn worker(server: Arc<TestServer>, zk: ZooKeeper, seed: u64) -> Ledger {
         let mut pending: Vec<_> = (0..rng.u8(1..6))
             .map(|n| {
                 let path = format!("/{seed}-{round}-{n}");
-                (handle.create(&path, &path.clone().into_bytes(), &open(), CreateMode::Persistent), path)
+                (
+                    handle.create(
+                        &path,
+                        &path.clone().into_bytes(),
+                        &open(),
+                        CreateMode::Persistent,
+                    ),
+                    path,
+                )
             })
             .collect();
         if rng.u8(0..120) == 0 {
@@ -68,10 +79,10 @@ async fn worker(server: Arc<TestServer>, zk: ZooKeeper, seed: u64) -> Ledger {
         rng.shuffle(&mut pending);
         for (pending, path) in pending {
             match rng.u8(0..5) {
-                // Never looked at.
+                // Never polled.
                 0 => drop(pending),
                 1 => give_up(pending, rng.u8(0..4)).await,
-                // Looked at here, and awaited elsewhere.
+                // Polled here, and awaited elsewhere.
                 2 => {
                     let mut pending = pending;
                     if let std::task::Poll::Ready(result) =
@@ -84,7 +95,9 @@ async fn worker(server: Arc<TestServer>, zk: ZooKeeper, seed: u64) -> Ledger {
                     }
                 }
                 3 => {
-                    if let Ok(result) = timeout(Duration::from_micros(rng.u64(0..500)), pending).await {
+                    if let Ok(result) =
+                        timeout(Duration::from_micros(rng.u64(0..500)), pending).await
+                    {
                         ledger.note(path, result);
                     }
                 }
@@ -95,7 +108,7 @@ async fn worker(server: Arc<TestServer>, zk: ZooKeeper, seed: u64) -> Ledger {
     ledger
 }
 
-/// Drops it after so many looks.
+/// Drops the future after `looks` polls.
 async fn give_up(pending: Pending<Created>, looks: u8) {
     let mut pending = pin!(pending);
     for _ in 0..looks {
@@ -107,7 +120,7 @@ async fn give_up(pending: Pending<Created>, looks: u8) {
 }
 
 #[test]
-fn every_outcome_is_true_whoever_gives_up_and_whatever_is_cut() {
+fn outcomes_are_correct_with_races_and_cuts() {
     real_time(async {
         let server = Arc::new(TestServer::in_memory().await);
         let seen = AtomicU64::new(1);
@@ -120,14 +133,15 @@ fn every_outcome_is_true_whoever_gives_up_and_whatever_is_cut() {
             }
         });
         let zk = start(builder(&server).queue_limits(ROOM, 1 << 20)).await;
-        let workers: Vec<_> =
-            (1..=WORKERS).map(|seed| tokio::spawn(worker(Arc::clone(&server), zk.clone(), seed))).collect();
+        let workers: Vec<_> = (1..=WORKERS)
+            .map(|seed| tokio::spawn(worker(Arc::clone(&server), zk.clone(), seed)))
+            .collect();
         let mut ledgers = Vec::new();
         for worker in workers {
             ledgers.push(worker.await.unwrap());
         }
         drop(faults);
-        // The answer to this comes after all others, even those that nobody waits for.
+        // The response to this request comes after all others, including those of dropped requests.
         while zk.sync("/").await.is_err() {}
 
         let paths: BTreeSet<_> = server.probe().paths().into_iter().collect();
@@ -140,7 +154,7 @@ fn every_outcome_is_true_whoever_gives_up_and_whatever_is_cut() {
         assert!(count(|ledger| ledger.refused.len()) > 0);
         assert!(ledgers.iter().any(|ledger| ledger.unknown > 0));
 
-        // The limits have not suffered: there is room for as many as ever, and for no more.
+        // The limits are intact: exactly the full number of requests fits.
         server.hold();
         let waiting: Vec<_> = (0..ROOM).map(|_| zk.exists("/")).collect();
         let full = zk.exists("/").await;

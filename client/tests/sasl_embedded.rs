@@ -1,4 +1,4 @@
-//! SASL against the embedded server, which has none.
+//! SASL against the embedded server, which does not support it.
 
 use std::time::Duration;
 

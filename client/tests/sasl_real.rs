@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use crate::common::{id, is_connected, real_time, start, until};
 use zk_curator_client::{
-    Acl, CreateMode, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper, ZooKeeperBuilder,
+    Acl, CreateMode, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper,
+    ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealZooKeeper};
 
 const USER: &str = "alice";
 const PASSWORD: &str = "s3cret, \"quoted\"";
-/// Letters of ISO 8859-1, which are hashed in another encoding than they are sent in.
+/// Letters of ISO 8859-1, which are hashed in another encoding than the one in which they are sent.
 const LATIN_PASSWORD: &str = "pässwörd";
-/// And others.
+/// Other letters.
 const OTHER_PASSWORD: &str = "пароль";
 
 struct Sasl {
@@ -24,7 +25,7 @@ struct Sasl {
 
 impl Drop for Sasl {
     fn drop(&mut self) {
-        // What stays behind in the temporary directory is no failure of the test.
+        // A file that stays in the temporary directory is not a failure of the test.
         drop(std::fs::remove_file(&self.jaas));
     }
 }
@@ -34,7 +35,8 @@ impl Sasl {
         if !real::runs(test, RealZooKeeper::available()) {
             return None;
         }
-        let jaas = std::env::temp_dir().join(format!("zk-curator-jaas-{test}-{}", std::process::id()));
+        let jaas =
+            std::env::temp_dir().join(format!("zk-curator-jaas-{test}-{}", std::process::id()));
         let quoted = PASSWORD.replace('"', "\\\"");
         std::fs::write(
             &jaas,
@@ -47,7 +49,10 @@ impl Sasl {
         .unwrap();
         let mut builder = RealZooKeeper::builder()
             .jvm_property("java.security.auth.login.config", jaas.display())
-            .setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider");
+            .setting(
+                "authProvider.1",
+                "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            );
         for (name, value) in settings {
             builder = builder.setting(name, value);
         }
@@ -72,7 +77,8 @@ fn only(user: &str) -> [Acl; 1] {
 #[ignore = "slow: scripts/test-all"]
 fn the_user_passes_acls_also_after_a_reconnect() {
     real_time(async {
-        let Some(mut sasl) = Sasl::start("the_user_passes_acls_also_after_a_reconnect", &[]).await else {
+        let Some(mut sasl) = Sasl::start("the_user_passes_acls_also_after_a_reconnect", &[]).await
+        else {
             return;
         };
         let zk = start(sasl.client(USER, PASSWORD)).await;
@@ -88,7 +94,7 @@ fn the_user_passes_acls_also_after_a_reconnect() {
         let mut states = zk.states();
         sasl.server.kill().await.unwrap();
         until(&mut states, |state| state == SessionState::Disconnected).await;
-        // Queued without a connection: it must not be sent before the identity is proven.
+        // Queued without a connection: it must not be sent before the client is authenticated.
         let read = zk.get_data("/mine");
         sasl.server.restart().await.unwrap();
         assert_eq!(read.await.unwrap().data, "1");
@@ -105,7 +111,9 @@ fn the_user_passes_acls_also_after_a_reconnect() {
 fn passwords_may_have_any_letters() {
     real_time(async {
         let Some(sasl) = Sasl::start("passwords_may_have_any_letters", &[]).await else { return };
-        for (user, password) in [(USER, PASSWORD), ("bob", LATIN_PASSWORD), ("carol", OTHER_PASSWORD)] {
+        for (user, password) in
+            [(USER, PASSWORD), ("bob", LATIN_PASSWORD), ("carol", OTHER_PASSWORD)]
+        {
             let zk = start(sasl.client(user, password)).await;
             let path = format!("/{user}");
             zk.create(&path, b"", &only(user), CreateMode::Ephemeral).await.unwrap();
@@ -119,9 +127,11 @@ fn passwords_may_have_any_letters() {
 #[ignore = "slow: scripts/test-all"]
 fn a_wrong_password_or_user_ends_the_client() {
     real_time(async {
-        let Some(sasl) = Sasl::start("a_wrong_password_or_user_ends_the_client", &[]).await else { return };
-        // Not with the password of another: before ZooKeeper 3.9.3 it is taken, if that one came last
-        // (ZOOKEEPER-4839).
+        let Some(sasl) = Sasl::start("a_wrong_password_or_user_ends_the_client", &[]).await else {
+            return;
+        };
+        // The password of another user is not tested: before ZooKeeper 3.9.3 a server accepts it if
+        // that user came last (ZOOKEEPER-4839).
         for (user, password) in [(USER, "wrong"), (USER, ""), ("mallory", "wrong")] {
             let zk = sasl.client(user, password).connect().unwrap();
             let read = zk.get_data("/");
@@ -129,7 +139,7 @@ fn a_wrong_password_or_user_ends_the_client() {
             assert_eq!(read.await, Err(Error::AuthFailed { sent: false }));
             assert_eq!(zk.state(), SessionState::AuthFailed);
         }
-        // The server still serves the others.
+        // The server still serves the other clients.
         start(sasl.client(USER, PASSWORD)).await.close().await.unwrap();
     });
 }
@@ -150,13 +160,16 @@ fn a_server_that_wants_sasl_before_all_else_gets_it() {
     });
 }
 
-/// The setting keeps clients that fail, as those without an identity. This one does not want to be one.
+/// With this setting, a server keeps clients that fail as clients without an identity. This client
+/// must end instead.
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn a_server_that_tolerates_failures_is_none_for_this_client() {
     real_time(async {
         let test = "a_server_that_tolerates_failures_is_none_for_this_client";
-        let Some(sasl) = Sasl::start(test, &[("allowSaslFailedClients", "true")]).await else { return };
+        let Some(sasl) = Sasl::start(test, &[("allowSaslFailedClients", "true")]).await else {
+            return;
+        };
         let zk = sasl.client(USER, "wrong").connect().unwrap();
         assert_eq!(zk.connected().await, Err(Error::AuthFailed { sent: false }));
         start(sasl.client(USER, PASSWORD)).await.close().await.unwrap();
@@ -169,8 +182,10 @@ fn a_server_without_sasl_ends_the_client() {
     real_time(async {
         let test = "a_server_without_sasl_ends_the_client";
         let Some(server) = real::or_skip(test).await else { return };
-        let zk =
-            ZooKeeper::builder(server.connect_string()).sasl_digest_md5(USER, PASSWORD).connect().unwrap();
+        let zk = ZooKeeper::builder(server.connect_string())
+            .sasl_digest_md5(USER, PASSWORD)
+            .connect()
+            .unwrap();
         assert_eq!(zk.connected().await, Err(Error::AuthFailed { sent: false }));
     });
 }

@@ -1,4 +1,4 @@
-//! TLS and SASL at once to Apache ZooKeeper, with clients that are content with a read-only server.
+//! TLS together with SASL to Apache ZooKeeper, with clients that accept a read-only server.
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use crate::common::{id, is_connected, real_time, start, until};
 use tokio::time::sleep;
 use zk_curator_client::tls::{TlsConnector, TlsError, TlsErrorKind};
 use zk_curator_client::{
-    Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper,
-    ZooKeeperBuilder,
+    Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState,
+    ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealEnsemble};
 
 const HERE: &str = "127.0.0.1";
 
-/// What the servers read.
+/// The files that the servers read.
 struct Files {
     directory: PathBuf,
     ca: Authority,
@@ -26,14 +26,15 @@ struct Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // What stays behind in the temporary directory is no failure of the test.
+        // Files that stay in the temporary directory are not a failure of the test.
         drop(std::fs::remove_dir_all(&self.directory));
     }
 }
 
 impl Files {
     fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("zk-curator-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("zk-curator-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let ca = Authority::new("zk-curator test CA");
         let worker = ca.client("worker");
@@ -47,7 +48,7 @@ impl Files {
         Self { directory, ca, worker }
     }
 
-    /// Two servers, whose only port takes TLS, with a certificate of the client, as well as none.
+    /// Returns two servers, whose only port accepts TLS, with and without a client certificate.
     async fn ensemble(&self, test: &str) -> Option<RealEnsemble> {
         let file = |name: &str| self.directory.join(name).display().to_string();
         let builder = RealEnsemble::builder(2)
@@ -57,8 +58,14 @@ impl Files {
             .setting("ssl.keyStore.type", "PEM")
             .setting("ssl.trustStore.location", file("ca.pem"))
             .setting("ssl.trustStore.type", "PEM")
-            .setting("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider")
-            .setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+            .setting(
+                "authProvider.x509",
+                "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+            )
+            .setting(
+                "authProvider.1",
+                "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            )
             .setting("localSessionsEnabled", true)
             .setting("localSessionsUpgradingEnabled", true)
             .jvm_property("readonlymode.enabled", true)
@@ -66,7 +73,12 @@ impl Files {
         real::or_skip_ensemble_with(test, builder).await
     }
 
-    fn client(&self, ensemble: &RealEnsemble, trusted: &Authority, password: &str) -> ZooKeeperBuilder {
+    fn client(
+        &self,
+        ensemble: &RealEnsemble,
+        trusted: &Authority,
+        password: &str,
+    ) -> ZooKeeperBuilder {
         let tls = TlsConnector::builder()
             .ca_pem(trusted.pem.clone())
             .client_certificate_pem(self.worker.certificate.clone(), self.worker.key.clone());
@@ -88,8 +100,10 @@ fn the_user_is_proven_over_tls_and_at_read_only_servers() {
         let client = || files.client(&ensemble, &files.ca, "secret");
         let zk = start(client()).await;
         let owner = |scheme, name| [Acl::new(Permissions::ALL, scheme, name)];
-        // The client is both at once.
-        for (path, acl) in [("/alice", owner("sasl", "alice")), ("/worker", owner("x509", "CN=worker"))] {
+        // The client has both identities.
+        for (path, acl) in
+            [("/alice", owner("sasl", "alice")), ("/worker", owner("x509", "CN=worker"))]
+        {
             zk.create(path, b"1", &acl, CreateMode::Persistent).await.unwrap();
             assert_eq!(zk.get_data(path).await.unwrap().data, "1");
         }
@@ -99,19 +113,20 @@ fn the_user_is_proven_over_tls_and_at_read_only_servers() {
         }
         plain.close().await.unwrap();
 
-        // What is wrong with either is told apart.
+        // The two faults have different errors.
         let wrong = files.client(&ensemble, &files.ca, "wrong").connect().unwrap();
         assert_eq!(wrong.connected().await, Err(Error::AuthFailed { sent: false }));
         assert!(wrong.last_failure().is_some());
         let patience = DisconnectedPolicy::Wait(Duration::from_secs(1));
-        let stranger = files.client(&ensemble, &Authority::new("other"), "secret").disconnected(patience);
+        let stranger =
+            files.client(&ensemble, &Authority::new("other"), "secret").disconnected(patience);
         let stranger = stranger.connect().unwrap();
         assert_eq!(stranger.exists("/").await, Err(Error::NotConnected));
         let failure = stranger.last_failure().unwrap();
         assert_eq!(TlsError::of(&failure).map(TlsError::kind), Some(&TlsErrorKind::UnknownCa));
         zk.close().await.unwrap();
 
-        // One is left, which serves reads alone.
+        // One server is left, which serves only reads.
         let leader = ensemble.leader().await.unwrap();
         let other = 1 - leader;
         let client = client();
@@ -124,10 +139,17 @@ fn the_user_is_proven_over_tls_and_at_read_only_servers() {
         let session = zk.connected().await.unwrap();
         assert_eq!(zk.state(), SessionState::ConnectedReadOnly(session));
         let (data, watch) = zk.get_data_watched("/alice").await.unwrap();
-        assert_eq!((&*data.data, &*zk.get_data("/worker").await.unwrap().data), (&b"1"[..], &b"1"[..]));
-        assert_eq!(zk.set_data("/alice", b"2", None).await, Err(Error::Refused(ErrorCode::NotReadOnly)));
+        assert_eq!(
+            (&*data.data, &*zk.get_data("/worker").await.unwrap().data),
+            (&b"1"[..], &b"1"[..])
+        );
+        assert_eq!(
+            zk.set_data("/alice", b"2", None).await,
+            Err(Error::Refused(ErrorCode::NotReadOnly))
+        );
 
-        // It finds the writable ones, over TLS, and proves itself anew before the watch is armed again.
+        // It finds the writable servers over TLS, and authenticates again before the watch is
+        // rearmed.
         ensemble.restart(other).await.unwrap();
         until(&mut states, is_connected).await;
         assert_ne!(id(&zk), session.id.get());

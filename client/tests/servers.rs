@@ -1,4 +1,4 @@
-//! Which server a client is at: new lists of servers, and read-only servers.
+//! The choice of the server: new lists of servers, and read-only servers.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,17 +6,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{TIMEOUT, create, history, id, is_connected, open, simulated, start, until};
+use crate::common::{
+    TIMEOUT, create, history, id, is_connected, open, simulated, simulated_with, start, until,
+};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator_client::{
-    ConnectStringError, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, ExpiredBy,
-    SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
+    ConnectStringError, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType,
+    ExpiredBy, SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{MemoryConnector, TestServer};
 
-/// A network in which names stand for servers, and which notes who is called. Unknown names swallow attempts.
+/// A network in which names stand for servers. It records the attempts. Attempts to unknown names
+/// hang.
 #[derive(Debug, Clone, Default)]
 struct Hosts {
     inner: Arc<Mutex<Book>>,
@@ -29,26 +32,29 @@ struct Book {
 }
 
 impl Hosts {
-    /// All names stand for one server.
+    /// Returns a network in which all names stand for one server.
     fn of(server: &TestServer, names: &[&str]) -> Self {
         let hosts = Self::default();
         names.iter().for_each(|name| hosts.set(name, Some(server)));
         hosts
     }
 
-    /// `None`: nobody listens there.
+    /// Sets the server of a name; `None` means that there is no listener.
     fn set(&self, name: &str, server: Option<&TestServer>) {
         let server = server.map(TestServer::connector);
         self.inner.lock().expect("no panic").servers.insert(name.to_owned(), server);
     }
 
-    /// Who was called since the last time.
+    /// Returns the names that were tried since the last call of this function.
     fn called(&self) -> Vec<String> {
         std::mem::take(&mut self.inner.lock().expect("no panic").called)
     }
 
     fn builder(&self, connect_string: &str) -> ZooKeeperBuilder {
-        ZooKeeper::builder(connect_string).connector(Arc::new(self.clone())).session_timeout(TIMEOUT).seed(7)
+        ZooKeeper::builder(connect_string)
+            .connector(Arc::new(self.clone()))
+            .session_timeout(TIMEOUT)
+            .seed(7)
     }
 }
 
@@ -77,9 +83,8 @@ async fn settle() {
 }
 
 #[test]
-fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_client_moves_with_its_session_from_an_unlisted_server() {
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a", "b", "c"]);
         let zk = start(hosts.builder("a")).await;
         let session = id(&zk);
@@ -98,7 +103,7 @@ fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed() {
         zk.set_data("/e", b"2", None).await.unwrap();
         assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
 
-        // From now on the new list is the only one.
+        // From now on only the new list counts.
         for _ in 0..6 {
             server.disconnect(session);
             until(&mut states, |state| state == SessionState::Disconnected).await;
@@ -112,9 +117,8 @@ fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed() {
 }
 
 #[test]
-fn a_client_stays_when_its_server_is_still_listed_and_there_is_no_more_room() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_client_of_a_listed_server_stays_when_the_others_are_full() {
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a", "b", "c", "d"]);
         let zk = start(hosts.builder("a,b,c")).await;
         let here = hosts.called().remove(0);
@@ -130,9 +134,8 @@ fn a_client_stays_when_its_server_is_still_listed_and_there_is_no_more_room() {
 }
 
 #[test]
-fn as_many_clients_move_to_new_servers_as_it_takes_for_an_even_load() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn just_enough_clients_move_to_new_servers_for_an_even_load() {
+    simulated_with(async |server| {
         let (mut moved, clients) = (0, 300);
         for seed in 0..clients {
             let hosts = Hosts::of(&server, &["a", "b", "c"]);
@@ -148,15 +151,14 @@ fn as_many_clients_move_to_new_servers_as_it_takes_for_an_even_load() {
             zk.connected().await.unwrap();
             zk.close().await.unwrap();
         }
-        // Two thirds, give or take four standard deviations.
+        // Two thirds, within four standard deviations.
         assert!((168..=232).contains(&moved), "{moved} of {clients}");
     });
 }
 
 #[test]
-fn a_list_that_is_not_valid_or_has_another_chroot_changes_nothing() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn an_invalid_list_or_another_chroot_changes_nothing() {
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a", "b"]);
         let bare = start(hosts.builder("a")).await;
         create(&bare, "/app").await.unwrap();
@@ -167,7 +169,10 @@ fn a_list_that_is_not_valid_or_has_another_chroot_changes_nothing() {
         }
         assert_eq!(bare.update_server_list("b/app"), Err(ConnectStringError::OtherChroot));
         assert_eq!(zk.update_server_list("/app"), Err(ConnectStringError::NoHost));
-        assert_eq!(zk.update_server_list("b:x/app"), Err(ConnectStringError::InvalidPort("x".into())));
+        assert_eq!(
+            zk.update_server_list("b:x/app"),
+            Err(ConnectStringError::InvalidPort("x".into()))
+        );
         settle().await;
         assert!(hosts.called().is_empty());
         zk.update_server_list("b/app").unwrap();
@@ -177,7 +182,7 @@ fn a_list_that_is_not_valid_or_has_another_chroot_changes_nothing() {
         zk.exists("/").await.unwrap().unwrap();
         for zk in [zk, bare] {
             zk.close().await.unwrap();
-            // Too late for it to matter, and no error.
+            // Too late to have an effect, and no error.
             zk.update_server_list("b/app").ok();
         }
     });
@@ -185,9 +190,8 @@ fn a_list_that_is_not_valid_or_has_another_chroot_changes_nothing() {
 
 #[test]
 fn a_client_without_a_connection_turns_to_the_new_servers() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        // Nobody listens at `down`, and attempts to reach `hangs` hang.
+    simulated_with(async |server| {
+        // `down` has no listener, and attempts to reach `hangs` hang.
         for before in ["down", "hangs", "down,hangs"] {
             let hosts = Hosts::of(&server, &["b"]);
             hosts.set("down", None);
@@ -209,8 +213,7 @@ fn a_client_without_a_connection_turns_to_the_new_servers() {
 
 #[test]
 fn an_attempt_at_a_server_that_is_still_listed_goes_on() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a", "b"]);
         server.hold();
         let zk = hosts.builder("a").connect().unwrap();
@@ -221,7 +224,7 @@ fn an_attempt_at_a_server_that_is_still_listed_goes_on() {
         server.release();
         zk.connected().await.unwrap();
         assert_eq!(hosts.called(), Vec::<String>::new());
-        // Dropped now, it is left.
+        // The connection is dropped now.
         zk.update_server_list("b").unwrap();
         create(&zk, "/a").await.ok();
         zk.connected().await.unwrap();
@@ -241,14 +244,16 @@ fn servers_of_another_ensemble_do_not_know_the_session() {
         let states = zk.states();
         zk.update_server_list("b").unwrap();
         let history = history(states).await;
-        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
+        assert_eq!(
+            history[1..],
+            [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]
+        );
     });
 }
 
 #[test]
 fn a_read_only_server_is_refused_without_leave() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         server.set_read_only(true);
         let hosts = Hosts::of(&server, &["a"]);
         let zk = hosts.builder("a").connect().unwrap();
@@ -266,8 +271,7 @@ fn a_read_only_server_is_refused_without_leave() {
 
 #[test]
 fn a_read_only_server_answers_reads_and_refuses_writes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a"]);
         let before = start(hosts.builder("a")).await;
         create(&before, "/a").await.unwrap();
@@ -285,11 +289,11 @@ fn a_read_only_server_answers_reads_and_refuses_writes() {
         assert_eq!(zk.sync("/").await, refused);
         let refused = zk.set_data("/a", b"", None).await.unwrap_err();
         assert!(!refused.may_have_applied());
-        // Watches are armed, and kept when the server finds the others again.
+        // Watches are armed, and kept when the server joins the quorum again.
         let (_, data) = zk.get_data_watched("/a").await.unwrap();
         let (_, created) = zk.exists_watched("/b").await.unwrap();
         assert_eq!(server.probe().watches().len(), 2);
-        // A session that was begun there lives by its pings.
+        // A session that was begun there is kept alive by its pings.
         sleep(TIMEOUT * 3).await;
         assert_eq!(id(&zk), session);
 
@@ -307,9 +311,9 @@ fn a_read_only_server_answers_reads_and_refuses_writes() {
 }
 
 #[test]
-fn a_client_of_a_read_only_server_finds_a_writable_one_by_itself() {
+fn a_client_of_a_read_only_server_finds_a_writable_one() {
     simulated(async {
-        // After a while, and at once.
+        // After a while, and immediately.
         for pause in [0, 1, 30, 120] {
             let (reader, writer) = (TestServer::in_memory().await, TestServer::in_memory().await);
             reader.set_read_only(true);
@@ -327,13 +331,20 @@ fn a_client_of_a_read_only_server_finds_a_writable_one_by_itself() {
             hosts.set("writer", Some(&writer));
             let begun = Instant::now();
             writer.until(|probe| !probe.sessions().is_empty()).await;
-            assert!(begun.elapsed() <= Duration::from_secs(pause.clamp(1, 60)), "{:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() <= Duration::from_secs(pause.clamp(1, 60)),
+                "{:?}",
+                begun.elapsed()
+            );
             create(&zk, "/a").await.unwrap();
             assert_eq!(writer.probe().paths(), ["/a"]);
             let connected = zk.state();
             zk.close().await.unwrap();
             let history = history(states).await;
-            assert_eq!(history, [read_only, SessionState::Disconnected, connected, SessionState::Closed]);
+            assert_eq!(
+                history,
+                [read_only, SessionState::Disconnected, connected, SessionState::Closed]
+            );
             assert!(is_connected(connected));
         }
     });
@@ -345,7 +356,7 @@ fn looking_for_a_writable_server_disturbs_nothing() {
         let (reader, other) = (TestServer::in_memory().await, TestServer::in_memory().await);
         reader.set_read_only(true);
         other.set_read_only(true);
-        // One more read-only server, one that is down, and one that does not answer.
+        // Another read-only server, a server that is down, and a server that does not respond.
         let hosts = Hosts::of(&reader, &["reader"]);
         hosts.set("other", Some(&other));
         hosts.set("down", None);
@@ -370,16 +381,18 @@ fn looking_for_a_writable_server_disturbs_nothing() {
 
 #[test]
 fn a_read_only_server_does_not_take_a_session_of_the_ensemble() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a"]);
         let zk = start(hosts.builder("a").read_only(true)).await;
         let states = zk.states();
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
         server.set_read_only(true);
         let history = history(states).await;
-        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
-        // The ensemble is told when it is back.
+        assert_eq!(
+            history[1..],
+            [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]
+        );
+        // The ensemble learns of the session when the server is back.
         server.set_read_only(false);
         server.until(|probe| !probe.exists("/e")).await;
         assert_eq!(server.probe().requests(OpCode::CloseSession), 1);
@@ -387,9 +400,8 @@ fn a_read_only_server_does_not_take_a_session_of_the_ensemble() {
 }
 
 #[test]
-fn a_read_only_session_that_was_lost_is_replaced_and_not_expired() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_lost_read_only_session_is_replaced_and_not_expired() {
+    simulated_with(async |server| {
         server.set_read_only(true);
         let hosts = Hosts::of(&server, &["a"]);
         let zk = start(hosts.builder("a").read_only(true)).await;
@@ -412,15 +424,15 @@ fn a_read_only_session_that_was_lost_is_replaced_and_not_expired() {
     });
 }
 
-/// One of three hosts swallows every attempt; the default settings of a framework.
+/// One of three hosts swallows every attempt; the settings are the framework's defaults.
 #[test]
-fn a_blackholed_host_of_three_delays_start_and_fail_over_by_less_than_two_seconds() {
+fn a_blackholed_host_delays_start_and_failover_below_2_seconds() {
     let (mut starts, mut failovers) = (Vec::new(), Vec::new());
     for seed in 0..200 {
-        let times = simulated(async {
-            let server = TestServer::in_memory().await;
+        let times = simulated_with(async |server| {
             let hosts = Hosts::of(&server, &["a", "b"]);
-            let builder = hosts.builder("a,b,hole").session_timeout(Duration::from_secs(60)).seed(seed);
+            let builder =
+                hosts.builder("a,b,hole").session_timeout(Duration::from_secs(60)).seed(seed);
             let begun = Instant::now();
             let zk = start(builder).await;
             let started = begun.elapsed();
@@ -439,26 +451,29 @@ fn a_blackholed_host_of_three_delays_start_and_fail_over_by_less_than_two_second
     for mut times in [starts, failovers] {
         times.sort();
         assert!(times[197] <= Duration::from_secs(2), "p99 {:?} of {times:?}", times[197]);
-        // Some do meet the host that swallows attempts.
+        // Some attempts do meet the host that swallows them.
         assert!(times[199] >= Duration::from_millis(250), "{times:?}");
     }
 }
 
-/// The kernel completes connections only while there is room in the queue of the listener, and drops what asks for more.
+/// Returns an address that swallows connections. The kernel completes connections only while there
+/// is room in the queue of the listener, and drops further requests.
 async fn blackhole() -> io::Result<(TcpListener, Vec<TcpStream>, String)> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let listener = socket.listen(0)?;
     let address = listener.local_addr()?;
     let mut kept = Vec::new();
-    while let Ok(connected) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+    while let Ok(connected) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+    {
         kept.push(connected?);
         assert!(kept.len() < 100, "the listener takes whatever comes");
     }
     Ok((listener, kept, address.to_string()))
 }
 
-/// An attempt may take so long here that the test would hang if one had to end before the next begins.
+/// An attempt may take so long here that the test would hang if the next one started only after its
+/// end.
 #[test]
 fn a_blackholed_address_does_not_hold_up_the_others() {
     pass_blackholes(0..3);
@@ -466,11 +481,11 @@ fn a_blackholed_address_does_not_hold_up_the_others() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn a_blackholed_address_does_not_hold_up_the_others_in_any_order() {
+fn a_blackholed_address_holds_up_no_other_in_any_order() {
     pass_blackholes(3..12);
 }
 
-/// Seeds decide in which order addresses are tried.
+/// The seed decides the order in which addresses are tried.
 fn pass_blackholes(seeds: std::ops::Range<u64>) {
     crate::common::real_time(async {
         let (_listener, _kept, hole) = blackhole().await.expect("an address");

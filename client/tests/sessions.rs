@@ -1,10 +1,11 @@
-//! Sessions that are left and taken up again, taken over, and given up by the client's own clock.
+//! Sessions that are detached, resumed, used by two clients, and given up by the client's own
+//! clock.
 
 use std::time::Duration;
 
 use crate::common::{
-    TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, on_network, open,
-    simulated, start, until,
+    TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected, on_network,
+    open, simulated, simulated_with, start, until,
 };
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
@@ -22,7 +23,7 @@ async fn ephemeral(zk: &ZooKeeper, path: &str) {
     zk.create(path, b"", &open(), CreateMode::Ephemeral).await.expect("a node");
 }
 
-/// A session with the node `/e`, that its client has left.
+/// Returns a session with the node `/e`, from which its client has detached.
 async fn left(server: &TestServer) -> SessionCredentials {
     let zk = connected(server).await;
     ephemeral(&zk, "/e").await;
@@ -35,8 +36,7 @@ async fn end(zk: &ZooKeeper) -> SessionState {
 
 #[test]
 fn a_session_that_was_left_is_taken_up_with_its_nodes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let (session, states) = (id(&zk), zk.states());
         ephemeral(&zk, "/e").await;
@@ -57,7 +57,7 @@ fn a_session_that_was_left_is_taken_up_with_its_nodes() {
         assert_eq!(stat.ephemeral_owner, session);
         assert_eq!(heir.get_ephemerals("/").await.unwrap(), ["/e"]);
         assert!(server.probe().watches().is_empty(), "the watches of the client before are gone");
-        // It lives on the pings of the new client, over connections that are lost, too.
+        // The pings of the new client keep it alive, also over lost connections.
         sleep(TIMEOUT * 3).await;
         crate::common::reconnect(&server, &heir).await;
         assert_eq!(id(&heir), session);
@@ -71,8 +71,7 @@ fn a_session_that_was_left_is_taken_up_with_its_nodes() {
 
 #[test]
 fn a_session_that_is_not_taken_up_in_time_expires() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let credentials = left(&server).await;
         let start = Instant::now();
         server.until(|probe| probe.sessions().is_empty()).await;
@@ -108,8 +107,7 @@ fn a_session_is_taken_up_before_it_expires_or_not_at_all() {
 
 #[test]
 fn the_timeout_asked_for_last_counts() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let credentials = left(&server).await;
         let heir = start(builder(&server).resume(credentials).session_timeout(TIMEOUT * 2)).await;
         assert_eq!(heir.session().unwrap().timeout, TIMEOUT * 2);
@@ -121,9 +119,8 @@ fn the_timeout_asked_for_last_counts() {
 }
 
 #[test]
-fn a_wrong_password_is_an_expired_session_to_the_client_and_nothing_to_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_wrong_password_expires_the_client_not_the_session() {
+    simulated_with(async |server| {
         let credentials = left(&server).await;
         for password in [&b"not the password"[..], b"", &[7; 1000]] {
             let password = Bytes::copy_from_slice(password);
@@ -140,13 +137,12 @@ fn a_wrong_password_is_an_expired_session_to_the_client_and_nothing_to_the_sessi
 }
 
 #[test]
-fn a_session_that_is_taken_up_while_no_server_is_there_ends_at_its_timeout() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_session_resumed_without_a_server_ends_at_its_timeout() {
+    simulated_with(async |server| {
         let credentials = left(&server).await;
         server.stop().await;
         let start = Instant::now();
-        // The deadline for the first connection falls into the time after the end: it changes nothing then.
+        // The deadline for the first connection passes after the end, and has no effect then.
         let settings = builder(&server).resume(credentials).connect_deadline(TIMEOUT * 3 / 2);
         let zk = settings.connect().unwrap();
         assert_eq!(zk.connected().await, Err(EXPIRED));
@@ -158,12 +154,12 @@ fn a_session_that_is_taken_up_while_no_server_is_there_ends_at_its_timeout() {
 }
 
 #[test]
-fn detaching_answers_what_was_asked_before_and_refuses_what_comes_after() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn detaching_completes_earlier_requests_and_refuses_later_ones() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
-        let before: Vec<_> =
-            (0..1000).map(|n| zk.create(&format!("/{n}"), b"", &open(), CreateMode::Ephemeral)).collect();
+        let before: Vec<_> = (0..1000)
+            .map(|n| zk.create(&format!("/{n}"), b"", &open(), CreateMode::Ephemeral))
+            .collect();
         let handle = zk.clone();
         let detach = tokio::spawn(async move { handle.detach().await });
         until(&mut zk.states(), |state| state == SessionState::Detached).await;
@@ -181,8 +177,7 @@ fn detaching_answers_what_was_asked_before_and_refuses_what_comes_after() {
 
 #[test]
 fn detaching_waits_for_answers_no_longer_than_the_close_timeout() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = start(builder(&server).close_timeout(Duration::from_secs(2))).await;
         server.hold();
         let unanswered = zk.create("/e", b"", &open(), CreateMode::Ephemeral);
@@ -192,7 +187,7 @@ fn detaching_waits_for_answers_no_longer_than_the_close_timeout() {
         assert_eq!(unanswered.await, Err(Error::Closed { sent: true }));
         assert_eq!(zk.state(), SessionState::Detached);
         server.release();
-        // It was honest: this one was applied after all.
+        // The error was right: this request may have been applied, and was.
         server.until(|probe| probe.exists("/e")).await;
         let heir = start(builder(&server).resume(credentials)).await;
         assert_eq!(heir.get_ephemerals("/").await.unwrap(), ["/e"]);
@@ -200,7 +195,7 @@ fn detaching_waits_for_answers_no_longer_than_the_close_timeout() {
 }
 
 #[test]
-fn detaching_without_a_connection_sends_what_waits_if_one_comes_in_time() {
+fn detaching_sends_waiting_requests_if_it_reconnects_in_time() {
     simulated(async {
         for comes in [true, false] {
             let server = TestServer::in_memory().await;
@@ -232,20 +227,20 @@ fn detaching_without_a_connection_sends_what_waits_if_one_comes_in_time() {
 #[test]
 fn only_a_session_that_lives_can_be_left() {
     simulated(async {
-        // None was opened.
+        // No session was opened.
         let server = TestServer::in_memory().await;
         server.stop().await;
         let zk = builder(&server).connect().unwrap();
         assert_eq!(zk.detach().await, Err(CLOSED));
 
-        // It was closed at the same time.
+        // The session was closed at the same time.
         let server = TestServer::in_memory().await;
         let zk = connected(&server).await;
         let (closed, left) = tokio::join!(zk.close(), zk.detach());
         assert_eq!((closed, left), (Ok(()), Err(CLOSED)));
         assert!(server.probe().sessions().is_empty());
 
-        // Our clock has ended it.
+        // The client's own clock has ended it.
         let zk = connected(&server).await;
         server.stop().await;
         end(&zk).await;
@@ -254,7 +249,7 @@ fn only_a_session_that_lives_can_be_left() {
         assert_eq!(left.await, Err(EXPIRED));
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
 
-        // The server has, while the client was about to leave it.
+        // The server has ended it, while the client was detaching.
         let server = TestServer::in_memory().await;
         let (zk, network) = on_network(&server).await;
         network.down();
@@ -272,18 +267,20 @@ fn only_a_session_that_lives_can_be_left() {
 }
 
 #[test]
-fn the_server_is_told_of_a_session_that_only_our_clock_has_ended() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_session_ended_by_our_clock_is_closed_at_the_server() {
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         ephemeral(&zk, "/e").await;
         let states = zk.states();
         server.stop().await;
         let history = history(states).await;
-        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]);
+        assert_eq!(
+            history[1..],
+            [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Clock)]
+        );
         assert_eq!(create(&zk, "/a").await, Err(EXPIRED));
 
-        // The server was away itself: the session has its whole timeout before it again.
+        // The server was down itself: the session has its whole timeout again.
         server.restart().await.unwrap();
         let back = Instant::now();
         let probe = server.until(|probe| !probe.exists("/e")).await;
@@ -300,9 +297,8 @@ fn the_server_is_told_of_a_session_that_only_our_clock_has_ended() {
 }
 
 #[test]
-fn the_farewell_reaches_the_server_over_connections_that_are_lost() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn the_farewell_reaches_the_server_despite_lost_connections() {
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         ephemeral(&zk, "/e").await;
         server.stop().await;
@@ -321,8 +317,7 @@ fn the_farewell_reaches_the_server_over_connections_that_are_lost() {
 
 #[test]
 fn no_server_is_looked_for_longer_than_the_session_could_live() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         server.stop().await;
         end(&zk).await;
@@ -331,7 +326,7 @@ fn no_server_is_looked_for_longer_than_the_session_could_live() {
         sleep(TIMEOUT * 10).await;
         assert_eq!(network.attempts(), attempts);
 
-        // Nor for a client that nobody holds any more.
+        // The same applies to a client without handles.
         server.restart().await.unwrap();
         let (zk, network) = on_network(&server).await;
         server.stop().await;
@@ -343,7 +338,8 @@ fn no_server_is_looked_for_longer_than_the_session_could_live() {
     });
 }
 
-/// How often two clients of one session have connected in a time, and how often their requests failed.
+/// Returns the number of times that two clients of one session connected in a time, and the errors
+/// of their requests.
 async fn contest(active: bool, time: Duration) -> (u64, Vec<Error>) {
     let server = TestServer::in_memory().await;
     let first = start(builder(&server).disconnected(DisconnectedPolicy::Wait(time))).await;
@@ -353,7 +349,7 @@ async fn contest(active: bool, time: Duration) -> (u64, Vec<Error>) {
     let second = start(settings.disconnected(DisconnectedPolicy::Wait(time))).await;
     assert_eq!(id(&second), id(&first));
     until(&mut states, |state| state == SessionState::Disconnected).await;
-    // It knows nothing of the other, and takes the session back.
+    // It knows nothing of the other client, and resumes the session.
     until(&mut states, is_connected).await;
 
     let (before, begun) = (server.probe().connections(), Instant::now());
@@ -378,17 +374,21 @@ async fn contest(active: bool, time: Duration) -> (u64, Vec<Error>) {
 /// Two active clients of one session connect less often than five times a second.
 async fn contest_of_active_clients(time: Duration) {
     let (connections, errors) = contest(true, time).await;
-    assert!(connections < 5 * time.as_secs(), "{connections} connections of active clients in {time:?}");
+    assert!(
+        connections < 5 * time.as_secs(),
+        "{connections} connections of active clients in {time:?}"
+    );
     for error in errors {
         assert_eq!(error, Error::ConnectionLoss { sent: true });
     }
 }
 
 #[test]
-fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
+fn two_clients_that_share_a_session_cause_no_storm() {
     simulated(async {
         let (connections, _) = contest(false, Duration::from_secs(60)).await;
-        assert!(connections < 120, "{connections} connections of idle clients in a minute");
+        // Each tries again after half a second to a second.
+        assert!(connections < 200, "{connections} connections of idle clients in a minute");
         contest_of_active_clients(Duration::from_secs(10)).await;
     });
 }
@@ -400,9 +400,8 @@ fn two_active_clients_of_one_session_make_no_storm_in_a_minute() {
 }
 
 #[test]
-fn the_client_whose_session_was_taken_and_closed_learns_that_it_is_over() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_client_learns_that_its_taken_session_was_closed() {
+    simulated_with(async |server| {
         let (first, network) = on_network(&server).await;
         let states = first.states();
         network.down();
@@ -410,14 +409,17 @@ fn the_client_whose_session_was_taken_and_closed_learns_that_it_is_over() {
         second.close().await.unwrap();
         network.up();
         let history = history(states).await;
-        assert_eq!(history[1..], [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
+        assert_eq!(
+            history[1..],
+            [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]
+        );
     });
 }
 
 #[test]
 fn a_request_for_a_session_that_has_moved_was_not_applied() {
     simulated(async {
-        // What a member of an ensemble answers whose client has gone on at another one.
+        // The response of a member of an ensemble whose client has continued at another member.
         let server = TestServer::in_memory().await;
         let zk = connected(&server).await;
         let _moved = server
@@ -427,7 +429,10 @@ fn a_request_for_a_session_that_has_moved_was_not_applied() {
             })
             .times(1);
         let error = create(&zk, "/a").await.unwrap_err();
-        assert_eq!((error.code(), error.may_have_applied()), (Some(ErrorCode::SessionMoved), false));
+        assert_eq!(
+            (error.code(), error.may_have_applied()),
+            (Some(ErrorCode::SessionMoved), false)
+        );
         assert!(is_connected(zk.state()));
         create(&zk, "/a").await.unwrap();
     });

@@ -1,4 +1,5 @@
-//! Sessions on Apache ZooKeeper: left, taken up, taken over, given up, moved, and on read-only servers.
+//! Sessions on Apache ZooKeeper: detached, resumed, used by two clients, given up, moved, and on
+//! read-only servers.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ async fn ephemeral(zk: &ZooKeeper, path: &str) {
     zk.create(path, b"", &open(), CreateMode::Ephemeral).await.expect("a node");
 }
 
-/// The owner of an ephemeral node.
+/// Returns the owner of an ephemeral node.
 async fn owner(zk: &ZooKeeper, path: &str) -> Option<i64> {
     zk.sync("/").await.expect("a server");
     Some(zk.exists(path).await.expect("a server")?.ephemeral_owner)
@@ -42,8 +43,9 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
         let zk = start(builder(&server)).await;
         let session = id(&zk);
         ephemeral(&zk, "/e").await;
-        let before: Vec<_> =
-            (0..100).map(|n| zk.create(&format!("/e{n}"), b"", &open(), CreateMode::Ephemeral)).collect();
+        let before: Vec<_> = (0..100)
+            .map(|n| zk.create(&format!("/e{n}"), b"", &open(), CreateMode::Ephemeral))
+            .collect();
         let credentials = zk.detach().await.unwrap();
         for answer in before {
             answer.await.unwrap();
@@ -58,7 +60,7 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
         assert_eq!(heir.get_ephemerals("/").await.unwrap().len(), 101);
         let credentials = heir.detach().await.unwrap();
 
-        // Nobody takes it up in time: the timeout that was asked for last counts.
+        // No client resumes it in time: the timeout that was requested last counts.
         let left = Instant::now();
         gone(&witness, "/e").await;
         let after = left.elapsed();
@@ -73,13 +75,14 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
+fn two_clients_that_share_a_session_cause_no_storm() {
     real_time(async {
-        let name = "two_clients_of_one_session_take_it_from_each_other_without_a_storm";
+        let name = "two_clients_that_share_a_session_cause_no_storm";
         let Some(server) = real::or_skip(name).await else { return };
         let (networks, time) = ([Network::tcp(), Network::tcp()], Duration::from_secs(4));
-        let builder =
-            |network: &Network| builder(&server).session_timeout(TIMEOUT * 5).connector(network.connector());
+        let builder = |network: &Network| {
+            builder(&server).session_timeout(TIMEOUT * 5).connector(network.connector())
+        };
         let first = start(builder(&networks[0])).await;
         ephemeral(&first, "/e").await;
         let mut states = first.states();
@@ -90,7 +93,7 @@ fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
 
         let end = Instant::now() + time;
         let ask = async |zk: &ZooKeeper| {
-            // One of them may be kept out for long.
+            // One of the clients may be kept out for a long time.
             while let Ok(answer) = timeout_at(end, zk.exists("/e")).await {
                 match answer {
                     Ok(stat) => assert!(stat.is_some()),
@@ -104,7 +107,7 @@ fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
         let attempts = networks.iter().map(Network::attempts).sum::<u64>() - before;
         assert!(attempts < 60, "{attempts} connections in {time:?}");
 
-        // The one that closes the session ends it for both.
+        // The client that closes the session ends it for both.
         networks[1].down();
         until(&mut first.states(), is_connected).await;
         first.close().await.unwrap();
@@ -116,9 +119,9 @@ fn two_clients_of_one_session_take_it_from_each_other_without_a_storm() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended() {
+fn a_returning_server_closes_the_session_our_clock_ended() {
     real_time(async {
-        let name = "a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended";
+        let name = "a_returning_server_closes_the_session_our_clock_ended";
         let Some(mut server) = real::or_skip(name).await else { return };
         let zk = start(builder(&server)).await;
         ephemeral(&zk, "/e").await;
@@ -143,25 +146,26 @@ fn a_server_that_was_away_is_told_of_the_session_that_our_clock_has_ended() {
 fn sessions_move_in_an_ensemble() {
     real_time(async {
         let name = "sessions_move_in_an_ensemble";
-        // On a busy machine a member may be silent for longer than ten of the short ticks: then the others would
-        // give it up, and it its clients.
+        // On a busy machine a member may be silent for longer than ten of the short ticks. Then the
+        // other members would disconnect it, and it would disconnect its clients.
         let settings = RealEnsemble::builder(3)
             .tick_time(Duration::from_secs(1))
             .setting("localSessionsEnabled", true)
             .setting("localSessionsUpgradingEnabled", true);
         let Some(ensemble) = real::or_skip_ensemble_with(name, settings).await else { return };
-        a_client_moves_with_its_session_when_its_server_is_no_longer_listed(&ensemble).await;
+        a_client_moves_with_its_session_from_an_unlisted_server(&ensemble).await;
         a_session_taken_over_at_another_member_is_lost_with_the_next_write(&ensemble).await;
     });
 }
 
-async fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed(ensemble: &RealEnsemble) {
+async fn a_client_moves_with_its_session_from_an_unlisted_server(ensemble: &RealEnsemble) {
     let list = |members: &[usize]| {
         members.iter().map(|n| ensemble.server(*n).connect_string()).collect::<Vec<_>>().join(",")
     };
     let zk = start(ZooKeeper::builder(list(&[0])).session_timeout(TIMEOUT)).await;
     let session = id(&zk);
-    // The first ephemeral node makes the session known to the ensemble, and not only to this member.
+    // The first ephemeral node makes the session known to the ensemble, and not only to this
+    // member.
     ephemeral(&zk, "/e").await;
     let (_, watch) = zk.get_data_watched("/e").await.expect("a node");
     let mut states = zk.states();
@@ -176,7 +180,7 @@ async fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed(ens
     assert_eq!(watch.await.expect("an event").event_type, EventType::NodeDataChanged);
     zk.close().await.expect("a server");
 
-    // A local session is known to its member alone.
+    // A local session is known only to its member.
     let local = start(ZooKeeper::builder(list(&[0])).session_timeout(TIMEOUT)).await;
     let states = local.states();
     local.update_server_list(&list(&[1])).expect("a valid list");
@@ -184,11 +188,14 @@ async fn a_client_moves_with_its_session_when_its_server_is_no_longer_listed(ens
     assert_eq!(end.last(), Some(&SessionState::Expired(ExpiredBy::Server)), "{end:?}");
 }
 
-async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(ensemble: &RealEnsemble) {
+async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(
+    ensemble: &RealEnsemble,
+) {
     let networks = [Network::tcp(), Network::tcp()];
-    // The leader knows whose session it is, and refuses reads as well.
+    // The leader knows which member has the session, and refuses reads too.
     let leader = ensemble.leader().await.expect("a leader");
-    let followers: Vec<usize> = (0..ensemble.servers().len()).filter(|member| *member != leader).collect();
+    let followers: Vec<usize> =
+        (0..ensemble.servers().len()).filter(|member| *member != leader).collect();
     let builder = |member: usize, network: &Network| {
         builder(ensemble.server(followers[member]))
             .session_timeout(TIMEOUT * 5)
@@ -201,11 +208,12 @@ async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(ense
     assert_eq!(id(&second), id(&first));
     second.set_data("/e", b"of the second", None).await.expect("a server");
 
-    // The first member does not know, and goes on to answer reads.
+    // The first member does not know it, and continues to answer reads.
     let mut states = first.states();
     assert!(first.exists("/e").await.expect("a server").is_some());
     assert!(is_connected(first.state()));
-    let refused = first.set_data("/e", b"of the first", None).await.expect_err("the session has moved");
+    let refused =
+        first.set_data("/e", b"of the first", None).await.expect_err("the session has moved");
     let moved = Error::Refused(ErrorCode::SessionMoved);
     assert!(refused == Error::ConnectionLoss { sent: true } || refused == moved, "{refused:?}");
     if refused != moved {
@@ -214,7 +222,7 @@ async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(ense
     }
     assert_eq!(second.get_data("/e").await.expect("a server").data, "of the second");
 
-    // Both write: each takes the session back in turn.
+    // Both write, so each resumes the session in turn.
     let time = Duration::from_secs(3);
     let end = Instant::now() + time;
     let write = async |zk: &ZooKeeper| {

@@ -1,4 +1,4 @@
-//! What TLS can be configured with, and what it says about the rest.
+//! Valid TLS configurations, and the errors for invalid ones.
 
 use std::error::Error;
 
@@ -14,8 +14,10 @@ fn files_and_bytes_are_read() {
     let (ca_file, client_file) = (directory.join("ca.pem"), directory.join("client.pem"));
     std::fs::write(&ca_file, format!("{}\n# another one\n{}", ca.pem, other.pem)).unwrap();
     std::fs::write(&client_file, client.pem()).unwrap();
-    let from_files =
-        TlsConnector::builder().ca_file(&ca_file).client_certificate_file(&client_file, &client_file).build();
+    let from_files = TlsConnector::builder()
+        .ca_file(&ca_file)
+        .client_certificate_file(&client_file, &client_file)
+        .build();
     std::fs::remove_dir_all(&directory).unwrap();
     from_files.unwrap();
 
@@ -32,7 +34,7 @@ fn files_and_bytes_are_read() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn missing_and_invalid_settings_are_named() {
     let ca = Authority::new("ca");
     let client = ca.client("worker");
     let builder = || TlsConnector::builder().ca_pem(ca.pem.clone());
@@ -41,11 +43,15 @@ fn what_is_missing_or_wrong_is_named() {
     };
 
     assert!(matches!(TlsConnector::builder().build(), Err(TlsConfigError::NoCa)));
-    for (pem, missing) in [("", true), (&*client.key, true), ("-----BEGIN CERTIFICATE-----\n?\n", false)] {
+    for (pem, missing) in
+        [("", true), (&*client.key, true), ("-----BEGIN CERTIFICATE-----\n?\n", false)]
+    {
         let error = TlsConnector::builder().ca_pem(pem).build().unwrap_err();
         match error {
             TlsConfigError::Missing { what } => assert!(missing && what == TlsInput::Ca, "{what}"),
-            TlsConfigError::InvalidPem { what, .. } => assert!(!missing && what == TlsInput::Ca, "{what}"),
+            TlsConfigError::InvalidPem { what, .. } => {
+                assert!(!missing && what == TlsInput::Ca, "{what}");
+            }
             error => panic!("{error}"),
         }
     }
@@ -74,7 +80,8 @@ fn encrypted_keys_are_refused_as_such() {
                        AAAA\n-----END RSA PRIVATE KEY-----\n";
     for key in [&*pkcs8, traditional] {
         let builder = TlsConnector::builder().ca_pem(ca.pem.clone());
-        let error = builder.client_certificate_pem(client.certificate.clone(), key).build().unwrap_err();
+        let error =
+            builder.client_certificate_pem(client.certificate.clone(), key).build().unwrap_err();
         assert!(matches!(error, TlsConfigError::EncryptedKey), "{error}");
     }
 }

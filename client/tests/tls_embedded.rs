@@ -16,13 +16,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_curator_client::tls::{TlsConnector, TlsConnectorBuilder, TlsError, TlsErrorKind};
 use zk_curator_client::{
-    Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport, ZooKeeper,
+    Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport,
+    ZooKeeper,
 };
 use zk_curator_testing::TestServer;
 
 const HERE: &str = "127.0.0.1";
 
-/// Bounds a test.
+/// Limits the time of a test.
 async fn within<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test takes too long")
 }
@@ -32,14 +33,17 @@ fn trusting(ca: &Authority) -> TlsConnectorBuilder {
 }
 
 fn client(addr: SocketAddr, tls: TlsConnectorBuilder) -> ZooKeeper {
-    ZooKeeper::builder(addr.to_string()).connector(Arc::new(tls.build().unwrap())).connect().unwrap()
+    ZooKeeper::builder(addr.to_string())
+        .connector(Arc::new(tls.build().unwrap()))
+        .connect()
+        .unwrap()
 }
 
 async fn connect(addr: SocketAddr, tls: TlsConnectorBuilder) -> io::Result<Box<dyn Transport>> {
     tls.build().unwrap().connect(HERE, addr.port()).await
 }
 
-/// What is wrong with a connection that is not to be opened.
+/// Returns the error of a connection that must fail.
 async fn refusal(addr: SocketAddr, tls: TlsConnectorBuilder) -> TlsErrorKind {
     let Err(error) = connect(addr, tls).await else { panic!("connected") };
     let error = TlsError::of(&error).unwrap_or_else(|| panic!("{error}"));
@@ -80,7 +84,8 @@ async fn certificates_that_do_not_fit_are_told_apart() {
     within(async {
         let ca = Authority::new("ca");
         let (server, addr) = serve(config(&ca.server(&["zk.example"]), None, &[&TLS13])).await;
-        let present = |identity: Identity| server.set_tls(config(&identity, None, &[&TLS13]).into());
+        let present =
+            |identity: Identity| server.set_tls(config(&identity, None, &[&TLS13]).into());
         match refusal(addr, trusting(&ca)).await {
             TlsErrorKind::WrongHost { presented } => {
                 assert!(presented.iter().any(|name| name.contains("zk.example")), "{presented:?}");
@@ -92,7 +97,10 @@ async fn certificates_that_do_not_fit_are_told_apart() {
 
         present(ca.expired(&[HERE]));
         assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::Expired);
-        assert_eq!(refusal(addr, trusting(&ca).danger_accept_any_host_name()).await, TlsErrorKind::Expired);
+        assert_eq!(
+            refusal(addr, trusting(&ca).danger_accept_any_host_name()).await,
+            TlsErrorKind::Expired
+        );
         present(ca.early(&[HERE]));
         assert_eq!(refusal(addr, trusting(&ca)).await, TlsErrorKind::NotYetValid);
 
@@ -101,7 +109,7 @@ async fn certificates_that_do_not_fit_are_told_apart() {
         assert_eq!(refusal(addr, trusting(&other)).await, TlsErrorKind::UnknownCa);
         let dangerous = trusting(&other).danger_accept_any_host_name();
         assert_eq!(refusal(addr, dangerous).await, TlsErrorKind::UnknownCa);
-        // A CA of the same name with another key: the signature is not its.
+        // A CA of the same name with another key: the signature is invalid.
         let namesake = Authority::new("ca");
         assert_eq!(refusal(addr, trusting(&namesake)).await, TlsErrorKind::InvalidCertificate);
     })
@@ -113,9 +121,11 @@ async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
     within(async {
         let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
         for version in [&TLS12, &TLS13] {
-            let (_server, addr) = serve(config(&ca.server(&[HERE]), Some(&clients), &[version])).await;
+            let (_server, addr) =
+                serve(config(&ca.server(&[HERE]), Some(&clients), &[version])).await;
             let worker = clients.client("worker");
-            let zk = client(addr, trusting(&ca).client_certificate_pem(worker.certificate, worker.key));
+            let zk =
+                client(addr, trusting(&ca).client_certificate_pem(worker.certificate, worker.key));
             zk.connected().await.unwrap();
             zk.close().await.unwrap();
 
@@ -133,7 +143,7 @@ async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
     .await;
 }
 
-/// Waits until the connection is lost and another one is there.
+/// Waits until the connection is lost and another one is open.
 async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
     let mut states = zk.states();
     server.disconnect_all();
@@ -144,11 +154,12 @@ async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
 #[tokio::test]
 async fn replaced_certificates_are_used_from_the_next_connection_on() {
     within(async {
-        let directory = std::env::temp_dir().join(format!("zk-curator-rotated-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("zk-curator-rotated-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str| directory.join(name);
         let write = |name: &str, text: &str| std::fs::write(file(name), text).unwrap();
-        // Everything changes: the CA of the server and that of the clients.
+        // Everything is replaced: the CA of the server and the CA of the clients.
         let generation = || {
             let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
             let config = config(&ca.server(&[HERE]), Some(&clients), &[&TLS13]);
@@ -169,7 +180,7 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
         server.set_tls(new.into());
         write("ca.pem", &ca.pem);
         write("worker.pem", &worker.certificate);
-        // Half of a change is none: the old ones are of no use at this server.
+        // Half of a change has no effect, and this server refuses the old files.
         let mut states = zk.states();
         server.disconnect_all();
         while states.next().await != Some(SessionState::Disconnected) {}
@@ -180,12 +191,15 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        assert!(matches!(failure, TlsErrorKind::UnknownCa | TlsErrorKind::InvalidCertificate), "{failure}");
+        assert!(
+            matches!(failure, TlsErrorKind::UnknownCa | TlsErrorKind::InvalidCertificate),
+            "{failure}"
+        );
         write("worker.key", &worker.key);
         while !matches!(states.next().await.unwrap(), SessionState::Connected(_)) {}
         assert_eq!(zk.session().map(|now| now.id), Some(session.id));
 
-        // What cannot be used does no harm, nor does what is gone.
+        // Invalid files and missing files do no harm.
         write("worker.key", &ca.client("other").key);
         reconnect(&server, &zk).await;
         write("ca.pem", "");
@@ -251,7 +265,7 @@ async fn a_server_that_never_answers_costs_one_attempt() {
         })
         .await;
         let (_server, good) = serve(config(&ca.server(&[HERE]), None, &[&TLS13])).await;
-        // Whichever of the two is tried first: both have a second.
+        // Whichever address is tried first, both have a second.
         for seed in 0..4 {
             let zk = ZooKeeper::builder(format!("{silent},{good}"))
                 .seed(seed)
@@ -261,7 +275,7 @@ async fn a_server_that_never_answers_costs_one_attempt() {
                 .unwrap();
             zk.connected().await.unwrap();
             if let Some(failure) = zk.last_failure() {
-                assert_eq!(failure.to_string(), "no answer to the connection attempt");
+                assert_eq!(failure.to_string(), "no response to the connection attempt");
             }
             zk.close().await.unwrap();
         }

@@ -13,14 +13,14 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use zk_curator_client::tls::{TlsConnector, TlsConnectorBuilder, TlsError, TlsErrorKind};
 use zk_curator_client::{
-    Acl, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState,
-    Transport, ZooKeeper, ZooKeeperBuilder,
+    Acl, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions,
+    SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
 
 const HERE: &str = "127.0.0.1";
 
-/// A server with a port for TLS beside the plain one.
+/// A server with a TLS port in addition to the plain one.
 struct Secure {
     server: RealZooKeeper,
     ca: Authority,
@@ -30,19 +30,21 @@ struct Secure {
 
 impl Drop for Secure {
     fn drop(&mut self) {
-        // What stays behind in the temporary directory is no failure of the test.
+        // Files that stay in the temporary directory are not a failure of the test.
         drop(std::fs::remove_dir_all(&self.directory));
     }
 }
 
 impl Secure {
-    /// Starts it with a certificate for `hosts`; `client_auth` is ZooKeeper's setting. `None` without Java.
+    /// Starts a server with a certificate for `hosts`; `client_auth` is ZooKeeper's setting.
+    /// Returns `None` without Java.
     async fn start(test: &str, hosts: &[&str], client_auth: &str) -> Option<Self> {
         if !real::runs(test, RealZooKeeper::available()) {
             return None;
         }
         let ca = Authority::new("zk-curator test CA");
-        let directory = std::env::temp_dir().join(format!("zk-curator-tls-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("zk-curator-tls-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str, text: &str| {
             let path = directory.join(name);
@@ -66,7 +68,8 @@ impl Secure {
     }
 
     fn client(&self, tls: TlsConnectorBuilder) -> ZooKeeperBuilder {
-        ZooKeeper::builder(format!("{HERE}:{}", self.port)).connector(Arc::new(tls.build().unwrap()))
+        ZooKeeper::builder(format!("{HERE}:{}", self.port))
+            .connector(Arc::new(tls.build().unwrap()))
     }
 
     async fn refusal(&self, tls: TlsConnectorBuilder) -> TlsErrorKind {
@@ -86,7 +89,8 @@ fn secure(keys: &Path, trusted: &Path, port: u16) -> RealZooKeeperBuilder {
         .setting("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider")
 }
 
-/// Below the ports that Linux gives to outgoing connections, where the launcher looks too.
+/// Returns a port below those that Linux uses for outgoing connections; the launcher searches there
+/// too.
 fn free_port() -> u16 {
     let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     std::iter::repeat_with(|| fastrand::u16(20_000..32_768)).find(free).unwrap()
@@ -96,7 +100,7 @@ async fn connect(port: u16, tls: TlsConnectorBuilder) -> io::Result<Box<dyn Tran
     tls.build().unwrap().connect(HERE, port).await
 }
 
-/// What is wrong with a connection that is not to be opened.
+/// Returns the error of a connection that must fail.
 async fn refusal(port: u16, tls: TlsConnectorBuilder) -> TlsErrorKind {
     let Err(error) = connect(port, tls).await else { panic!("connected") };
     TlsError::of(&error).unwrap_or_else(|| panic!("{error}")).kind().clone()
@@ -112,7 +116,8 @@ fn sessions_live_over_tls_and_survive_a_restart() {
     real_time(async {
         let test = "sessions_live_over_tls_and_survive_a_restart";
         let Some(mut secure) = Secure::start(test, &[HERE], "none").await else { return };
-        let zk = start(secure.client(secure.trusting()).session_timeout(Duration::from_secs(20))).await;
+        let zk =
+            start(secure.client(secure.trusting()).session_timeout(Duration::from_secs(20))).await;
         let session = id(&zk);
         let large = vec![7; 1_000_000];
         zk.create("/a", &large, &open(), CreateMode::Persistent).await.unwrap();
@@ -153,7 +158,7 @@ fn the_certificate_of_the_client_is_its_identity() {
         let again = start(secure.client(worker())).await;
         again.get_data("/mine").await.unwrap();
 
-        // Without one, and with one of another CA.
+        // Without a certificate, and with a certificate of another CA.
         let stranger = identified(secure.trusting(), Authority::new("other CA").client("worker"));
         for tls in [secure.trusting(), stranger] {
             let zk = secure
@@ -163,7 +168,11 @@ fn the_certificate_of_the_client_is_its_identity() {
                 .unwrap();
             assert_eq!(zk.get_data("/mine").await, Err(Error::NotConnected));
             let failure = zk.last_failure().unwrap();
-            assert_eq!(TlsError::of(&failure).map(TlsError::kind), Some(&TlsErrorKind::Refused), "{failure}");
+            assert_eq!(
+                TlsError::of(&failure).map(TlsError::kind),
+                Some(&TlsErrorKind::Refused),
+                "{failure}"
+            );
         }
         for zk in [zk, other, plain, again] {
             zk.close().await.unwrap();
@@ -191,8 +200,10 @@ fn certificates_that_do_not_fit_are_refused() {
         assert_eq!(zk.exists("/").await, Err(Error::NotConnected));
         assert_eq!(zk.state(), SessionState::Connecting);
 
-        let (named, any) =
-            (secure.trusting().server_name("zk.example"), secure.trusting().danger_accept_any_host_name());
+        let (named, any) = (
+            secure.trusting().server_name("zk.example"),
+            secure.trusting().danger_accept_any_host_name(),
+        );
         for tls in [named, any] {
             let zk = start(secure.client(tls)).await;
             assert!(zk.exists("/").await.unwrap().is_some());

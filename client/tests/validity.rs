@@ -1,4 +1,5 @@
-//! Until when a session is certain: seen by code that runs before the client's own task, and after a suspension of the machine.
+//! The time until which a session is certain, as code sees it that runs before the client's own
+//! task, and after a suspension of the machine.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
@@ -8,14 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{TIMEOUT, builder, connected, create, cut, id, is_connected, simulated, start, until};
+use crate::common::{
+    TIMEOUT, builder, connected, create, cut, id, is_connected, simulated_with, start, until,
+};
 use tokio::time::{Instant, sleep};
 use zk_curator_client::{BackgroundTask, Clock, ExpiredBy, SessionState, Spawn, ZooKeeper};
-use zk_curator_testing::TestServer;
 
 const EXPIRED: SessionState = SessionState::Expired(ExpiredBy::Clock);
 
-/// Whether the session may be over by now.
+/// Returns `true` if the session may be over by now.
 fn is_overdue(zk: &ZooKeeper) -> bool {
     zk.valid_until().expect("a session") <= Instant::now()
 }
@@ -52,7 +54,7 @@ impl Spawn for Gated {
     }
 }
 
-/// A clock whose machine sleeps when the test says so.
+/// A clock whose machine sleeps when the test requests it.
 #[derive(Debug, Default)]
 struct Sleeper(Mutex<Duration>);
 
@@ -74,8 +76,7 @@ impl Clock for Sleeper {
 
 #[test]
 fn a_session_in_use_stays_certain() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = builder(&server).connect().unwrap();
         assert_eq!(zk.valid_until(), None);
         zk.connected().await.unwrap();
@@ -92,8 +93,7 @@ fn a_session_in_use_stays_certain() {
 
 #[test]
 fn a_client_without_a_server_is_certain_until_it_expires() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let mut states = zk.states();
         server.partition();
@@ -101,7 +101,7 @@ fn a_client_without_a_server_is_certain_until_it_expires() {
         let certain = zk.valid_until().unwrap();
         until(&mut states, |state| state == EXPIRED).await;
         assert!(certain <= Instant::now() && certain.elapsed() <= Duration::from_millis(1));
-        // The farewell is heard by a server, and makes nothing certain again.
+        // A server receives the end of the session, which makes nothing certain again.
         server.heal();
         sleep(Duration::from_millis(500)).await;
         assert!(is_overdue(&zk));
@@ -110,8 +110,7 @@ fn a_client_without_a_server_is_certain_until_it_expires() {
 
 #[test]
 fn a_stop_is_seen_before_the_task_of_the_client_runs() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let gate = Arc::new(Gate::default());
         let zk = start(builder(&server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
         let mut states = zk.states();
@@ -119,7 +118,7 @@ fn a_stop_is_seen_before_the_task_of_the_client_runs() {
         sleep(TIMEOUT - Duration::from_millis(10)).await;
         assert!(!is_overdue(&zk));
         sleep(Duration::from_millis(10)).await;
-        // The task knows nothing of it yet.
+        // The task does not know it yet.
         assert!(is_connected(zk.state()));
         assert!(is_overdue(&zk));
         gate.open();
@@ -130,8 +129,7 @@ fn a_stop_is_seen_before_the_task_of_the_client_runs() {
 
 #[test]
 fn a_short_stop_costs_nothing() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let gate = Arc::new(Gate::default());
         let zk = start(builder(&server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
         let session = id(&zk);
@@ -145,8 +143,7 @@ fn a_short_stop_costs_nothing() {
 
 #[test]
 fn a_suspension_counts_against_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let clock = Arc::new(Sleeper::default());
         clock.suspend(Duration::from_secs(3_600));
         let zk = start(builder(&server).clock(Arc::clone(&clock) as Arc<dyn Clock>)).await;
@@ -158,7 +155,7 @@ fn a_suspension_counts_against_the_session() {
         assert!(!is_overdue(&zk) && id(&zk) == session);
 
         clock.suspend(TIMEOUT);
-        // At once, and by itself soon after.
+        // Immediately, and by itself soon after.
         assert!(is_overdue(&zk));
         let begun = Instant::now();
         until(&mut states, |state| state == EXPIRED).await;
@@ -168,8 +165,7 @@ fn a_suspension_counts_against_the_session() {
 
 #[test]
 fn a_request_after_a_suspension_does_not_belong_to_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let clock = Arc::new(Sleeper::default());
         let zk = start(builder(&server).clock(Arc::clone(&clock) as Arc<dyn Clock>)).await;
         clock.suspend(TIMEOUT * 10);

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{
-    connected, create, cut, id, is_connected, on_network, real_time, reconnect, simulated, start, suite,
-    until,
+    connected, create, cut, id, is_connected, on_network, real_time, reconnect, simulated_with,
+    start, suite, until,
 };
 use zk_curator_client::{
     AddWatchMode, ErrorCode, EventType, PersistentEvent, SessionState, WatchEnded, ZooKeeper,
@@ -15,8 +15,7 @@ use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
 fn watches_survive_a_cut() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, other) = (connected(&server).await, connected(&server).await);
         create(&zk, "/a").await.unwrap();
         let (_, data) = zk.get_data_watched("/a").await.unwrap();
@@ -31,7 +30,7 @@ fn watches_survive_a_cut() {
         assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);
         assert_eq!(children.await.unwrap().event_type, EventType::NodeChildrenChanged);
         assert_eq!(absent.await.unwrap().event_type, EventType::NodeCreated);
-        // What has fired is not armed any more.
+        // A watch that has fired is not re-armed.
         reconnect(&server, &zk).await;
         zk.sync("/").await.unwrap();
         assert_eq!(server.probe().watches(), []);
@@ -39,9 +38,8 @@ fn watches_survive_a_cut() {
 }
 
 #[test]
-fn watches_fire_for_what_happened_while_the_client_was_away() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn watches_fire_for_changes_during_an_outage() {
+    simulated_with(async |server| {
         let ((zk, network), other) = (on_network(&server).await, connected(&server).await);
         for path in ["/changed", "/deleted", "/parent", "/same"] {
             create(&zk, path).await.unwrap();
@@ -72,7 +70,7 @@ fn watches_fire_for_what_happened_while_the_client_was_away() {
     });
 }
 
-/// The result of a future that is ready.
+/// Returns the result of a future that is ready.
 fn futures_now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(future).poll(&mut context) {
@@ -100,15 +98,18 @@ fn two_thousand_watches_on_long_paths_survive_a_cut() {
 
 #[test]
 fn a_watch_is_armed_although_the_cut_follows_its_answer_at_once() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let (zk, other) = (connected(&server).await, connected(&server).await);
         create(&zk, "/a").await.unwrap();
         for version in 0..50 {
-            // The read is answered, then the connection ends, and the write comes before the client is back.
-            let lost = server
-                .rule(|request| if request.is(OpCode::Sync) { Verdict::LoseRequest } else { Verdict::Pass })
-                .times(1);
+            // The response to the read arrives, then the connection ends, and the write comes
+            // before the client is back.
+            let lost =
+                server
+                    .rule(|request| {
+                        if request.is(OpCode::Sync) { Verdict::LoseRequest } else { Verdict::Pass }
+                    })
+                    .times(1);
             let (read, cut) = (zk.get_data_watched("/a"), zk.sync("/"));
             let (data, watch) = read.await.unwrap();
             assert_eq!(data.stat.version, version);
@@ -122,17 +123,14 @@ fn a_watch_is_armed_although_the_cut_follows_its_answer_at_once() {
 
 #[test]
 fn an_event_that_is_lost_with_the_connection_comes_after_it() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         create(&zk, "/a").await.unwrap();
         let (_, watch) = zk.get_data_watched("/a").await.unwrap();
-        let lost = server.rule(
-            |request| {
-                if request.is(OpCode::SetData) { Verdict::LoseReply } else { Verdict::Pass }
-            },
-        );
-        // Both the answer and the event of the client's own write are lost.
+        let lost = server.rule(|request| {
+            if request.is(OpCode::SetData) { Verdict::LoseReply } else { Verdict::Pass }
+        });
+        // Both the response and the event of the client's own write are lost.
         let error = zk.set_data("/a", b"", None).await.unwrap_err();
         assert!(error.may_have_applied());
         assert_eq!(lost.hits(), 1);
@@ -142,8 +140,7 @@ fn an_event_that_is_lost_with_the_connection_comes_after_it() {
 
 #[test]
 fn an_answer_never_shows_a_change_before_its_watch_fires() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let ((zk, network), other) = (on_network(&server).await, connected(&server).await);
         create(&zk, "/a").await.unwrap();
         let (_, mut watch) = zk.get_data_watched("/a").await.unwrap();
@@ -158,9 +155,8 @@ fn an_answer_never_shows_a_change_before_its_watch_fires() {
 }
 
 #[test]
-fn identities_are_replayed_before_watches_and_watches_before_requests() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_reconnect_sends_identities_then_watches_then_requests() {
+    simulated_with(async |server| {
         let (zk, network) = on_network(&server).await;
         zk.add_auth("digest", b"first:x").await.unwrap();
         zk.add_auth("digest", b"second:x").await.unwrap();
@@ -177,15 +173,20 @@ fn identities_are_replayed_before_watches_and_watches_before_requests() {
         let read = zk.get_data("/a");
         network.up();
         read.await.unwrap();
-        assert_eq!(*log.lock().unwrap(), [OpCode::Auth, OpCode::Auth, OpCode::SetWatches, OpCode::GetData]);
-        assert_eq!(server.probe().session(id(&zk)).unwrap().identities, ["digest:first", "digest:second"]);
+        assert_eq!(
+            *log.lock().unwrap(),
+            [OpCode::Auth, OpCode::Auth, OpCode::SetWatches, OpCode::GetData]
+        );
+        assert_eq!(
+            server.probe().session(id(&zk)).unwrap().identities,
+            ["digest:first", "digest:second"]
+        );
     });
 }
 
 #[test]
 fn a_dropped_watch_is_not_rearmed() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let (_, dropped) = zk.exists_watched("/a").await.unwrap();
         let (_, kept) = zk.exists_watched("/b").await.unwrap();
@@ -194,20 +195,22 @@ fn a_dropped_watch_is_not_rearmed() {
         reconnect(&server, &zk).await;
         zk.sync("/").await.unwrap();
         let probe = server.probe();
-        assert_eq!(probe.watches().iter().map(|watch| watch.path.as_str()).collect::<Vec<_>>(), ["/b"]);
+        assert_eq!(
+            probe.watches().iter().map(|watch| watch.path.as_str()).collect::<Vec<_>>(),
+            ["/b"]
+        );
         drop(kept);
     });
 }
 
 #[test]
 fn a_server_that_refuses_to_rearm_is_left_and_the_watches_kept() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let (_, watch) = zk.exists_watched("/a").await.unwrap();
         let refused = server
             .rule(|request| {
-                let code = ErrorCode::SystemError;
+                let code = ErrorCode::MarshallingError;
                 if request.is(OpCode::SetWatches) { Verdict::Refuse(code) } else { Verdict::Pass }
             })
             .times(3);
@@ -222,10 +225,38 @@ fn a_server_that_refuses_to_rearm_is_left_and_the_watches_kept() {
     });
 }
 
+/// If the watches ended, their waiters would end with them. The server is the same.
+#[test]
+fn throttled_watches_are_rearmed_however_long_it_takes() {
+    simulated_with(async |server| {
+        let (zk, other) = (connected(&server).await, connected(&server).await);
+        create(&zk, "/a").await.unwrap();
+        let (_, one_shot) = zk.get_data_watched("/a").await.unwrap();
+        let (_, mut persistent) = zk.add_watch("/b", AddWatchMode::Persistent).await.unwrap();
+        let refused = server.rule(|request| match request.opcode() {
+            OpCode::SetWatches | OpCode::SetWatches2 => Verdict::Refuse(ErrorCode::Throttled),
+            _ => Verdict::Pass,
+        });
+        let begun = tokio::time::Instant::now();
+        server.disconnect(id(&zk));
+        refused.fired_times(40).await;
+        // The client does not loop tightly.
+        assert!(begun.elapsed() > Duration::from_secs(10), "{:?}", begun.elapsed());
+        drop(refused);
+        let mut states = zk.states();
+        until(&mut states, is_connected).await;
+        other.set_data("/a", b"", None).await.unwrap();
+        create(&other, "/b").await.unwrap();
+        assert_eq!(one_shot.await.unwrap().event_type, EventType::NodeDataChanged);
+        while !matches!(persistent.next().await.unwrap(), PersistentEvent::Changed(event) if event.path == "/b")
+        {
+        }
+    });
+}
+
 #[test]
 fn watches_end_with_the_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         let (_, watch) = zk.exists_watched("/a").await.unwrap();
         server.expire(id(&zk)).await;
@@ -247,12 +278,12 @@ fn watches_end_with_the_session() {
 
 #[test]
 fn a_server_that_refuses_set_watches_2_keeps_its_connection() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_with(async |server| {
         let zk = connected(&server).await;
         create(&zk, "/a").await.unwrap();
         let (_, one_shot) = zk.get_data_watched("/a").await.unwrap();
-        let (_, mut lasting) = zk.add_watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
+        let (_, mut persistent) =
+            zk.add_watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
         let refused = server.rule(|request| match request.opcode() {
             OpCode::SetWatches2 => Verdict::Refuse(ErrorCode::Unimplemented),
             _ => Verdict::Pass,
@@ -260,9 +291,9 @@ fn a_server_that_refuses_set_watches_2_keeps_its_connection() {
         reconnect(&server, &zk).await;
         let connections = server.probe().connections();
         let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
-        assert_eq!(lasting.next().await, Some(PersistentEvent::Disarmed));
-        assert_eq!(lasting.next().await, Some(ended));
-        assert_eq!(lasting.next().await, None);
+        assert_eq!(persistent.next().await, Some(PersistentEvent::Disarmed));
+        assert_eq!(persistent.next().await, Some(ended));
+        assert_eq!(persistent.next().await, None);
         let mut states = zk.states();
         states.next().await;
         tokio::time::sleep(Duration::from_secs(60)).await;

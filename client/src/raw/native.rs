@@ -6,15 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings};
+use super::{
+    RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings,
+};
 use crate::{
     Acl, AclOf, AddWatchMode, ChangesSince, Children, ClientInfo, Clock, Connector, Created,
     CredentialsProvider, Data, DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending,
-    PersistentWatch, Read, ReadAnswer, Reconfiguration, SessionCredentials, SessionInfo, Spawn, Stat,
-    TcpConnector, Version, WatchedEvent, WatcherType, ZooKeeper, ZooKeeperBuilder,
+    PersistentWatch, Read, ReadResponse, Reconfiguration, SessionCredentials, SessionInfo, Spawn,
+    Stat, TcpConnector, Version, WatchedEvent, WatcherType, ZooKeeper, ZooKeeperBuilder,
 };
 
-/// Opens sessions of [`crate::ZooKeeper`]; the default.
+/// A factory of [`crate::ZooKeeper`] sessions; the default.
 #[derive(Debug, Clone)]
 pub struct NativeFactory {
     connector: Arc<dyn Connector>,
@@ -40,7 +42,8 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl NativeFactory {
-    /// Reaches servers through `connector`, for example an in-memory network.
+    /// Returns a factory that reaches servers through `connector`, for example an in-memory
+    /// network.
     #[must_use]
     pub const fn new(connector: Arc<dyn Connector>) -> Self {
         Self {
@@ -53,36 +56,38 @@ impl NativeFactory {
         }
     }
 
-    /// Reaches servers through another connector.
+    /// Sets the connector that reaches the servers.
     #[must_use]
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
         self
     }
 
-    /// Where the tasks of the sessions run. Default: on the present tokio runtime.
+    /// Sets the spawner for the tasks of the sessions. Default: the current tokio runtime.
     #[must_use]
     pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
         self.spawner = Some(spawner);
         self
     }
 
-    /// Asks for credentials on every connection; see [`crate::CredentialsProvider`]. Default: none.
+    /// Sets the provider of the credentials of every connection; see
+    /// [`crate::CredentialsProvider`]. Default: none.
     #[must_use]
     pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
         self.credentials = Some(provider);
         self
     }
 
-    /// Tells for how long the machine was suspended. Default: [`crate::SystemClock`].
+    /// Sets the clock that reports for how long the machine was suspended. Default:
+    /// [`crate::SystemClock`].
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Proves with SASL DIGEST-MD5 who the client is, on every connection and before anything else; see
-    /// [`crate::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
+    /// Authenticates every connection with SASL DIGEST-MD5, before any other request; see
+    /// [`crate::ZooKeeperBuilder::sasl_digest_md5`]. Default: no.
     #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -90,7 +95,7 @@ impl NativeFactory {
         self
     }
 
-    /// The client of a session.
+    /// Returns the builder for the client of a session.
     fn builder(&self, settings: &SessionSettings) -> ZooKeeperBuilder {
         let builder = ZooKeeper::builder(settings.connect_string.as_str())
             .session_timeout(settings.session_timeout)
@@ -104,8 +109,8 @@ impl NativeFactory {
             Some(bytes) => builder.max_frame(bytes),
             None => builder,
         };
-        let builder = match settings.max_answer {
-            Some(bytes) => builder.max_answer(bytes),
+        let builder = match settings.max_response {
+            Some(bytes) => builder.max_response(bytes),
             None => builder,
         };
         let builder = match settings.queue_limits {
@@ -148,14 +153,18 @@ impl Default for NativeFactory {
 
 #[async_trait]
 impl RawClientFactory for NativeFactory {
-    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn validate(
+        &self,
+        settings: &SessionSettings,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.builder(settings).validate()?;
         Ok(())
     }
 
     async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
         let connected = self.builder(settings).connect();
-        let client = connected.map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
+        let client = connected
+            .map_err(|_| Error::InvalidArgument("settings that do not allow a session"))?;
         Ok(Arc::new(client))
     }
 
@@ -176,6 +185,12 @@ impl<T> Revocable<T> for Pending<T> {
     fn withdraw(self: Pin<&mut Self>) -> bool {
         Self::withdraw(self.get_mut())
     }
+}
+
+/// Returns a client that knows for each request if it was sent. Only requests with a deadline are
+/// tracked, so this sets one, as far away as possible.
+fn revocable(zk: &ZooKeeper) -> ZooKeeper {
+    if zk.has_deadline() { zk.clone() } else { zk.with_deadline(Duration::MAX) }
 }
 
 #[async_trait]
@@ -205,9 +220,11 @@ impl RawClient for ZooKeeper {
     }
 
     fn create_revocable(&self, op: &Op) -> RevocableFuture<Created> {
-        // The client knows whether it has sent a request with a deadline, however far that is.
-        let zk = if self.has_deadline() { self.clone() } else { Self::with_deadline(self, Duration::MAX) };
-        Box::pin(zk.create_op(op))
+        Box::pin(revocable(self).create_op(op))
+    }
+
+    fn multi_revocable(&self, ops: &[Op]) -> RevocableFuture<Vec<OpResult>> {
+        Box::pin(Self::multi(&revocable(self), ops))
     }
 
     fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
@@ -242,7 +259,7 @@ impl RawClient for ZooKeeper {
         Box::pin(Self::get_children_watched(self, path))
     }
 
-    fn multi_read(&self, reads: &[Read]) -> RawFuture<Vec<Result<ReadAnswer, Error>>> {
+    fn multi_read(&self, reads: &[Read]) -> RawFuture<Vec<Result<ReadResponse, Error>>> {
         Box::pin(Self::multi_read(self, reads))
     }
 
@@ -309,8 +326,9 @@ impl RawClient for ZooKeeper {
     }
 
     fn update_server_list(&self, connect_string: &str) -> Result<(), Error> {
-        Self::update_server_list(self, connect_string)
-            .map_err(|_| Error::InvalidArgument("a connect string that is not valid, or of another chroot"))
+        Self::update_server_list(self, connect_string).map_err(|_| {
+            Error::InvalidArgument("a connect string that is not valid, or of another chroot")
+        })
     }
 
     fn credentials(&self) -> Option<SessionCredentials> {

@@ -1,8 +1,8 @@
-//! DIGEST-MD5 (RFC 2831), of which ZooKeeper uses initial authentication with `qop=auth`.
+//! DIGEST-MD5 (RFC 2831). ZooKeeper uses initial authentication with `qop=auth`.
 //!
 //! 1. The server sends a challenge: a nonce, and its realm.
-//! 2. The client answers with a hash over both, a nonce of its own and the password.
-//! 3. The server answers with another one (`rspauth`), for which it needs the password too.
+//! 2. The client responds with a hash of both, a nonce of its own, and the password.
+//! 3. The server responds with another hash (`rspauth`), for which it also needs the password.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -14,11 +14,11 @@ use md5::{Digest, Md5};
 
 use super::{SaslExchange, SaslMechanism};
 
-/// The name under which every ZooKeeper server knows itself, whatever its host is called.
+/// The name of every ZooKeeper server in SASL, whatever its host name is.
 const SERVER_NAME: &str = "zk-sasl-md5";
-/// The protocol and that name.
+/// The protocol and the server name.
 const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
-/// Each nonce is used once.
+/// The nonce count: each nonce is used once.
 const NONCE_COUNT: &str = "00000001";
 
 /// The mechanism, for one user.
@@ -57,13 +57,13 @@ struct Exchange {
     state: State,
 }
 
-/// The last message of the server.
+/// The last message that the server has sent.
 enum State {
-    /// Nothing.
+    /// No message.
     Begun,
-    /// The challenge; it has to prove that it knows the password.
+    /// The challenge. The server must now prove that it knows the password.
     Challenged { rspauth: String },
-    /// That proof, or something wrong.
+    /// The proof, or an invalid message.
     Done,
 }
 
@@ -78,26 +78,27 @@ impl SaslExchange for Exchange {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Begun => {
                 let challenge = Challenge::parse(token)?;
-                let response = Response::new(&challenge, &self.credentials, &self.cnonce, DIGEST_URI)?;
+                let response =
+                    Response::new(&challenge, &self.credentials, &self.cnonce, DIGEST_URI)?;
                 self.state = State::Challenged { rspauth: response.rspauth };
                 Ok(Some(response.message.into()))
             }
             State::Challenged { rspauth } => {
                 let directives = directives(token)?;
-                // An ordinary comparison: it tells nothing that could be tried again, because the next attempt has
-                // other nonces, and so another value.
+                // A comparison in constant time is not needed: an attacker learns nothing that
+                // helps in the next attempt, which has other nonces and therefore another value.
                 match directives.iter().find(|(name, _)| name.eq_ignore_ascii_case("rspauth")) {
                     Some((_, value)) if *value == rspauth => Ok(None),
                     Some(_) => Err("the server does not know the password"),
                     None => Err("the server did not prove that it knows the password"),
                 }
             }
-            State::Done => Err("the server goes on after the end of the exchange"),
+            State::Done => Err("the server continues after the end of the exchange"),
         }
     }
 }
 
-/// The parts of the server's challenge that are used here.
+/// The parts of the server's challenge that the client uses.
 #[derive(Debug, PartialEq, Eq)]
 struct Challenge {
     realm: String,
@@ -107,10 +108,11 @@ struct Challenge {
 
 impl Challenge {
     fn parse(token: &[u8]) -> Result<Self, &'static str> {
-        let (mut realm, mut nonce, mut algorithm, mut charset, mut qop) = (None, None, None, None, None);
+        let (mut realm, mut nonce, mut algorithm, mut charset, mut qop) =
+            (None, None, None, None, None);
         for (name, value) in directives(token)? {
             let once = match name.to_ascii_lowercase().as_str() {
-                // There may be several to choose from.
+                // There may be several realms to choose from.
                 "realm" if realm.is_some() => continue,
                 "realm" => &mut realm,
                 "nonce" => &mut nonce,
@@ -120,14 +122,17 @@ impl Challenge {
                 _ => continue,
             };
             if once.replace(value).is_some() {
-                return Err("the challenge says something twice");
+                return Err("the challenge contains a directive twice");
             }
         }
         if !algorithm.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("md5-sess")) {
             return Err("the challenge is for another algorithm");
         }
-        if qop.is_some_and(|qop| !qop.split(',').any(|one| one.trim().eq_ignore_ascii_case("auth"))) {
-            return Err("the server wants integrity or confidentiality of SASL, which ZooKeeper cannot have");
+        if qop.is_some_and(|qop| !qop.split(',').any(|one| one.trim().eq_ignore_ascii_case("auth")))
+        {
+            return Err(
+                "the server wants integrity or confidentiality of SASL, which ZooKeeper cannot have",
+            );
         }
         let is_utf8 = match charset {
             None => false,
@@ -135,17 +140,17 @@ impl Challenge {
             Some(_) => return Err("the challenge is in an unknown character set"),
         };
         let nonce = nonce.ok_or("the challenge has no nonce")?;
-        // As Java's client does without one.
+        // Java's client does the same without a realm.
         let realm = realm.unwrap_or_else(|| SERVER_NAME.to_owned());
         Ok(Self { realm, nonce, is_utf8 })
     }
 }
 
-/// The answer to a challenge.
+/// The response to a challenge.
 #[derive(PartialEq, Eq)]
 struct Response {
     message: Vec<u8>,
-    /// The expected answer of the server.
+    /// The response that the server must send.
     rspauth: String,
 }
 
@@ -174,14 +179,16 @@ impl Response {
         if *is_utf8 {
             message.extend_from_slice(b"charset=utf-8,");
         }
-        let on_wire = |text: &str, hashed: Vec<u8>| if *is_utf8 { text.as_bytes().to_vec() } else { hashed };
+        let on_wire =
+            |text: &str, hashed: Vec<u8>| if *is_utf8 { text.as_bytes().to_vec() } else { hashed };
         put_quoted(&mut message, "username", &on_wire(&credentials.user, user));
         put_quoted(&mut message, "realm", &on_wire(realm, hashed_realm));
         put_quoted(&mut message, "nonce", nonce.as_bytes());
         message.extend_from_slice(format!("nc={NONCE_COUNT},").as_bytes());
         put_quoted(&mut message, "cnonce", cnonce.as_bytes());
         put_quoted(&mut message, "digest-uri", digest_uri.as_bytes());
-        message.extend_from_slice(format!("response={},qop=auth", proof("AUTHENTICATE")).as_bytes());
+        message
+            .extend_from_slice(format!("response={},qop=auth", proof("AUTHENTICATE")).as_bytes());
         Ok(Self { message, rspauth: proof("") })
     }
 }
@@ -215,7 +222,8 @@ fn directives(token: &[u8]) -> Result<Vec<(String, String)>, &'static str> {
     Ok(directives)
 }
 
-/// The text before the closing quote, without its backslashes, and the text after it.
+/// Returns the text before the closing quote, without its backslashes, and the text after the
+/// quote.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -249,7 +257,8 @@ const fn is_separator(c: char) -> bool {
     c == ',' || is_space(c)
 }
 
-/// ISO 8859-1, in which everything is hashed that can be, whatever it is sent in (RFC 2831, 2.1.2.1).
+/// Encodes a text in ISO 8859-1, which is hashed wherever it is possible, whatever the encoding on
+/// the wire is (RFC 2831, 2.1.2.1).
 fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|c| u8::try_from(c).ok()).collect()
 }
@@ -266,11 +275,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// 128 bits, so that no server can make the client hash what it chose.
+/// Returns 128 random bits, so that no server can choose what the client hashes.
 ///
-/// The hash maps of the standard library are keyed by the operating system's randomness, and what they hash with is a
-/// keyed pseudo-random function: as good as a random number generator here, and no dependency. `fastrand` would be
-/// predictable from its other outputs.
+/// The hash maps of the standard library are keyed by the operating system's randomness, and their
+/// hash is a keyed pseudo-random function. That is as good as a random number generator here, and
+/// needs no dependency. `fastrand` would be predictable from its other outputs.
 fn random_nonce() -> String {
     let keys = RandomState::new();
     let word = |number| {
@@ -332,8 +341,11 @@ mod tests {
     fn an_exchange_ends_with_the_proof_of_the_server() {
         let challenge = b"realm=\"zk-sasl-md5\",nonce=\"n\",charset=utf-8,algorithm=md5-sess";
         let begin = || {
-            let mut exchange =
-                Exchange { credentials: Arc::new(chris()), cnonce: "c".into(), state: State::Begun };
+            let mut exchange = Exchange {
+                credentials: Arc::new(chris()),
+                cnonce: "c".into(),
+                state: State::Begun,
+            };
             let answer = exchange.step(challenge).unwrap().unwrap();
             assert!(text(&answer).contains("digest-uri=\"zookeeper/zk-sasl-md5\""));
             exchange
@@ -358,7 +370,8 @@ mod tests {
         let challenge = parse(
             ", ,NONCE = \"a\\\"b\\\\,c\" ,\r\n algorithm=MD5-sess ,qop=\"auth-int, auth\",cipher=\"rc4\",maxbuf=1,",
         );
-        let expected = Challenge { realm: SERVER_NAME.into(), nonce: "a\"b\\,c".into(), is_utf8: false };
+        let expected =
+            Challenge { realm: SERVER_NAME.into(), nonce: "a\"b\\,c".into(), is_utf8: false };
         assert_eq!(challenge, Ok(expected));
         assert_eq!(parse("realm=\"a\",realm=\"b\",nonce=n,algorithm=md5-sess").unwrap().realm, "a");
         for wrong in [
@@ -381,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_latin1_has_is_hashed_in_it_and_sent_in_utf8() {
+    fn latin1_text_is_hashed_as_latin1_and_sent_as_utf8() {
         let challenge = Challenge { realm: "r".into(), nonce: "n".into(), is_utf8: true };
         let response = |user: &str, password: &str, challenge: &Challenge| {
             let credentials = Credentials { user: user.into(), password: password.into() };
@@ -389,7 +402,7 @@ mod tests {
         };
         let umlaut = response("jörg", "p", &challenge).unwrap();
         assert!(text(&umlaut.message).contains("username=\"jörg\""));
-        // By Python: the MD5s of `b"j\xf6rg:r:p"` and so on.
+        // Computed with Python: the MD5 of `b"j\xf6rg:r:p"` and so on.
         assert_eq!(umlaut.rspauth, "60604d0106fd5b8b44eeb1a122e3c45f");
 
         assert!(response("日本", "p", &challenge).is_ok());

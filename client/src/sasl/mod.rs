@@ -1,7 +1,7 @@
-//! SASL as ZooKeeper tunnels it: what a mechanism is to the session, and DIGEST-MD5.
+//! SASL as ZooKeeper transports it: the interface of a mechanism, and DIGEST-MD5.
 //!
-//! The session asks a mechanism for an exchange on every connection, before it re-arms watches and sends requests.
-//! The client speaks first, with an empty token.
+//! On every connection the session starts an exchange of the mechanism, before it re-arms watches
+//! and sends requests. The client sends the first token, which is empty.
 
 #[cfg(feature = "sasl")]
 mod digest_md5;
@@ -13,16 +13,17 @@ use bytes::Bytes;
 #[cfg(feature = "sasl")]
 pub(crate) use digest_md5::DigestMd5;
 
-/// How a client proves who it is. Its `Debug` shows no secret.
+/// A mechanism that authenticates a client. Its `Debug` output contains no secret.
 pub(crate) trait SaslMechanism: Debug + Send + Sync {
-    /// Begins anew, for a new connection.
+    /// Begins an exchange for a new connection.
     fn start(&self) -> Box<dyn SaslExchange>;
 }
 
-/// One proof, on one connection. Its `Debug` shows no secret.
+/// An exchange on one connection. Its `Debug` output contains no secret.
 pub(crate) trait SaslExchange: Debug + Send {
-    /// Takes what the server says and gives the answer; `None` when both sides have proven themselves.
+    /// Takes a token of the server and returns the response; `None` when both sides are
+    /// authenticated.
     ///
-    /// Fails with what is wrong with the server's words, none of which it repeats.
+    /// Fails with a description of the fault, which contains nothing from the token.
     fn step(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str>;
 }

@@ -4,13 +4,13 @@ use zk_curator_proto::{Request, Response};
 use super::{Answers, Reply};
 use crate::Error;
 
-/// The identities of the session, each once, in order: replayed on every connection.
+/// The identities of the session, each once, in order. They are sent on every connection.
 #[derive(Debug, Default)]
 pub(super) struct AuthBook {
-    /// First those that a provider supplied for this connection.
+    /// The identities that a provider supplied for this connection come first.
     entries: Vec<Entry>,
     provided: usize,
-    /// How many of them were sent on this connection, and how many of those were accepted.
+    /// The number of identities sent on this connection, and the number accepted.
     sent: usize,
     accepted: usize,
 }
@@ -22,10 +22,12 @@ struct Entry {
 }
 
 impl AuthBook {
-    /// Notes an identity. One that this connection has already is answered at once.
+    /// Adds an identity. If this connection already has it, the caller gets the response
+    /// immediately.
     pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply, answers: &mut Answers) {
-        // One that a provider supplied may be missing from the next connection.
-        let same = (self.provided..self.entries.len()).find(|index| self.entries[*index].packet == packet);
+        // An identity from a provider may be missing on the next connection.
+        let same =
+            (self.provided..self.entries.len()).find(|index| self.entries[*index].packet == packet);
         match same {
             Some(index) if index < self.accepted => answers.push(reply, Ok(Response::Empty)),
             Some(index) => self.entries[index].waiting.push(reply),
@@ -33,7 +35,7 @@ impl AuthBook {
         }
     }
 
-    /// Replaces the identities that a provider supplied, on a connection that has not been told any yet.
+    /// Replaces the identities from a provider, on a connection that has not received any yet.
     pub(super) fn provide(&mut self, packets: Vec<AuthPacket>) {
         let count = packets.len();
         let provided = packets.into_iter().map(|packet| Entry { packet, waiting: Vec::new() });
@@ -41,13 +43,13 @@ impl AuthBook {
         self.provided = count;
     }
 
-    /// Forgets what the last connection was told.
+    /// Forgets what was sent on the last connection.
     pub(super) const fn reset(&mut self) {
         self.sent = 0;
         self.accepted = 0;
     }
 
-    /// The packets that this connection has not been told yet.
+    /// Returns the packets that were not sent on this connection yet.
     pub(super) fn unsent(&mut self) -> Vec<Request> {
         let unsent = &self.entries[self.sent..];
         let packets = unsent.iter().map(|entry| Request::Auth(entry.packet.clone())).collect();
@@ -55,12 +57,12 @@ impl AuthBook {
         packets
     }
 
-    /// Whether the server owes an answer.
+    /// Returns `true` if the server has not responded to all of them.
     pub(super) const fn is_outstanding(&self) -> bool {
         self.accepted < self.sent
     }
 
-    /// The server accepted the next one; answers come in order.
+    /// Marks the next identity as accepted; responses come in order.
     pub(super) fn accepted(&mut self, answers: &mut Answers) {
         for reply in self.entries[self.accepted].waiting.drain(..) {
             answers.push(reply, Ok(Response::Empty));
@@ -68,7 +70,7 @@ impl AuthBook {
         self.accepted += 1;
     }
 
-    /// The client ends: everybody who waits is told why.
+    /// Fails all pending callers with `error`, because the client ends.
     pub(super) fn end(&mut self, error: &Error, answers: &mut Answers) {
         for reply in self.entries.iter_mut().flat_map(|entry| entry.waiting.drain(..)) {
             answers.push(reply, Err(error.clone()));

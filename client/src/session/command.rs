@@ -8,15 +8,15 @@ use zk_curator_proto::records::{AuthPacket, WatcherType};
 use crate::watch::{Sink, WatchKind};
 use crate::{Error, HostPort};
 
-/// A command of a handle to the driver, in the order of the calls.
+/// A command of a handle to the driver, in call order.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// `body` is where its body is in the [`super::Batch`]. The caller of one that is `hurried` may give up before
-    /// it is sent, and has to know.
+    /// A request. `body` is the position of its body in the [`super::Batch`]. With `has_deadline`
+    /// the caller may give up before it is sent, and must learn if it was sent.
     Request {
         submission: Submission,
         body: Range<usize>,
-        hurried: bool,
+        has_deadline: bool,
     },
     AddAuth {
         packet: Box<AuthPacket>,
@@ -36,11 +36,11 @@ pub(crate) enum Command {
     },
 }
 
-/// The right, and the duty, to answer a request.
+/// The right and the duty to deliver the response to a request.
 #[derive(Debug)]
 pub(crate) struct Reply(pub(super) usize);
 
-/// A request, but for its body.
+/// A request without its body.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) opcode: OpCode,
@@ -48,24 +48,36 @@ pub(crate) struct Submission {
     pub(crate) watch: Option<Box<WatchEffect>>,
 }
 
-/// The effect of a successful request on the watches of a path of the server.
+/// The effect of a successful request on the watches of a path on the server.
 #[derive(Debug)]
 pub(crate) enum WatchEffect {
-    /// It leaves one.
+    /// It sets a watch.
     Arm(WatchPlan, Arc<str>, Sink),
-    /// It takes all of a kind away.
+    /// It removes all watches of a kind.
     Remove(WatcherType, Arc<str>),
 }
 
-/// Which watch a request leaves.
+/// The watch that a request sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchPlan {
-    /// Data watch if the node exists, none otherwise.
+    /// A data watch if the node exists, otherwise none.
     Data,
-    /// Child watch if the node exists, none otherwise.
+    /// A child watch if the node exists, otherwise none.
     Child,
-    /// Data watch if the node exists, else a watch for its creation.
+    /// A data watch if the node exists, otherwise a watch for its creation.
     Exists,
-    /// A lasting watch, whether the node exists or not.
-    Lasting(WatchKind),
+    /// A persistent watch, on a node that need not exist.
+    Persistent(WatchKind),
+}
+
+impl WatchPlan {
+    /// Returns the kind that the server arms, if it arms one. It stores watches of `exists` with
+    /// the data watches.
+    pub(crate) const fn kind(self) -> WatchKind {
+        match self {
+            Self::Data | Self::Exists => WatchKind::Data,
+            Self::Child => WatchKind::Child,
+            Self::Persistent(kind) => kind,
+        }
+    }
 }

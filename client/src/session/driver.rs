@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::machine::{Effect, Machine};
 use super::{Batch, RequestQueue, SessionState, StateHub};
 use crate::connector::{Connector, Transport};
-use crate::{Credentials, CredentialsProvider, HostPort};
+use crate::{Credentials, CredentialsProvider, HostPort, SessionInfo};
 
-/// How much is read at once, in bytes.
+/// The size of one read in bytes.
 const READ_CHUNK: usize = 64 * 1024;
-/// The largest buffer that is kept when it is empty, in bytes.
+/// The largest empty buffer that is kept, in bytes.
 const KEPT_BUFFER: usize = 4 * READ_CHUNK;
-/// How long a server may take to say whether it is writable.
+/// The time that a server has to report if it is writable.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
@@ -27,7 +27,7 @@ type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
 type Answered = Result<Credentials, Box<dyn Error + Send + Sync>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
-/// The only loop with I/O: feeds the machine and performs its effects until it is done.
+/// The only loop with I/O: feeds the machine and performs its effects until the machine is done.
 pub(crate) fn run_driver(
     machine: Machine,
     connector: Arc<dyn Connector>,
@@ -35,7 +35,8 @@ pub(crate) fn run_driver(
     queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
 ) -> impl Future<Output = ()> + Send {
-    // Here already: a runtime that is shut down drops tasks that it has never polled.
+    // Created outside the task, because a runtime that shuts down drops tasks that it has never
+    // polled.
     let ended = EndedOnDrop { states, queue: Arc::clone(&queue), is_done: false };
     drive(machine, connector, credentials, queue, ended)
 }
@@ -47,7 +48,8 @@ async fn drive(
     queue: Arc<RequestQueue>,
     ended: EndedOnDrop,
 ) {
-    // Locals are dropped before arguments: the state is published before the machine lets go of the watches.
+    // Locals are dropped before arguments, so the state is published before the machine drops the
+    // watches.
     let mut ended = ended;
     let states = Arc::clone(&ended.states);
     let (look_every, mut next_look) = (states.look_every(), Instant::now());
@@ -65,9 +67,9 @@ async fn drive(
             match effect {
                 Effect::Look(host) => look = Some(Box::pin(look_at(Arc::clone(&connector), host))),
                 Effect::Ask => {
-                    ask = credentials
-                        .clone()
-                        .map(|provider| -> Asking { Box::pin(async move { provider.credentials().await }) });
+                    ask = credentials.clone().map(|provider| -> Asking {
+                        Box::pin(async move { provider.credentials().await })
+                    });
                 }
                 Effect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
@@ -90,17 +92,19 @@ async fn drive(
         }
         machine.deliver();
         shrink(machine.output(), &mut large_output);
-        let timer =
-            machine.next_timer().map(|timer| timer.checked_sub(suspended).unwrap_or_else(Instant::now));
-        // A suspension is noticed soon after it, and not only by the next ping.
+        let timer = machine
+            .next_timer()
+            .map(|timer| timer.checked_sub(suspended).unwrap_or_else(Instant::now));
+        // Notices a suspension soon after it, and not only at the next ping.
         if let Some(pause) = look_every.filter(|_| next_look <= Instant::now()) {
             next_look = Instant::now() + pause;
         }
-        let timer = timer.map(|timer| if look_every.is_some() { timer.min(next_look) } else { timer });
+        let timer =
+            timer.map(|timer| if look_every.is_some() { timer.min(next_look) } else { timer });
         if let Some(timer) = timer.filter(|timer| *timer != alarm.deadline()) {
             alarm.as_mut().reset(timer);
         }
-        // In a fixed order: what the server says is heard before time is judged.
+        // In a fixed order, so that input from the server is processed before timers.
         let wake = tokio::select! {
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
@@ -111,10 +115,13 @@ async fn drive(
         };
         suspended = states.suspended();
         let now = Instant::now() + suspended;
+        machine.on_wake(now);
         let has_batch = matches!(wake, Wake::Commands);
         match wake {
             Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
-            Wake::Link(LinkEvent::NotOpen(host, error)) => machine.on_attempt_failed(&host, error, now),
+            Wake::Link(LinkEvent::NotOpen(host, error)) => {
+                machine.on_attempt_failed(&host, error, now);
+            }
             Wake::Link(LinkEvent::Read) => {
                 machine.on_read(&mut input.bytes, now);
                 input.shrink();
@@ -130,12 +137,12 @@ async fn drive(
             Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
         }
-        // Whatever woke the loop, so that none of the three can starve another.
+        // Polled on every wake-up, so that none of the three branches can starve the others.
         if !has_batch {
             queue.take(&mut batch);
         }
         machine.on_batch(&mut batch, now);
-        if batch.forsaken && handles_left {
+        if batch.handles_dropped && handles_left {
             handles_left = false;
             machine.on_close(None, false, now);
         }
@@ -145,12 +152,13 @@ async fn drive(
     }
 }
 
-/// Publishes the end, to those who follow the state first and then to those who wait for an answer, when the task
-/// ends without one: its runtime was shut down, or a connector panicked.
+/// Publishes the end if the task ends early, because its runtime was shut down or a connector
+/// panicked. Followers of the state are notified first, and then the callers that wait for
+/// responses.
 struct EndedOnDrop {
     states: Arc<StateHub>,
     queue: Arc<RequestQueue>,
-    /// Whether the task has ended by itself.
+    /// `true` if the task has ended normally.
     is_done: bool,
 }
 
@@ -160,10 +168,24 @@ impl Drop for EndedOnDrop {
             self.states.untold(crate::Error::ConnectionLoss { sent: true });
         }
         if self.states.current().end().is_none() {
-            tracing::warn!("the task of a session ended early: it panicked, or its runtime was shut down");
+            warn_of_early_end(self.states.session());
             self.states.publish(SessionState::Closed);
         }
         self.queue.end();
+    }
+}
+
+/// Logs what a session leaves behind when its task ends without [`close`](crate::ZooKeeper::close),
+/// and how to avoid that.
+fn warn_of_early_end(session: Option<SessionInfo>) {
+    if std::thread::panicking() {
+        tracing::warn!("the task of a session ended early: it panicked");
+    } else if let Some(SessionInfo { id, timeout, .. }) = session {
+        tracing::warn!(
+            session = %id,
+            "the runtime ended before the session was closed: its ephemeral nodes and locks stay for up to {timeout:?}. \
+             Call close() and await it before the runtime ends, even if `?` leaves main"
+        );
     }
 }
 
@@ -179,7 +201,7 @@ impl Buffer {
     }
 }
 
-/// Lets go of a buffer that was needed once for something large: it would never become smaller by itself.
+/// Frees a buffer that was once needed for something large: it would never shrink by itself.
 fn shrink(buffer: &mut BytesMut, large: &mut bool) {
     *large |= buffer.len() > KEPT_BUFFER;
     if *large && buffer.is_empty() {
@@ -204,7 +226,8 @@ fn poll_look(look: &mut Option<Looking>, cx: &mut Context<'_>) -> Poll<(HostPort
     look.as_mut().map_or(Poll::Pending, |look| look.as_mut().poll(cx))
 }
 
-/// Asks a server whether it is writable, with the four-letter word `isro`, which it answers with `rw` or `ro`.
+/// Asks a server if it is writable, with the four-letter word `isro`. The server responds with `rw`
+/// or `ro`.
 async fn look_at(connector: Arc<dyn Connector>, host: HostPort) -> (HostPort, bool) {
     let answer = timeout(LOOK_TIMEOUT, async {
         let mut transport = connector.connect(&host.host, host.port).await?;
@@ -224,7 +247,7 @@ fn open(connector: Arc<dyn Connector>, host: HostPort) -> Connecting {
 
 enum Link {
     None,
-    /// Attempts, in the order in which they began.
+    /// The attempts to connect, in the order in which they began.
     Connecting(Vec<(HostPort, Connecting)>),
     Open {
         transport: Box<dyn Transport>,
@@ -241,7 +264,7 @@ enum LinkEvent {
 }
 
 impl Link {
-    /// Goes on with one attempt more.
+    /// Adds an attempt to connect.
     fn attempt(&mut self, host: HostPort, attempt: Connecting) {
         match self {
             Self::Connecting(attempts) => attempts.push((host, attempt)),
@@ -255,18 +278,24 @@ impl Link {
         }
     }
 
-    /// Makes progress on whatever the connection can do: opening, or else reading and writing.
-    fn poll(&mut self, output: &mut BytesMut, input: &mut BytesMut, cx: &mut Context<'_>) -> Poll<LinkEvent> {
+    /// Makes progress on the connection: opens it, or else reads and writes.
+    fn poll(
+        &mut self,
+        output: &mut BytesMut,
+        input: &mut BytesMut,
+        cx: &mut Context<'_>,
+    ) -> Poll<LinkEvent> {
         let result = match self {
             Self::None => return Poll::Pending,
             Self::Connecting(attempts) => {
-                let ready = |(place, (_, attempt)): (usize, &mut (HostPort, Connecting))| match attempt
-                    .as_mut()
-                    .poll(cx)
-                {
-                    Poll::Ready(result) => Some((place, result)),
-                    Poll::Pending => None,
-                };
+                let ready =
+                    |(place, (_, attempt)): (usize, &mut (HostPort, Connecting))| match attempt
+                        .as_mut()
+                        .poll(cx)
+                    {
+                        Poll::Ready(result) => Some((place, result)),
+                        Poll::Pending => None,
+                    };
                 let Some((place, result)) = attempts.iter_mut().enumerate().find_map(ready) else {
                     return Poll::Pending;
                 };
@@ -283,8 +312,9 @@ impl Link {
                 let read = poll_read(transport, input, cx);
                 let written = poll_write(transport, unflushed, output, cx);
                 match (read, written) {
-                    // Before the failure of a write is heeded, what the server said last is read: why it closed
-                    // the connection, perhaps. The next write fails again.
+                    // Before the failure of a write is handled, the last input from the server is
+                    // read: it may say why the server closed the connection. The next write fails
+                    // again.
                     (Poll::Ready(read), _) => read,
                     (Poll::Pending, Poll::Ready(written)) => written,
                     (Poll::Pending, Poll::Pending) => return Poll::Pending,
@@ -303,7 +333,7 @@ fn poll_read(
     if input.capacity() - input.len() < READ_CHUNK / 4 {
         input.reserve(READ_CHUNK);
     }
-    // The future holds no state of its own, so it may be made anew at every poll.
+    // The future has no state of its own, so it can be created again at every poll.
     Poll::Ready(match std::task::ready!(pin!(transport.read_buf(input)).poll(cx)) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(LinkEvent::Read),
@@ -311,7 +341,7 @@ fn poll_read(
     })
 }
 
-/// Ready when bytes were written, or the connection failed.
+/// Returns `Ready` when bytes were written, or the connection failed.
 fn poll_write(
     transport: &mut Box<dyn Transport>,
     unflushed: &mut bool,

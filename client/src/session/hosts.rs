@@ -4,20 +4,22 @@ use tokio::time::Instant;
 
 use crate::HostPort;
 
-/// The first pause between two attempts; doubled after every round over all hosts.
+/// The first pause between two attempts; it doubles after every round over all hosts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The longest pause, as that of Apache ZooKeeper's own client: a fleet is back about a second after
+/// an outage.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection that is lost within this time from the attempt on counts as a failure, answers or not,
+/// A connection that is lost within this time after the attempt began counts as a failure, even if
+/// the server has responded.
 const YOUNG: Duration = Duration::from_secs(1);
-/// but lets the pause grow no further than so many rounds do: to 200 ms.
+/// The number of rounds up to which such failures let the pause grow: to 200 ms.
 const YOUNG_ROUNDS: u32 = 2;
 
-/// The contact with the host that was tried last.
+/// The contact with the last host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contact {
-    /// Nothing any more.
+    /// None any more.
     None,
     /// An attempt to connect.
     Attempt,
@@ -25,10 +27,12 @@ pub(super) enum Contact {
     Connection,
 }
 
-/// Which host to try next, and when: shuffled once, then in turn, with a growing, jittered pause.
+/// The next host to try, and the time for it. Hosts are shuffled once, then tried in turn, with a
+/// growing, jittered pause.
 ///
-/// The pause counts from the start of the attempt before, so that the first attempt after a long-lived
-/// connection is immediate, and a server that accepts and cuts at once is not hammered.
+/// The pause counts from the start of the previous attempt. So the first attempt after a long-lived
+/// connection is immediate, and a server that accepts and closes connections immediately is not
+/// overloaded.
 #[derive(Debug)]
 pub(super) struct HostRing {
     hosts: Vec<HostPort>,
@@ -49,24 +53,30 @@ impl HostRing {
         self.hosts.len()
     }
 
-    /// When the next attempt may start.
+    /// Returns the earliest time of the next attempt.
     pub(super) fn not_before(&mut self, now: Instant) -> Instant {
         let Some(last) = self.last_attempt else {
             return now;
         };
-        // The other hosts of a round are tried without a pause: one of them is likely to be well.
+        // The other hosts of a round are tried without a pause, because one of them is likely to
+        // work.
         let round = self.failures / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
         if self.failures > 0 && round == 0 {
             return now;
         }
         let ceiling = FIRST_PAUSE.saturating_mul(1 << round.min(16)).min(LONGEST_PAUSE);
-        // Half of it is random, so that clients that lost the same server do not return together.
+        // Half of the pause is random, so that clients that lost the same server do not return
+        // together.
         let pause = ceiling.mul_f64(0.5 + self.rng.f64() / 2.0);
         (last + pause).max(now)
     }
 
-    /// The host to try now, which is none of those that are `busy`; `None` when all are.
-    pub(super) fn attempt(&mut self, now: Instant, busy: impl Fn(&HostPort) -> bool) -> Option<HostPort> {
+    /// Returns the host to try now, which is none of the `busy` ones; `None` if all are busy.
+    pub(super) fn attempt(
+        &mut self,
+        now: Instant,
+        busy: impl Fn(&HostPort) -> bool,
+    ) -> Option<HostPort> {
         let count = self.hosts.len();
         let place = (self.next..self.next + count)
             .map(|place| place % count)
@@ -77,38 +87,39 @@ impl HostRing {
         Some(self.hosts[place].clone())
     }
 
-    /// How many rounds over all hosts have failed before the last attempt.
+    /// Returns the number of rounds over all hosts that failed before the last attempt.
     pub(super) fn failed_rounds(&self) -> u32 {
         self.failures.saturating_sub(1) / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Of several attempts, this one has led to a connection.
+    /// Makes this host the current one: of several attempts, it was connected first.
     pub(super) fn reached(&mut self, host: &HostPort) {
         if let Some(place) = self.hosts.iter().position(|other| other == host) {
             self.next = (place + 1) % self.hosts.len();
         }
     }
 
-    /// Whether this is one of the hosts.
+    /// Returns `true` if this is one of the hosts.
     pub(super) fn contains(&self, host: &HostPort) -> bool {
         self.hosts.contains(host)
     }
 
-    /// The host of the last attempt, or the one that was reached.
+    /// Returns the host of the last attempt, or the host that was reached.
     fn current(&self) -> Option<&HostPort> {
         self.last_attempt?;
         self.hosts.get((self.next + self.hosts.len() - 1) % self.hosts.len())
     }
 
-    /// A host other than the present one, for a look at it; the next one at every call.
+    /// Returns another host than the current one, to ask if it is writable; the next one at every
+    /// call.
     pub(super) fn other(&self, looks: u32) -> HostPort {
         let others = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
-        // `next` is the one after the present one.
+        // `next` is the host after the current one.
         let offset = usize::try_from(looks % others).unwrap_or(0);
         self.hosts[(self.next + offset) % self.hosts.len()].clone()
     }
 
-    /// Makes a host the next to be tried, at once.
+    /// Makes a host the next one to try, without a pause.
     pub(super) fn prefer(&mut self, host: &HostPort) {
         if let Some(place) = self.hosts.iter().position(|other| other == host) {
             self.next = place;
@@ -117,9 +128,10 @@ impl HostRing {
         }
     }
 
-    /// Replaces the hosts. Whether a client that is connected should move, so that the load is even again:
-    /// decided as ZooKeeper's own clients do, with probabilities that depend on the old and the new number of
-    /// hosts. An attempt is given up only when its host is not among them. The hosts to move to come first.
+    /// Replaces the hosts. Returns `true` if a connected client should move so that the load is
+    /// even again. As in ZooKeeper's own clients, this is random, with probabilities that depend on
+    /// the old and the new number of hosts. An attempt is given up only if its host is not listed
+    /// any more. The hosts to move to come first.
     pub(super) fn replace(&mut self, mut hosts: Vec<HostPort>, contact: Contact) -> bool {
         let current = if contact == Contact::None { None } else { self.current().cloned() };
         let (kept, added): (Vec<_>, Vec<_>) = {
@@ -134,17 +146,26 @@ impl HostRing {
         } else if contact == Contact::Attempt && is_kept {
             (false, 0.0)
         } else if after > before {
-            // There is more room: of those who may stay, so many move to the new hosts that all have the same.
+            // The ensemble grew: each client whose host stays moves to a new host with probability
+            // 1 − before/after.
             (!is_kept || self.rng.f64() <= 1.0 - before as f64 / after as f64, 0.0)
         } else if is_kept {
             (false, 0.0)
         } else {
-            // Those who must go are spread so that the kept hosts, which have clients already, get fewer.
+            // The ensemble shrank: clients that must move are spread so that the kept hosts, which
+            // already have clients, get fewer.
             let (kept, before, after) = (kept.len() as f64, before as f64, after as f64);
-            (true, if before > kept { kept * (before - after) / (after * (before - kept)) } else { 1.0 })
+            (
+                true,
+                if before > kept {
+                    kept * (before - after) / (after * (before - kept))
+                } else {
+                    1.0
+                },
+            )
         };
         let stay = if moves { None } else { current };
-        // The pause between two attempts is owed to the old hosts, not to new ones.
+        // The pause between two attempts protects the old hosts; new hosts need none.
         let at_once = moves || (contact == Contact::None && !added.is_empty());
         let kept_first = self.rng.f64() < to_kept;
         let (first, second) = if kept_first { (kept, added) } else { (added, kept) };
@@ -160,12 +181,14 @@ impl HostRing {
         moves
     }
 
-    /// A server has answered. The next disconnect begins anew, unless the connection is young: some are lost as soon
-    /// as they are made, over and over, as those of two clients that take one session from each other.
+    /// Notes a response of a server. The next disconnect starts with a short pause again, unless
+    /// the connection is young. Some connections are lost as soon as they are made, for example
+    /// those of two clients that resume the same session in turns.
     pub(super) fn succeeded(&mut self, now: Instant) {
         let is_young = self.last_attempt.is_some_and(|attempt| now < attempt + YOUNG);
         let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
-        self.failures = if is_young { self.failures.min(hosts.saturating_mul(YOUNG_ROUNDS)) } else { 0 };
+        self.failures =
+            if is_young { self.failures.min(hosts.saturating_mul(YOUNG_ROUNDS)) } else { 0 };
     }
 }
 
@@ -210,7 +233,8 @@ mod tests {
         names.iter().map(|n| HostPort { host: format!("h{n}"), port: 1 }).collect()
     }
 
-    /// The share of clients on each host after the change, of clients that were evenly spread before.
+    /// Returns the share of clients on each host after the change, if the clients were evenly
+    /// spread before.
     fn shares(before: &[u32], after: &[u32]) -> Vec<f64> {
         const CLIENTS: u32 = 30_000;
         let mut counts = vec![0_u32; after.len()];
@@ -221,7 +245,8 @@ mod tests {
             if ring.replace(named(after), Contact::Connection) {
                 host = ring.attempt(now, |_| false).unwrap();
             }
-            let place = named(after).iter().position(|other| *other == host).expect("a client on no host");
+            let place =
+                named(after).iter().position(|other| *other == host).expect("a client on no host");
             counts[place] += 1;
         }
         counts.into_iter().map(|count| f64::from(count) / f64::from(CLIENTS)).collect()
@@ -239,13 +264,16 @@ mod tests {
         ] {
             let even = 1.0 / f64::from(u32::try_from(after.len()).unwrap());
             for share in shares(before, after) {
-                assert!((share - even).abs() < 0.02, "{before:?} -> {after:?}: {share} instead of {even}");
+                assert!(
+                    (share - even).abs() < 0.02,
+                    "{before:?} -> {after:?}: {share} instead of {even}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_client_that_stays_tries_all_others_before_its_own_host_again() {
+    fn a_staying_client_tries_all_other_hosts_before_its_own() {
         let mut ring = ring(3);
         let now = Instant::now();
         let host = ring.attempt(now, |_| false).unwrap();
@@ -265,7 +293,7 @@ mod tests {
         let third = ring.attempt(now, |host| [&first, &second].contains(&host)).unwrap();
         assert_eq!(ring.attempt(now, |_| true), None);
         assert_eq!(ring.attempt(now, |host| *host != third), Some(third));
-        // The one that was reached is the present one, and the others come first.
+        // The host that was reached is the current one, and the others come first.
         ring.reached(&first);
         assert_eq!(ring.current(), Some(&first));
         assert_eq!(ring.attempt(now, |_| false), Some(second));

@@ -1,4 +1,5 @@
-//! One session: a pure machine, the loop that performs its I/O, and what both share with the handle.
+//! One session: a pure machine, the loop that performs its I/O, and the parts that both share with
+//! the handle.
 
 mod auth;
 mod command;

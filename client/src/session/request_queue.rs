@@ -1,7 +1,7 @@
-//! The queue of requests and replies between the handles of a session and its driver.
+//! The queue of requests and responses between the handles of a session and its driver.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
@@ -9,75 +9,80 @@ use zk_curator_proto::{Encoder, OpCode, Response};
 
 use super::{Command, Reply, Submission, WatchEffect};
 use crate::Error;
+use crate::locked::Locked;
 
-/// The largest buffers that are kept when they are empty: bytes of bodies; commands, answers and places for them.
+/// The largest buffers that are kept when they are empty: bytes of bodies; commands, responses and
+/// slots for them.
+/// places for them.
 const KEPT_BODIES: usize = 256 * 1024;
 const KEPT_PLACES: usize = 4096;
 
 type Answer = Result<Response, Error>;
 
-/// Requests on their way to the driver, in call order, and the replies to them.
+/// Requests on the way to the driver, in call order, and the responses to them.
 ///
-/// One lock guards both: a request takes it once for the call and once for the reply, and the driver once for each batch
-/// of requests and each batch of replies. Wakers are called after the lock is released.
+/// One lock guards both. A request takes it once for the call and once for the response. The driver
+/// takes it once for each batch of requests and each batch of responses. Wakers are called after
+/// the lock is released.
 pub(crate) struct RequestQueue {
     pub(crate) chroot: Box<str>,
     pub(crate) max_frame: usize,
     max_requests: usize,
     max_bytes: usize,
-    inner: Mutex<Inner>,
+    inner: Locked<Inner>,
 }
 
 struct Inner {
     batch: Batch,
-    /// Of the driver, while it sleeps.
+    /// The waker of the driver while it sleeps.
     driver: Option<Waker>,
-    /// Whether there are handles, and how many answers are waited for: together they keep the session open.
+    /// `true` if there are handles; and the number of responses that callers wait for. Both keep
+    /// the session open.
     handles: bool,
     awaited: usize,
-    /// No commands are taken any more; nothing is answered any more.
+    /// `true` if no more commands are accepted; `true` if no more responses follow.
     closed: bool,
     ended: bool,
-    /// The requests that wait for answers.
+    /// The number of requests that wait for responses.
     requests: usize,
     bytes: usize,
     places: Slab<Place>,
 }
 
-/// Where the answer to a request will be.
+/// The slot of the response to a request.
 enum Place {
-    /// A caller waits for it. `cost` is what it takes of the limits in bytes, if it counts.
+    /// A caller waits for it. `cost` is its share of the byte limit, if it counts.
     Awaited { waker: Option<Waker>, cost: Option<usize>, stage: Stage },
     /// No caller waits for it any more.
     Left { cost: Option<usize> },
-    /// There it is.
+    /// The response has arrived.
     Answered(Answer),
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The driver may have sent it, without a word unless it is `hurried`.
-    Handed { hurried: bool },
+    /// The driver has the request. It marks it as sent only if it is `has_deadline`.
+    Handed { has_deadline: bool },
     /// It waits for a connection, under this number.
     Queued(u64),
     /// It was sent.
     Sent,
 }
 
-/// The commands since the last look of the driver.
+/// The commands since the driver last took a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
-    /// The numbers of queued requests that nobody waits for any more.
+    /// The numbers of queued requests whose callers no longer wait.
     pub(crate) withdrawn: Vec<u64>,
-    /// The bodies of the requests among them.
+    /// The bodies of the requests among the commands.
     pub(crate) bodies: Encoder,
     /// No more requests will come.
-    pub(crate) forsaken: bool,
+    pub(crate) handles_dropped: bool,
 }
 
-/// Answers on their way to those who wait, in order.
+/// Responses on the way to their callers, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     ready: Vec<(Reply, Answer)>,
@@ -96,7 +101,12 @@ impl Answers {
 }
 
 impl RequestQueue {
-    pub(crate) fn new(chroot: &str, max_frame: usize, max_requests: usize, max_bytes: usize) -> Self {
+    pub(crate) fn new(
+        chroot: &str,
+        max_frame: usize,
+        max_requests: usize,
+        max_bytes: usize,
+    ) -> Self {
         let inner = Inner {
             batch: Batch::default(),
             driver: None,
@@ -108,7 +118,13 @@ impl RequestQueue {
             bytes: 0,
             places: Slab::new(),
         };
-        Self { chroot: chroot.into(), max_frame, max_requests, max_bytes, inner: Mutex::new(inner) }
+        Self {
+            chroot: chroot.into(),
+            max_frame,
+            max_requests,
+            max_bytes,
+            inner: Locked::new(inner),
+        }
     }
 
     /// Refuses a request whose body is too long.
@@ -117,14 +133,14 @@ impl RequestQueue {
         if length > limit { Err(Error::TooLarge { length, limit }) } else { Ok(()) }
     }
 
-    /// Hands in a request whose body `fill` writes. Fails without an error when the client has ended.
+    /// Submits a request whose body `fill` writes. Fails with `None` if the client has ended.
     ///
-    /// With `hurried`, the caller may give up, and then learns whether the request was sent.
+    /// With `has_deadline`, the caller may give up, and then learns if the request was sent.
     pub(crate) fn submit(
         self: &Arc<Self>,
         opcode: OpCode,
         watch: Option<Box<WatchEffect>>,
-        hurried: bool,
+        has_deadline: bool,
         fill: impl FnOnce(&mut Encoder),
     ) -> Result<Ticket, Option<Error>> {
         let mut inner = self.lock();
@@ -151,14 +167,14 @@ impl RequestQueue {
         }
         inner.requests += 1;
         inner.bytes += length;
-        let (reply, ticket) = self.place(&mut inner, Some(length), Stage::Handed { hurried });
+        let (reply, ticket) = self.place(&mut inner, Some(length), Stage::Handed { has_deadline });
         let submission = Submission { opcode, reply, watch };
-        inner.batch.commands.push(Command::Request { submission, body, hurried });
+        inner.batch.commands.push(Command::Request { submission, body, has_deadline });
         wake_driver(inner);
         Ok(ticket)
     }
 
-    /// Hands in something else. Returns it when the client has ended.
+    /// Submits another command. Returns it if the client has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
         let mut inner = self.lock();
         if inner.closed {
@@ -169,7 +185,8 @@ impl RequestQueue {
         Ok(())
     }
 
-    /// [`RequestQueue::send`] of something that is answered, whenever, and that cannot be taken back.
+    /// Does the same as [`RequestQueue::send`], for a command that has a response, without a time
+    /// limit, and that cannot be withdrawn.
     pub(crate) fn ask(self: &Arc<Self>, command: impl FnOnce(Reply) -> Command) -> Option<Ticket> {
         let mut inner = self.lock();
         if inner.closed {
@@ -181,14 +198,19 @@ impl RequestQueue {
         Some(ticket)
     }
 
-    fn place(self: &Arc<Self>, inner: &mut Inner, cost: Option<usize>, stage: Stage) -> (Reply, Ticket) {
+    fn place(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        cost: Option<usize>,
+        stage: Stage,
+    ) -> (Reply, Ticket) {
         let key = inner.places.insert(Place::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
         (Reply(key), Ticket { queue: Arc::clone(self), key: Some(key) })
     }
 
-    /// The last handle is gone.
-    pub(crate) fn forsake(&self) {
+    /// Notes that the last handle was dropped.
+    pub(crate) fn on_last_handle_dropped(&self) {
         let mut inner = self.lock();
         inner.handles = false;
         if inner.awaited == 0 {
@@ -196,24 +218,26 @@ impl RequestQueue {
         }
     }
 
-    /// Takes what was handed in, into a batch that is done with. Whether there was anything.
+    /// Takes the submitted commands into a batch whose previous contents are done. Returns `true`
+    /// if there were any.
     pub(crate) fn take(&self, batch: &mut Batch) -> bool {
         batch.reset();
         self.lock().take(batch)
     }
 
-    /// [`RequestQueue::take`], for a driver that otherwise sleeps, and that knows already that it is forsaken if it is.
+    /// Does the same as [`RequestQueue::take`], for a driver that sleeps if there is nothing.
+    /// `known` is `true` if the driver already knows that all handles were dropped.
     pub(crate) fn poll_take(&self, batch: &mut Batch, known: bool, cx: &Context<'_>) -> Poll<()> {
         batch.reset();
         let mut inner = self.lock();
-        if inner.take(batch) || (batch.forsaken && !known) {
+        if inner.take(batch) || (batch.handles_dropped && !known) {
             return Poll::Ready(());
         }
         inner.driver = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Takes no more commands; what is left of them is in the batch.
+    /// Accepts no more commands; the rest of them is in the batch.
     pub(crate) fn close(&self, batch: &mut Batch) {
         batch.reset();
         let mut inner = self.lock();
@@ -221,7 +245,7 @@ impl RequestQueue {
         inner.take(batch);
     }
 
-    /// Nothing more will be answered: whoever waits still learns it.
+    /// Fails all waiting callers: no more responses follow.
     pub(crate) fn end(&self) {
         let mut left = Batch::default();
         let mut inner = self.lock();
@@ -237,17 +261,18 @@ impl RequestQueue {
         wake_all(&mut wakers);
     }
 
-    /// Marks a request as sent. `None` if its ticket was dropped.
+    /// Marks a request as sent. Returns `None` if its ticket was dropped.
     pub(crate) fn mark_sent(&self, reply: Reply) -> Option<Reply> {
         self.advance(reply, Stage::Sent)
     }
 
-    /// Marks a request as waiting for a connection, under a number. `None` if its ticket was dropped.
+    /// Marks a request as waiting for a connection, under a number. Returns `None` if its ticket
+    /// was dropped.
     pub(crate) fn mark_queued(&self, reply: Reply, number: u64) -> Option<Reply> {
         self.advance(reply, Stage::Queued(number))
     }
 
-    /// Forgets a request that nobody waits for, and that is not sent.
+    /// Discards a request that has no caller and that is not sent.
     pub(crate) fn discard(&self, reply: Reply) {
         drop(self.lock().remove(reply.0));
     }
@@ -266,12 +291,12 @@ impl RequestQueue {
         }
     }
 
-    /// Whether nobody waits for the answer.
+    /// Returns `true` if no caller waits for the response.
     pub(crate) fn is_left(&self, reply: &Reply) -> bool {
         matches!(self.lock().places.get(reply.0), Some(Place::Left { .. }))
     }
 
-    /// Brings answers to those who wait.
+    /// Delivers responses to their callers.
     pub(crate) fn deliver(&self, answers: &mut Answers) {
         if answers.ready.is_empty() {
             return;
@@ -295,7 +320,7 @@ impl RequestQueue {
         answers.shrink();
     }
 
-    /// How many requests wait for an answer, and their bytes.
+    /// Returns the number of requests that wait for a response, and their bytes.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let inner = self.lock();
@@ -303,8 +328,7 @@ impl RequestQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics half-way while the lock is held.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 
@@ -314,7 +338,8 @@ impl fmt::Debug for RequestQueue {
     }
 }
 
-/// Wakes them in order, and even those after one that panics: nobody would wake them later.
+/// Calls the wakers in order. It continues after one that panics, because the others would not be
+/// called later.
 fn wake_all(wakers: &mut Vec<Waker>) {
     struct Rest<'a>(std::vec::Drain<'a, Waker>);
 
@@ -333,7 +358,7 @@ fn wake_all(wakers: &mut Vec<Waker>) {
     Rest(wakers.drain(..)).wake();
 }
 
-/// Lets go of memory that was needed once for many.
+/// Frees memory that was once needed for many elements.
 fn shrink<T>(empty: &mut Vec<T>) {
     if empty.capacity() > KEPT_PLACES {
         *empty = Vec::new();
@@ -350,17 +375,17 @@ fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
 
 impl Inner {
     fn take(&mut self, batch: &mut Batch) -> bool {
-        batch.forsaken = !self.handles && self.awaited == 0;
+        batch.handles_dropped = !self.handles && self.awaited == 0;
         if self.batch.commands.is_empty() && self.batch.withdrawn.is_empty() {
             return false;
         }
-        let forsaken = batch.forsaken;
+        let handles_dropped = batch.handles_dropped;
         std::mem::swap(&mut self.batch, batch);
-        batch.forsaken = forsaken;
+        batch.handles_dropped = handles_dropped;
         true
     }
 
-    /// A request does not wait any more.
+    /// Notes that a request does not wait any more.
     fn release(&mut self, cost: Option<usize>) {
         if let Some(cost) = cost {
             self.requests -= 1;
@@ -397,7 +422,7 @@ impl Batch {
         self.shrink();
     }
 
-    /// Lets go of memory that was needed once for something large.
+    /// Frees memory that was once needed for something large.
     fn shrink(&mut self) {
         if self.bodies.is_empty() && self.bodies.capacity() > KEPT_BODIES {
             self.bodies = Encoder::new();
@@ -405,10 +430,10 @@ impl Batch {
     }
 }
 
-/// The right to an answer. It keeps the session open; dropping it gives the answer up.
+/// The right to a response. It keeps the session open. Dropping it abandons the response.
 pub(crate) struct Ticket {
     queue: Arc<RequestQueue>,
-    /// `None` once it is redeemed.
+    /// The slot; `None` once the response was taken.
     key: Option<usize>,
 }
 
@@ -419,7 +444,7 @@ impl Ticket {
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Answer> {
         let Some(key) = self.key else {
-            // Asked again after the answer: what became of the request was told, and is no longer known.
+            // Polled again after the response: the outcome was returned, and is no longer known.
             return Poll::Ready(Err(Error::Closed { sent: true }));
         };
         let mut inner = self.queue.lock();
@@ -437,7 +462,8 @@ impl Ticket {
         Poll::Ready(redeem(inner, key))
     }
 
-    /// Waits no longer. The answer, should it be there after all; else whether the request was sent.
+    /// Abandons the wait. Returns the response if it has already arrived, or else `Err` with `true`
+    /// if the request was sent.
     pub(crate) fn give_up(&mut self) -> Result<Answer, bool> {
         let Some(key) = self.key.take() else {
             return Err(false);
@@ -449,12 +475,14 @@ impl Ticket {
         }
     }
 
-    /// Gives the request up if it is certain that it was not sent, and thus never will be.
+    /// Withdraws the request if it is certain that it was not sent. It never is sent then.
     pub(crate) fn withdraw(&mut self) -> bool {
         let Some(key) = self.key else { return false };
         let inner = self.queue.lock();
-        let Some(Place::Awaited { stage: Stage::Queued(_) | Stage::Handed { hurried: true }, .. }) =
-            inner.places.get(key)
+        let Some(Place::Awaited {
+            stage: Stage::Queued(_) | Stage::Handed { has_deadline: true },
+            ..
+        }) = inner.places.get(key)
         else {
             return false;
         };
@@ -463,15 +491,17 @@ impl Ticket {
     }
 }
 
-/// No caller waits for this answer any longer: how far the request has come. Fails if the answer is there.
+/// Abandons this response and returns the progress of the request. Fails if the response has
+/// arrived.
 ///
-/// Queued requests do not count towards the limits from now on, and the driver drops them.
+/// A queued request no longer counts towards the limits, and the driver drops it.
 fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGuard<'_, Inner>> {
     let Some(place @ &mut Place::Awaited { cost, stage, .. }) = inner.places.get_mut(key) else {
         return Err(inner);
     };
     let is_queued = matches!(stage, Stage::Queued(_));
-    let before = std::mem::replace(place, Place::Left { cost: if is_queued { None } else { cost } });
+    let before =
+        std::mem::replace(place, Place::Left { cost: if is_queued { None } else { cost } });
     if let Stage::Queued(number) = stage {
         inner.release(cost);
         inner.batch.withdrawn.push(number);
@@ -487,18 +517,18 @@ fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGua
     Ok(stage)
 }
 
-/// The answer, or that there will be none.
+/// Returns the response, or the error that there will be none.
 fn redeem(mut inner: MutexGuard<'_, Inner>, key: usize) -> Answer {
     let place = inner.remove(key);
     settle(inner);
     match place {
         Some(Place::Answered(answer)) => answer,
-        // The client's task is gone, with its runtime: nobody knows whether the request was sent.
+        // The client's task is gone, with its runtime. It is not known if the request was sent.
         _ => Err(Error::Closed { sent: true }),
     }
 }
 
-/// One answer less is waited for.
+/// Notes that one response less is pending.
 fn settle(mut inner: MutexGuard<'_, Inner>) {
     inner.awaited -= 1;
     if inner.awaited == 0 && !inner.handles {
@@ -520,7 +550,7 @@ impl Drop for Ticket {
     }
 }
 
-/// How long a request with such a body is: the eight bytes of the header count too.
+/// Returns the length of a request with a body of this size: the header adds eight bytes.
 const fn length_of(body: usize) -> usize {
     body + 8
 }
@@ -547,14 +577,20 @@ mod tests {
         }
     }
 
-    /// Room for two requests of a hundred bytes together.
+    /// Returns a queue with room for two requests of a hundred bytes together.
     fn queue() -> Arc<RequestQueue> {
         Arc::new(RequestQueue::new("", 80, 2, 100))
     }
 
-    /// Hands in a request of so many bytes, header included.
-    fn submit(queue: &Arc<RequestQueue>, length: usize, hurried: bool) -> Result<Ticket, Option<Error>> {
-        queue.submit(OpCode::Sync, None, hurried, |body| (8..length).for_each(|_| body.bool(true)))
+    /// Submits a request of this many bytes, including the header.
+    fn submit(
+        queue: &Arc<RequestQueue>,
+        length: usize,
+        has_deadline: bool,
+    ) -> Result<Ticket, Option<Error>> {
+        queue.submit(OpCode::Sync, None, has_deadline, |body| {
+            (8..length).for_each(|_| body.bool(true));
+        })
     }
 
     fn requests(batch: &mut Batch) -> Vec<(Reply, usize)> {
@@ -578,13 +614,16 @@ mod tests {
     #[test]
     fn too_much_is_refused_and_leaves_nothing() {
         let (queue, mut batch) = (queue(), Batch::default());
-        assert_eq!(submit(&queue, 81, false).err(), Some(Some(Error::TooLarge { length: 81, limit: 80 })));
+        assert_eq!(
+            submit(&queue, 81, false).err(),
+            Some(Some(Error::TooLarge { length: 81, limit: 80 }))
+        );
         let _first = submit(&queue, 60, false).ok().unwrap();
         let full = |requests, bytes| Some(Some(Error::QueueFull { requests, bytes }));
         assert_eq!(submit(&queue, 60, false).err(), full(1, 60));
         let second = submit(&queue, 40, false).ok().unwrap();
         assert_eq!(submit(&queue, 8, false).err(), full(2, 100));
-        // Nobody waits for it, but the server has yet to answer it.
+        // It has no caller, but the server has yet to respond.
         drop(second);
         assert_eq!(queue.waiting(), (2, 100));
         assert!(queue.take(&mut batch));
@@ -592,13 +631,13 @@ mod tests {
         assert_eq!(taken.iter().map(|(_, body)| *body).collect::<Vec<_>>(), [52, 32]);
         answer(&queue, taken.remove(1).0);
         assert_eq!(queue.waiting(), (1, 60));
-        // An answer that is not picked up is no request that waits.
+        // A response that was not picked up is not a waiting request.
         answer(&queue, taken.remove(0).0);
         assert_eq!(queue.waiting(), (0, 0));
     }
 
     #[test]
-    fn answers_find_those_who_wait_and_wake_them_once() {
+    fn responses_wake_their_callers_once() {
         let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
         let waker = Waker::from(Arc::clone(&bell));
         let mut tickets = [8, 9].map(|length| submit(&queue, length, false).ok().unwrap());
@@ -628,20 +667,20 @@ mod tests {
         assert!(submit(&queue, 8, false).is_err());
         assert_eq!(bell.rings(), 0);
         assert!(queue.take(&mut batch));
-        // The last handle goes, then the last that waits.
+        // The last handle is dropped, and then the last ticket.
         assert!(queue.poll_take(&mut batch, false, &context).is_pending());
-        queue.forsake();
+        queue.on_last_handle_dropped();
         drop(first);
-        assert_eq!((bell.rings(), batch.forsaken), (0, false));
+        assert_eq!((bell.rings(), batch.handles_dropped), (0, false));
         drop(second);
         assert_eq!(bell.rings(), 1);
         assert!(queue.poll_take(&mut batch, false, &context).is_ready());
-        assert!(batch.forsaken);
+        assert!(batch.handles_dropped);
         assert!(queue.poll_take(&mut batch, true, &context).is_pending());
     }
 
     #[test]
-    fn who_gives_up_knows_whether_it_was_sent() {
+    fn a_caller_that_gives_up_learns_if_it_was_sent() {
         let (queue, mut batch) = (queue(), Batch::default());
         let mut tickets = [8, 9].map(|length| submit(&queue, length, true).ok().unwrap());
         queue.take(&mut batch);
@@ -657,7 +696,7 @@ mod tests {
         assert_eq!(queue.waiting(), (0, 0));
         assert!(queue.lock().places.is_empty());
 
-        // It was there already.
+        // It had already arrived.
         let mut ticket = submit(&queue, 8, true).ok().unwrap();
         queue.take(&mut batch);
         answer(&queue, requests(&mut batch).remove(0).0);
@@ -670,8 +709,12 @@ mod tests {
         let mut tickets = [50, 50].map(|length| submit(&queue, length, false).ok().unwrap());
         queue.take(&mut batch);
         let mut replies = requests(&mut batch).into_iter().zip(7..);
-        let mut enqueue =
-            || replies.next().and_then(|((reply, _), number)| queue.mark_queued(reply, number)).unwrap();
+        let mut enqueue = || {
+            replies
+                .next()
+                .and_then(|((reply, _), number)| queue.mark_queued(reply, number))
+                .unwrap()
+        };
         let queued = [enqueue(), enqueue()];
         let waker = Waker::from(Arc::clone(&bell));
         assert!(queue.poll_take(&mut batch, false, &Context::from_waker(&waker)).is_pending());
@@ -687,15 +730,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certainly_unsent_is_withdrawn() {
+    fn only_certainly_unsent_requests_are_withdrawn() {
         let (queue, mut batch) = (queue(), Batch::default());
-        let mut tickets = [false, true].map(|hurried| submit(&queue, 8, hurried).ok().unwrap());
+        let mut tickets =
+            [false, true].map(|has_deadline| submit(&queue, 8, has_deadline).ok().unwrap());
         queue.take(&mut batch);
-        let [plain, hurried] = &mut tickets;
-        // The driver sends a plain one without saying so.
+        let [plain, has_deadline] = &mut tickets;
+        // The driver sends a plain request without marking it.
         assert!(!plain.withdraw());
-        assert!(hurried.withdraw());
-        assert!(!hurried.withdraw());
+        assert!(has_deadline.withdraw());
+        assert!(!has_deadline.withdraw());
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
         let sent = queue.mark_sent(replies.next().unwrap()).unwrap();
         assert!(!plain.withdraw());
@@ -749,7 +793,8 @@ mod tests {
             let wake = || if ends { queue.end() } else { queue.deliver(&mut answers) };
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake)).is_err());
             assert_eq!(bell.rings(), 1);
-            let expected = if ends { Err(Error::Closed { sent: true }) } else { Ok(Response::Empty) };
+            let expected =
+                if ends { Err(Error::Closed { sent: true }) } else { Ok(Response::Empty) };
             for ticket in &mut tickets {
                 assert_eq!(poll(ticket), Poll::Ready(expected.clone()));
             }
@@ -757,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_ticket_that_was_dropped_is_not_used_before_its_answer() {
+    fn the_slot_of_a_dropped_ticket_is_reused_after_its_response() {
         let (queue, mut batch) = (queue(), Batch::default());
         let first = submit(&queue, 8, false).ok().unwrap();
         queue.take(&mut batch);
@@ -766,7 +811,7 @@ mod tests {
         let mut second = submit(&queue, 8, false).ok().unwrap();
         answer(&queue, left);
         assert!(poll(&mut second).is_pending());
-        // Now it is free, and its next user gets what is his.
+        // Now the slot is free, and its next user gets the response to its own request.
         let mut third = submit(&queue, 8, false).ok().unwrap();
         queue.take(&mut batch);
         let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
@@ -777,12 +822,12 @@ mod tests {
         answer(&queue, second_reply);
         assert_eq!(poll(&mut second), Poll::Ready(Ok(Response::Empty)));
         assert!(queue.lock().places.is_empty());
-        // Who asks again is not told that it never left.
+        // A second poll must not report the request as never sent.
         assert_eq!(poll(&mut second), Poll::Ready(Err(Error::Closed { sent: true })));
     }
 
     #[test]
-    fn whoever_polled_last_is_woken() {
+    fn the_last_waker_is_woken() {
         let (queue, mut batch) = (queue(), Batch::default());
         let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
         let mut ticket = submit(&queue, 8, false).ok().unwrap();
@@ -798,7 +843,8 @@ mod tests {
     fn memory_that_was_needed_once_is_let_go() {
         let queue = Arc::new(RequestQueue::new("", usize::MAX, usize::MAX, usize::MAX));
         let mut batch = Batch::default();
-        let tickets: Vec<_> = (0..2 * KEPT_PLACES).map(|_| submit(&queue, 8, false).ok().unwrap()).collect();
+        let tickets: Vec<_> =
+            (0..2 * KEPT_PLACES).map(|_| submit(&queue, 8, false).ok().unwrap()).collect();
         let large = submit(&queue, 2 * KEPT_BODIES, false).ok().unwrap();
         queue.take(&mut batch);
         let mut answers = Answers::default();

@@ -2,7 +2,7 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::clock::{Clock, NeverSuspended};
+use crate::locked::Locked;
 use crate::{Error, HostPort, SessionCredentials, SessionInfo};
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionState {
@@ -21,10 +22,10 @@ pub enum SessionState {
     Connecting,
     /// A server serves the session.
     Connected(SessionInfo),
-    /// A server in read-only mode serves the session, for a client that is content with one
-    /// ([`crate::ZooKeeperBuilder::read_only`]). The client looks for a writable server meanwhile.
+    /// A read-only server serves the session, for a client that accepts one
+    /// ([`crate::ZooKeeperBuilder::read_only`]). The client searches for a writable server.
     ConnectedReadOnly(SessionInfo),
-    /// The connection is lost; the session may live on. The client looks for a server.
+    /// The connection is lost; the session may still be alive. The client searches for a server.
     Disconnected,
     /// The session is over. Final.
     Expired(ExpiredBy),
@@ -32,34 +33,38 @@ pub enum SessionState {
     AuthFailed,
     /// The client was closed. Final.
     Closed,
-    /// The client was detached from the session, which lives on. Final.
+    /// The client was detached from the session, which stays alive. Final.
     Detached,
     /// No server was reached before the connect deadline. Final.
     Unreachable,
 }
 
-/// The judge of the end of a session.
+/// The side that decided on the end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpiredBy {
-    /// The server said so.
+    /// The server.
     Server,
-    /// There is no connection, and the negotiated timeout has passed since the last request that was answered,
-    /// counted from when it was sent. The server counts from when it received that request, or a later one, so
-    /// it expires the session no earlier.
+    /// The client: there is no connection, and the granted timeout has passed since the last
+    /// answered request was *sent*. The server counts from the time at which it received that
+    /// request or a later one, so it does not expire the session earlier.
     ///
-    /// One exception: a follower tells the leader only every half tick which sessions it has heard of. If it
-    /// dies in between, the leader counts from up to half a tick earlier. What must not happen twice needs a
-    /// fencing token as well.
+    /// There is one exception. A follower reports only every half tick to the leader which sessions
+    /// were active. If it dies before the report, the leader counts from up to half a tick earlier.
+    /// If two holders would do harm, use a fencing token as well.
     Clock,
 }
 
 impl SessionState {
-    /// The error of requests in a final state that were never sent; `None` in the other states.
+    /// Returns the error of requests in a final state that were never sent; `None` in the other
+    /// states.
     #[must_use]
     pub const fn end(self) -> Option<Error> {
         match self {
-            Self::Connecting | Self::Connected(_) | Self::ConnectedReadOnly(_) | Self::Disconnected => None,
+            Self::Connecting
+            | Self::Connected(_)
+            | Self::ConnectedReadOnly(_)
+            | Self::Disconnected => None,
             Self::Expired(_) => Some(Error::SessionExpired { sent: false }),
             Self::AuthFailed => Some(Error::AuthFailed { sent: false }),
             Self::Closed | Self::Detached => Some(Error::Closed { sent: false }),
@@ -68,14 +73,15 @@ impl SessionState {
     }
 }
 
-/// The states of a session from a moment on: all of them, in order. Also a [`Stream`]. Ends after a final state.
+/// The states of a session, all of them in order, from the call on. Also a [`Stream`]. Ends after a
+/// final state.
 #[derive(Debug)]
 pub struct SessionStates {
     receiver: mpsc::UnboundedReceiver<SessionState>,
 }
 
 impl SessionStates {
-    /// The next state; `None` after the final one.
+    /// Returns the next state; `None` after the final one.
     ///
     /// # Cancel safety
     /// No state is lost.
@@ -92,13 +98,14 @@ impl Stream for SessionStates {
     }
 }
 
-/// The present state and everybody who follows it.
+/// The current state and its followers.
 pub(crate) struct StateHub {
-    inner: Mutex<Hub>,
+    inner: Locked<Hub>,
     clock: Arc<dyn Clock>,
-    /// The time of the session when it began to be followed.
+    /// The time at which the session began to be followed.
     base: Instant,
-    /// Until when the session is certain, in nanoseconds from `base`; [`UNKNOWN`] before there is one, 0 when it is over.
+    /// The time until which the session is certain, in nanoseconds from `base`: [`UNKNOWN`] before
+    /// there is a session, 0 when it is over.
     valid_until: AtomicU64,
     last_zxid: AtomicI64,
 }
@@ -124,7 +131,7 @@ impl StateHub {
             clock,
             valid_until: AtomicU64::new(UNKNOWN),
             last_zxid: AtomicI64::new(0),
-            inner: Mutex::new(Hub {
+            inner: Locked::new(Hub {
                 current: SessionState::Connecting,
                 session: None,
                 credentials: None,
@@ -137,24 +144,25 @@ impl StateHub {
         }
     }
 
-    /// How far the time by which the session is judged is ahead of tokio's clock.
+    /// Returns the difference between the session's time and tokio's clock.
     pub(crate) fn suspended(&self) -> Duration {
         self.clock.suspended()
     }
 
-    /// How often to look at the clock.
+    /// Returns the interval at which to read the clock.
     pub(crate) fn look_every(&self) -> Option<Duration> {
         self.clock.look_every()
     }
 
-    /// Until when the session is certain, on tokio's clock; `None` before there is one. In the past when it is over.
+    /// Returns the time until which the session is certain, on tokio's clock; `None` before there
+    /// is a session. It is in the past when the session is over.
     pub(crate) fn certain_until(&self) -> Option<Instant> {
         let nanos = self.valid_until.load(Ordering::Acquire);
         let until = (nanos != UNKNOWN).then(|| self.base + Duration::from_nanos(nanos))?;
         Some(until.checked_sub(self.suspended()).unwrap_or_else(Instant::now))
     }
 
-    /// Until when the session is certain, in its own time.
+    /// Sets the time until which the session is certain, in the session's own time.
     pub(crate) fn valid_until(&self, until: Option<Instant>) {
         let nanos = until.map_or(UNKNOWN, |until| {
             let nanos = until.saturating_duration_since(self.base).as_nanos();
@@ -167,20 +175,21 @@ impl StateHub {
         self.valid_until.store(0, Ordering::Release);
     }
 
-    /// The last transaction that the session has seen.
+    /// Returns the last transaction that the session has seen.
     ///
-    /// A caller that gets `zxid` finds the events of all transactions up to `zxid` in its watches, or for lasting watches
-    /// `Disarmed`: they are told before [`StateHub::has_seen`], whose store this load acquires.
+    /// A caller that gets `zxid` finds the events of all transactions up to `zxid` in its watches,
+    /// or `Disarmed` in persistent watches. They are delivered before [`StateHub::has_seen`], whose
+    /// store this load acquires.
     pub(crate) fn last_zxid(&self) -> i64 {
         self.last_zxid.load(Ordering::Acquire)
     }
 
-    /// All events up to this transaction have been told.
+    /// Notes that all events up to this transaction have been delivered.
     pub(crate) fn has_seen(&self, zxid: i64) {
         self.last_zxid.store(zxid, Ordering::Release);
     }
 
-    /// The transaction that an earlier session had seen, and that no server had.
+    /// Returns the transaction that an earlier session had seen, and that no server had.
     pub(crate) fn lost_history(&self) -> Option<i64> {
         self.lock().history_lost
     }
@@ -190,12 +199,12 @@ impl StateHub {
         self.lock().history_lost = Some(zxid);
     }
 
-    /// Why no server was told of the end of the session, which may be alive for the servers.
+    /// Notes why no server has ended the session, which may still be alive on the servers.
     pub(crate) fn untold(&self, why: Error) {
         self.lock().untold = Some(why);
     }
 
-    /// What [`close`](crate::ZooKeeper::close) returns once the client has ended.
+    /// Returns the result of [`close`](crate::ZooKeeper::close) for a client that has ended.
     pub(crate) fn end_told(&self) -> Result<(), Error> {
         self.lock().untold.clone().map_or(Ok(()), Err)
     }
@@ -208,7 +217,7 @@ impl StateHub {
         self.lock().session
     }
 
-    /// The credentials to resume the session with.
+    /// Returns the credentials to resume the session with.
     pub(crate) fn credentials(&self) -> Option<SessionCredentials> {
         self.lock().credentials.clone()
     }
@@ -217,7 +226,7 @@ impl StateHub {
         self.lock().credentials = Some(credentials);
     }
 
-    /// The server that serves the session, or served it last.
+    /// Returns the server of the session, or the last one.
     pub(crate) fn server(&self) -> Option<HostPort> {
         self.lock().server.clone()
     }
@@ -226,7 +235,7 @@ impl StateHub {
         self.lock().server = Some(server);
     }
 
-    /// Why the last connection, or attempt to open one, failed.
+    /// Returns the reason why the last connection, or attempt to open one, failed.
     pub(crate) fn failure(&self) -> Option<Arc<io::Error>> {
         self.lock().failure.clone()
     }
@@ -259,8 +268,7 @@ impl StateHub {
     }
 
     fn lock(&self) -> MutexGuard<'_, Hub> {
-        // Nothing panics while the lock is held; the data are whole in any case.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 
@@ -270,8 +278,8 @@ impl fmt::Debug for StateHub {
     }
 }
 
-/// Publishes the states of a session, for raw clients other than [`crate::ZooKeeper`]. The first one is
-/// [`SessionState::Connecting`].
+/// Publishes the states of a session, for raw clients other than [`crate::ZooKeeper`]. The first
+/// state is [`SessionState::Connecting`].
 #[derive(Debug)]
 pub struct StatePublisher(StateHub);
 
@@ -282,7 +290,7 @@ impl Default for StatePublisher {
 }
 
 impl StatePublisher {
-    /// Publishes a state. After a final one nobody hears anything.
+    /// Publishes a state. After a final state this has no effect.
     pub fn publish(&self, state: SessionState) {
         if self.0.current().end().is_none() {
             self.0.publish(state);
@@ -294,25 +302,25 @@ impl StatePublisher {
         self.0.failed(why);
     }
 
-    /// The present state.
+    /// Returns the current state.
     #[must_use]
     pub fn current(&self) -> SessionState {
         self.0.current()
     }
 
-    /// The session, once there is one.
+    /// Returns the session, if there is one already.
     #[must_use]
     pub fn session(&self) -> Option<SessionInfo> {
         self.0.session()
     }
 
-    /// The last failure.
+    /// Returns the last failure.
     #[must_use]
     pub fn last_failure(&self) -> Option<Arc<io::Error>> {
         self.0.failure()
     }
 
-    /// Follows the state from now on.
+    /// Returns a stream of the states from now on.
     #[must_use]
     pub fn states(&self) -> SessionStates {
         self.0.subscribe()

@@ -14,28 +14,30 @@ pub struct TlsConnectorBuilder {
 }
 
 impl TlsConnector {
-    /// Begins to configure TLS. At least a CA is needed.
+    /// Returns a builder. At least one CA is required.
     pub fn builder() -> TlsConnectorBuilder {
         TlsConnectorBuilder::default()
     }
 }
 
 impl TlsConnectorBuilder {
-    /// Adds a file with the certificates, in PEM, of one or more CAs that may issue the servers' certificates. To trust
-    /// whom the machine trusts, name the file in which it keeps these, such as `/etc/ssl/certs/ca-certificates.crt`.
+    /// Adds a file with the certificates, in PEM, of one or more CAs that may issue the servers'
+    /// certificates. To trust the CAs that the machine trusts, name the machine's file, such as
+    /// `/etc/ssl/certs/ca-certificates.crt`.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.certificates.cas.push(Pem::File(path.into()));
         self
     }
 
-    /// [`TlsConnectorBuilder::ca_file`], with the PEM itself.
+    /// Does the same as [`TlsConnectorBuilder::ca_file`], with the PEM text.
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.cas.push(Pem::Bytes(pem.into()));
         self
     }
 
-    /// Files with the certificate of this client, first its own and then those of intermediate CAs, and with its key
-    /// (PKCS #8, PKCS #1 or SEC 1), in PEM. It may be one file. Default: none.
+    /// Sets the files with the certificate of this client and its key, in PEM. The first contains
+    /// the client's own certificate and then those of intermediate CAs, the second the key (PKCS
+    /// #8, PKCS #1 or SEC 1). One file may contain both. Default: none.
     pub fn client_certificate_file(
         mut self,
         certificate: impl Into<PathBuf>,
@@ -45,7 +47,7 @@ impl TlsConnectorBuilder {
         self
     }
 
-    /// [`TlsConnectorBuilder::client_certificate_file`], with the PEM itself.
+    /// Does the same as [`TlsConnectorBuilder::client_certificate_file`], with the PEM texts.
     pub fn client_certificate_pem(
         mut self,
         certificate: impl Into<Vec<u8>>,
@@ -55,26 +57,28 @@ impl TlsConnectorBuilder {
         self
     }
 
-    /// The name, or the address, that every server's certificate must be for. Default: the host of the connect string
-    /// that is connected to.
+    /// Sets the name or address that the certificate of every server must be for. Default: the host
+    /// of the connect string.
     ///
-    /// For servers that share one certificate, or are reached through names that theirs do not have.
+    /// Use it for servers that share one certificate, or whose certificates do not contain the
+    /// names in the connect string.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
     }
 
-    /// **Dangerous.** Takes a certificate from a known CA whatever host it is for: whoever has *any* certificate of
-    /// that CA, each of your clients for example, can pose as the server. Default: the certificate must be for the host.
+    /// **Dangerous.** Accepts a certificate of a known CA for any host. Then every owner of *any*
+    /// certificate of that CA, for example each of your clients, can impersonate a server. Default:
+    /// the certificate must be for the host.
     ///
-    /// [`TlsConnectorBuilder::server_name`] is the better way where it is possible.
+    /// Prefer [`TlsConnectorBuilder::server_name`] where it is possible.
     pub const fn danger_accept_any_host_name(mut self) -> Self {
         self.certificates.accepts_any_host = true;
         self
     }
 
-    /// Reads the files and checks what is in them. It blocks while it reads. The connector
-    /// [reads them again](super#when-certificates-change) for every connection.
+    /// Reads the files and checks their contents; it blocks during that. The connector [reads them
+    /// again](super#when-certificates-change) for every connection.
     ///
     /// # Errors
     /// A [`TlsConfigError`].
@@ -82,7 +86,8 @@ impl TlsConnectorBuilder {
         let server_name = self
             .server_name
             .map(|name| {
-                ServerName::try_from(name.clone()).map_err(|_| TlsConfigError::InvalidServerName(name))
+                ServerName::try_from(name.clone())
+                    .map_err(|_| TlsConfigError::InvalidServerName(name))
             })
             .transpose()?;
         TlsConnector::new(self.certificates, server_name)

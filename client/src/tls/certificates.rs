@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVeri
 
 use super::verify::AnyHostVerifier;
 
-/// Which certificates to take, and where they are.
+/// The certificates to use, and their locations.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     pub(super) cas: Vec<Pem>,
@@ -36,56 +36,57 @@ pub(super) struct Material<'a> {
     identity: Option<(Text<'a>, Text<'a>)>,
 }
 
-/// Why TLS could not be configured.
+/// The reason why TLS could not be configured.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum TlsConfigError {
-    /// No CA was given. There is none by default: the servers' certificates rarely come from a public one.
+    /// No CA was given. There is no default, because the servers' certificates rarely come from a
+    /// public CA.
     #[error("no CA certificate was given")]
     NoCa,
     /// A file cannot be read.
     #[error("{path} cannot be read")]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// The text is not PEM.
     #[error("{what} is not valid PEM")]
     InvalidPem {
-        /// Whose.
+        /// The setting with this text.
         what: TlsInput,
-        /// Why not.
+        /// The error.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The PEM holds nothing of the kind.
+    /// The PEM text does not contain the required item.
     #[error("{what} is not in the PEM that was given for it")]
     Missing {
-        /// Of which kind.
+        /// The setting that requires it.
         what: TlsInput,
     },
     /// The certificate of a CA is not valid.
     #[error("a CA certificate is not valid")]
     InvalidCa {
-        /// Why not.
+        /// The error.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The key of the client is encrypted, which this client does not read. `openssl pkey` decrypts it.
+    /// The key of the client is encrypted, which is not supported. `openssl pkey` decrypts it.
     #[error("the client key is encrypted; decrypt it first, for example with openssl pkey")]
     EncryptedKey,
-    /// The client's certificate and its key do not fit together, or are of a kind that is not supported.
+    /// The client's certificate and key do not match, or their kind is not supported.
     #[error("the client certificate cannot be used with the client key")]
     InvalidIdentity {
-        /// Why not.
+        /// The error.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The name that the servers' certificates should have is not a host name or an address.
+    /// The expected name of the servers' certificates is neither a host name nor an address.
     #[error("{0:?} is not a name that a certificate can have")]
     InvalidServerName(String),
 }
 
-/// The settings of a [`TlsConnectorBuilder`](super::TlsConnectorBuilder).
+/// A setting of the [`TlsConnectorBuilder`](super::TlsConnectorBuilder).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsInput {
@@ -112,7 +113,7 @@ impl Certificates {
         self.identity.is_some()
     }
 
-    /// Whether there is anything that can change.
+    /// Returns `true` if there are files, whose contents can change.
     pub(super) fn has_files(&self) -> bool {
         let mut identity = self.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
         self.cas.iter().any(Pem::is_file) || identity.any(Pem::is_file)
@@ -161,7 +162,7 @@ impl fmt::Debug for Pem {
 }
 
 fn tls12_or_later() -> ConfigBuilder<ClientConfig, WantsVerifier> {
-    // Not the provider of the process: there may be none, or one that another crate has chosen.
+    // Not the provider of the process: there may be none, or another crate may have chosen it.
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])
         .expect("invariant: the provider has cipher suites for both versions")
@@ -174,7 +175,9 @@ fn roots(cas: &[Text<'_>]) -> Result<RootCertStore, TlsConfigError> {
     let mut roots = RootCertStore::empty();
     for pem in cas {
         for certificate in certificates(pem, TlsInput::Ca)? {
-            roots.add(certificate).map_err(|error| TlsConfigError::InvalidCa { source: error.into() })?;
+            roots
+                .add(certificate)
+                .map_err(|error| TlsConfigError::InvalidCa { source: error.into() })?;
         }
     }
     Ok(roots)
@@ -195,19 +198,23 @@ impl Pem {
     }
 }
 
-/// All of them; at least one.
-fn certificates(pem: &[u8], what: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+/// Returns all certificates; there must be at least one.
+fn certificates(
+    pem: &[u8],
+    what: TlsInput,
+) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| invalid_pem(what, error))?;
     if certificates.is_empty() { Err(TlsConfigError::Missing { what }) } else { Ok(certificates) }
 }
 
-/// The first one.
+/// Returns the first private key.
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| {
-        // PKCS #8, and what OpenSSL did before it.
-        if contains(pem, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(pem, b"Proc-Type: 4,ENCRYPTED") {
+        // PKCS #8, and OpenSSL's older format.
+        if contains(pem, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(pem, b"Proc-Type: 4,ENCRYPTED")
+        {
             TlsConfigError::EncryptedKey
         } else {
             invalid_pem(TlsInput::ClientKey, error)

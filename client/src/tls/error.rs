@@ -5,7 +5,8 @@ use tokio_rustls::rustls::{CertificateError, Error as RustlsError};
 
 use crate::ConnectionFailure;
 
-/// Why a connection with TLS failed. It is inside of the [`io::Error`]; [`TlsError::of`] finds it there.
+/// The reason why a TLS connection failed. It is inside the [`io::Error`]; [`TlsError::of`] finds
+/// it there.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS with {host} port {port}: {kind}")]
 pub struct TlsError {
@@ -19,13 +20,13 @@ pub struct TlsError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsErrorKind {
-    /// The certificate was not issued by a CA that was given.
+    /// The certificate was not issued by one of the given CAs.
     #[error("the server's certificate is from an unknown CA")]
     UnknownCa,
     /// The certificate is for other hosts.
     #[error("the server's certificate is not for this host")]
     WrongHost {
-        /// For which ones, as far as that is known.
+        /// The hosts of the certificate, as far as they are known.
         presented: Vec<String>,
     },
     /// The certificate is no longer valid, by the clock of this machine.
@@ -34,26 +35,32 @@ pub enum TlsErrorKind {
     /// The certificate is not valid yet, by the clock of this machine.
     #[error("the server's certificate is not valid yet")]
     NotYetValid,
-    /// Something else is wrong with the certificate; the source says what.
+    /// Another fault of the certificate; see the source.
     #[error("the server's certificate is not acceptable")]
     InvalidCertificate,
-    /// The server does not speak TLS: a port for plain ZooKeeper, perhaps.
+    /// The server does not speak TLS. It may be the port for plain ZooKeeper.
     #[error("the server does not speak TLS")]
     NotTls,
-    /// The server closed the connection during the handshake: perhaps because it does not speak TLS, which is how
-    /// plain ZooKeeper takes it, or it wants a certificate, or serves too many handshakes already.
-    #[error("the server closed the connection during the handshake; does it speak TLS on this port?")]
+    /// The server closed the connection during the handshake. Plain ZooKeeper does this when it
+    /// receives TLS. A TLS server does it if it requires a certificate, or has too many handshakes
+    /// in progress.
+    #[error(
+        "the server closed the connection during the handshake; does it speak TLS on this port?"
+    )]
     Closed,
-    /// The server ended it and said why in an alert, for example that it wants another certificate; see the source.
+    /// The server ended the connection with an alert that says why, for example that it requires
+    /// another certificate; see the source.
     ///
-    /// With TLS 1.3 it may say so only when the handshake is complete for the client.
-    #[error("the server refuses")]
+    /// With TLS 1.3 the alert may arrive after the client has completed the handshake.
+    #[error("the server refused the connection")]
     Refused,
-    /// The host of the connect string is not one that a certificate could be for.
+    /// The host of the connect string is not a name that a certificate can have.
     #[error("the host is not a name that a certificate can have")]
     InvalidServerName,
-    /// Something else is wrong with what the server says; the source says what.
-    #[error("the server breaks the protocol, or has none in common with this client")]
+    /// Another fault in the messages of the server; see the source.
+    #[error(
+        "the server violates the TLS protocol, or has no version or cipher in common with this client"
+    )]
     Protocol,
 }
 
@@ -67,26 +74,27 @@ impl TlsError {
         Self { host: host.into(), port, kind, source: source.into() }
     }
 
-    /// The one inside of an error of a [`TlsConnector`](super::TlsConnector), or of a connection it has opened.
+    /// Returns the `TlsError` inside an error of a [`TlsConnector`](super::TlsConnector), or of a
+    /// connection that it opened.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         let error = ConnectionFailure::of(error).map_or(error, ConnectionFailure::reason);
         error.get_ref()?.downcast_ref()
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> &TlsErrorKind {
         &self.kind
     }
 
-    /// The host that was connected to.
+    /// Returns the host of the connection.
     #[must_use]
     pub const fn host(&self) -> &str {
         &self.host
     }
 
-    /// Its port.
+    /// Returns the port of the connection.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
@@ -102,17 +110,19 @@ impl TlsError {
         io::Error::new(kind, self)
     }
 
-    /// For an error during the handshake.
+    /// Wraps an error during the handshake.
     pub(super) fn of_handshake(host: &str, port: u16, error: io::Error) -> io::Error {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => {
                 Self::new(host, port, TlsErrorKind::Closed, error).into_io()
             }
             _ => Self::of_connection(host, port, error),
         }
     }
 
-    /// For an error after the handshake: not all of them are of TLS.
+    /// Wraps an error after the handshake. Not all of these are TLS errors.
     pub(super) fn of_connection(host: &str, port: u16, error: io::Error) -> io::Error {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<RustlsError>()).map(kind) {
             Some(kind) => Self::new(host, port, kind, error).into_io(),
@@ -129,7 +139,9 @@ fn kind(error: &RustlsError) -> TlsErrorKind {
             CertificateError::NotValidForNameContext { presented, .. } => {
                 TlsErrorKind::WrongHost { presented: presented.clone() }
             }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsErrorKind::Expired,
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                TlsErrorKind::Expired
+            }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 TlsErrorKind::NotYetValid
             }

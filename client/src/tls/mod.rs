@@ -1,7 +1,7 @@
-//! TLS to the servers, by rustls (feature `tls`).
+//! TLS connections to the servers, with rustls (feature `tls`).
 //!
 //! # Configuring ZooKeeper
-//! TLS has a port of its own and needs the network layer that is made with Netty. In `zoo.cfg` (ZooKeeper 3.8):
+//! TLS has a separate port and requires the Netty network layer. In `zoo.cfg` (ZooKeeper 3.8):
 //!
 //! ```text
 //! secureClientPort=2281
@@ -14,13 +14,15 @@
 //! authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
 //! ```
 //!
-//! `server.pem` holds the server's key (PKCS #8: `BEGIN PRIVATE KEY`) and its certificate with every certificate up to,
-//! but without, the CA. The names under which clients reach the server must be among the certificate's *subject
-//! alternative names*, as `DNS:` or, for an address, `IP:`; a common name does not count here, unlike with Java's client.
+//! `server.pem` contains the server's key (PKCS #8: `BEGIN PRIVATE KEY`), its certificate, and
+//! every certificate up to the CA, without the CA itself. The *subject alternative names* of the
+//! certificate must contain the names under which clients reach the server, as `DNS:`, or as `IP:`
+//! for an address. Unlike Java's client, this client ignores the common name.
 //!
-//! `ssl.clientAuth=need`, the default, wants a [client certificate](TlsConnectorBuilder::client_certificate_file) too.
-//! Its owner is then known to ACLs by the scheme `x509` and its distinguished name, such as `CN=worker`, given the last
-//! line. With `ssl.clientAuth=none` neither is needed.
+//! `ssl.clientAuth=need`, the default, also requires a [client
+//! certificate](TlsConnectorBuilder::client_certificate_file). With the last line, ACLs know its
+//! owner by the scheme `x509` and its distinguished name, such as `CN=worker`. With
+//! `ssl.clientAuth=none` neither is needed.
 //!
 //! # Example
 //! ```no_run
@@ -37,15 +39,16 @@
 //! ```
 //!
 //! # When certificates change
-//! Files are read again for every connection. So put the new files in place of the old ones, each in one step (`mv`), and
-//! the next connection is made with them; the present one lives on. Files that are missing, not valid, or do not fit
-//! together do no harm: the client goes on with those it had, and says so at the level `warn`. For a CA that changes, name
-//! the old and the new one for a while, in one file or two. What was given as PEM, and not as a file, stays as it is.
+//! The files are read again for every connection. So replace the old files by the new ones, each in
+//! one step (`mv`). The next connection uses the new files; the current connection stays open.
+//! Files that are missing, not valid or do not match do no harm: the client keeps the last valid
+//! ones, and logs this at the level `warn`. To change the CA, name both the old and the new one for
+//! a while, in one file or two. PEM texts that were given directly do not change.
 //!
-//! # When it fails
-//! A handshake that fails is one failed attempt to connect: the client goes on with the next server. It says why at the
-//! level `warn`, and in [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure), in which [`TlsError::of`] finds the
-//! [`TlsErrorKind`].
+//! # When a handshake fails
+//! A failed handshake is a failed attempt to connect: the client continues with the next server. It
+//! logs the reason at the level `warn`. [`ZooKeeper::last_failure`](crate::ZooKeeper::last_failure)
+//! also has it: [`TlsError::of`] finds the [`TlsErrorKind`] there.
 
 mod builder;
 mod certificates;
@@ -57,7 +60,7 @@ use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
@@ -65,35 +68,38 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::connector::{Connector, Transport, open_tcp};
 
+use crate::locked::Locked;
 pub use builder::TlsConnectorBuilder;
 use certificates::Certificates;
 pub use certificates::{TlsConfigError, TlsInput};
 pub use error::{TlsError, TlsErrorKind};
 use transport::TlsTransport;
 
-/// TLS 1.2 or 1.3 over TCP, as [`TcpConnector`](crate::TcpConnector) opens it.
+/// A connector for TLS 1.2 or 1.3 over TCP, which [`TcpConnector`](crate::TcpConnector) opens.
 ///
-/// The certificate of the server must come from a CA that was given, and be for the host of the connect string. What
-/// bounds an attempt to connect bounds the handshake as well. When the client lets go of a connection, the server is
-/// told (`close_notify`), unless the network takes no more.
+/// The certificate of the server must come from one of the given CAs, and be for the host of the
+/// connect string. The time limit of an attempt to connect includes the handshake. When the client
+/// drops a connection, it notifies the server (`close_notify`), unless the network accepts no more
+/// bytes.
 #[derive(Debug, Clone)]
 pub struct TlsConnector {
     keys: Arc<Keys>,
-    /// Instead of the host that is connected to.
+    /// The name to check instead of the host of the connect string.
     server_name: Option<ServerName<'static>>,
 }
 
-/// Where the certificates are, and what was made of those that were read last.
+/// The settings of the certificates, and the configuration made from the files that were read last.
 struct Keys {
     certificates: Certificates,
-    /// With random keys, so that nobody can choose what looks unchanged.
+    /// Keyed at random, so that an attacker cannot produce a file that looks unchanged.
     hasher: RandomState,
-    loaded: Mutex<Loaded>,
+    loaded: Locked<Loaded>,
 }
 
 #[derive(Clone)]
 struct Loaded {
-    /// Of what was read, which is not kept: there are secrets in it.
+    /// The fingerprint of the file contents. The contents are not kept, because they include
+    /// secrets.
     fingerprint: u64,
     tls: tokio_rustls::TlsConnector,
 }
@@ -107,12 +113,12 @@ impl TlsConnector {
         let loaded = {
             let material = certificates.read()?;
             let tls = Arc::new(certificates.config(&material)?).into();
-            Mutex::new(Loaded { fingerprint: hasher.hash_one(&material), tls })
+            Locked::new(Loaded { fingerprint: hasher.hash_one(&material), tls })
         };
         Ok(Self { keys: Arc::new(Keys { certificates, hasher, loaded }), server_name })
     }
 
-    /// With what the files hold now.
+    /// Returns the connector for the current contents of the files.
     async fn present(&self) -> tokio_rustls::TlsConnector {
         if self.keys.certificates.has_files() {
             let keys = Arc::clone(&self.keys);
@@ -125,23 +131,23 @@ impl TlsConnector {
 /// Waits until the files are read.
 async fn refreshed(reading: JoinHandle<()>) {
     if let Err(error) = reading.await {
-        tracing::warn!(%error, "certificates could not be read; going on with those from before");
+        tracing::warn!(%error, "certificates could not be read; keeping the previous ones");
     }
 }
 
 impl Keys {
-    /// Reads the files again. What cannot be used is left: it may be half of a change.
+    /// Reads the files again. Invalid contents are ignored: the change may not be complete.
     fn refresh(&self) {
         if let Err(error) = self.reload() {
             let cause = error.source().map(tracing::field::display);
-            tracing::warn!(%error, cause, "changed certificates cannot be used; going on with those from before");
+            tracing::warn!(%error, cause, "changed certificates cannot be used; keeping the previous ones");
         }
     }
 
     fn reload(&self) -> Result<(), TlsConfigError> {
         let material = self.certificates.read()?;
         let fingerprint = self.hasher.hash_one(&material);
-        // What is the same is kept: it remembers sessions of TLS, which are quicker to resume.
+        // Unchanged material is kept: it remembers TLS sessions, which are quicker to resume.
         if self.loaded().fingerprint != fingerprint {
             let tls = Arc::new(self.certificates.config(&material)?).into();
             *self.loaded() = Loaded { fingerprint, tls };
@@ -151,8 +157,7 @@ impl Keys {
     }
 
     fn loaded(&self) -> MutexGuard<'_, Loaded> {
-        // Replaced as a whole: whole, whatever panicked.
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loaded.lock()
     }
 }
 
@@ -201,13 +206,13 @@ mod tests {
 
     use super::*;
 
-    /// Keeps the warnings.
+    /// Collects the warnings.
     #[derive(Clone, Default)]
-    struct Warnings(Arc<Mutex<String>>);
+    struct Warnings(Arc<Locked<String>>);
 
     impl Visit for Warnings {
         fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            self.0.lock().unwrap().push_str(&format!(" {field}={value:?}"));
+            self.0.lock().push_str(&format!(" {field}={value:?}"));
         }
     }
 
@@ -235,10 +240,10 @@ mod tests {
         let warnings = Warnings::default();
         let _subscribed = tracing::subscriber::set_default(warnings.clone());
         refreshed(tokio::task::spawn_blocking(|| {})).await;
-        assert_eq!(*warnings.0.lock().unwrap(), "");
+        assert_eq!(*warnings.0.lock(), "");
         refreshed(tokio::task::spawn_blocking(|| panic!("as the test wants it"))).await;
-        let told = warnings.0.lock().unwrap().clone();
-        assert!(told.contains("going on with those from before"), "{told}");
+        let told = warnings.0.lock().clone();
+        assert!(told.contains("keeping the previous ones"), "{told}");
         assert!(told.contains("panicked"), "{told}");
     }
 }

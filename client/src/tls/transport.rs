@@ -9,7 +9,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::TlsError;
 
-/// An open connection, whose errors name the host and whose end is announced.
+/// An open connection. Its errors name the host, and its end is announced to the server.
 pub(super) struct TlsTransport {
     stream: TlsStream<TcpStream>,
     host: Arc<str>,
@@ -38,7 +38,11 @@ impl AsyncRead for TlsTransport {
 }
 
 impl AsyncWrite for TlsTransport {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.named(result)
     }
@@ -55,7 +59,8 @@ impl AsyncWrite for TlsTransport {
 }
 
 impl Drop for TlsTransport {
-    /// Tells the server that this is the end and not an attack (`close_notify`), as far as it can be done at once.
+    /// Tells the server that this is a regular end and not an attack (`close_notify`), as far as
+    /// that is possible without waiting.
     fn drop(&mut self) {
         let (tcp, tls) = self.stream.get_mut();
         tls.send_close_notify();
@@ -64,7 +69,7 @@ impl Drop for TlsTransport {
     }
 }
 
-/// Writes what the operating system takes at once.
+/// Writes as much as the operating system accepts immediately.
 struct WriteNow<'a>(&'a TcpStream);
 
 impl Write for WriteNow<'_> {

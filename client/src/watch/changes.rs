@@ -1,4 +1,4 @@
-//! The changes since a transaction, told by a server that sets watches again.
+//! The changes since a transaction, which a server reports when watches are set again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,22 +14,24 @@ use crate::answer::nothing;
 use crate::path::validate;
 use crate::{DisconnectedPolicy, Error, ZooKeeper};
 
-/// The most watches that one session sets. Each takes about 324 bytes of heap on the server until the session is closed.
+/// The maximum number of watches in one session. Each takes about 324 bytes of heap on the server
+/// until the session is closed.
 const PER_SESSION: usize = 50_000;
 
-/// The most requests under way.
+/// The maximum number of requests in flight.
 const IN_FLIGHT: usize = 8;
 
-/// The longest session timeout to ask for. The session is of no use without its connection, and its watches end with that.
+/// The longest session timeout to request. The session is useless without its connection, and its
+/// watches end with the connection.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nodes, and the transaction up to which they are known; for [`ZooKeeper::changes_since`].
+/// Nodes and the transaction up to which their state is known, for [`ZooKeeper::changes_since`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangesSince {
-    /// The transaction up to which the nodes are known.
+    /// The transaction up to which the state of the nodes is known.
     pub zxid: i64,
-    /// A transaction that the server must have applied, beside those that the client has
+    /// A transaction that the server must have applied, in addition to those that the client has
     /// [seen](ZooKeeper::last_zxid_seen); 0 for none.
     pub not_before: i64,
     /// The nodes whose data may have changed.
@@ -39,7 +41,7 @@ pub struct ChangesSince {
 }
 
 impl ChangesSince {
-    /// No nodes yet.
+    /// Returns a question without nodes.
     #[must_use]
     pub fn new(zxid: i64) -> Self {
         Self { zxid, ..Self::default() }
@@ -47,31 +49,36 @@ impl ChangesSince {
 }
 
 impl ZooKeeper {
-    /// Asks a server which of many nodes have changed after a transaction. It compares their zxids itself, and tells only the
-    /// changes: for the data of 50,000 unchanged nodes this costs 4 bytes and their paths, and no answer.
+    /// Returns which of many nodes have changed after a transaction. The server compares the zxids
+    /// itself, and reports only the changes. For the data of 50,000 unchanged nodes the request
+    /// contains their paths and 4 bytes each, and the response is empty.
     ///
-    /// | told | for |
+    /// | event | reported for |
     /// |---|---|
-    /// | [`NodeDataChanged`](crate::EventType::NodeDataChanged) | a node of [`data`](ChangesSince::data) whose `mzxid` is greater: written, or deleted and created again |
+    /// | [`NodeDataChanged`](crate::EventType::NodeDataChanged) | a node of [`data`](ChangesSince::data) whose `mzxid` is greater: it was written, or deleted and created again |
     /// | [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged) | a node of [`children`](ChangesSince::children) whose `pzxid` is greater |
     /// | [`NodeDeleted`](crate::EventType::NodeDeleted) | a node of either that does not exist, whenever it was deleted |
     ///
-    /// The events are told in the order of the server, each once, without their transactions. Changes that are made while the
-    /// server compares may be told as well. The state that the server has compared is no older than all that this client has
-    /// seen, and than [`not_before`](ChangesSince::not_before). With a lasting watch that was re-armed before the call, no
-    /// change is missed: it is told here, or by the watch.
+    /// The events are in the server's order, each occurs once, and they have no transaction.
+    /// Changes that happen during the comparison may be reported as well. The compared state is no
+    /// older than everything that this client has seen, and than
+    /// [`not_before`](ChangesSince::not_before). If a persistent watch was re-armed before the
+    /// call, no change is missed: this call or the watch reports it.
     ///
-    /// The server does so as for a client that sets its watches again after a reconnect, on a session of its own with the
-    /// servers, credentials and identities of this client. That costs two transactions, and memory of the server until the
-    /// answer is there. More than 50,000 nodes take several such sessions, one after the other.
+    /// The server treats the request like a client that sets its watches again after a reconnect.
+    /// The client sends it in a separate session with the same servers, credentials and identities.
+    /// This costs two transactions, and memory on the server until the response arrives. More than
+    /// 50,000 nodes take several of these sessions, one after another.
     ///
     /// # Errors
-    /// [`Error::NotConnected`] when no server that has applied the transactions was reached for as long as requests
-    /// [wait for a connection](DisconnectedPolicy); [`Error::ConnectionLoss`] when a connection was lost: nothing is told
-    /// by halves. [`Error::DeadlineExceeded`] after the deadline of the handle. Others as for requests of this client.
+    /// * [`Error::NotConnected`] if no server with the required transactions was reached in the
+    ///   time for which requests [wait for a connection](DisconnectedPolicy).
+    /// * [`Error::ConnectionLoss`] if a connection was lost; there are no partial results.
+    /// * [`Error::DeadlineExceeded`] after the deadline of the handle.
+    /// * Other errors as for requests of this client.
     ///
     /// # Cancel safety
-    /// Nothing changes on the server. The other session is closed in the background.
+    /// Nothing changes on the server. The separate session is closed in the background.
     pub async fn changes_since(&self, question: &ChangesSince) -> Result<Vec<WatchedEvent>, Error> {
         let changes = Box::pin(self.find_changes(question));
         match self.deadline() {
@@ -95,7 +102,7 @@ impl ZooKeeper {
         let mut told = BTreeSet::new();
         for watches in watches.chunks(PER_SESSION) {
             for event in self.set_watches_beside(question.zxid, not_before, watches).await? {
-                // Both watches on a node tell of its deletion.
+                // Both watches on a node report its deletion.
                 if told.insert((event.event_type as i32, event.path.clone())) {
                     changes.push(event);
                 }
@@ -104,7 +111,7 @@ impl ZooKeeper {
         Ok(changes)
     }
 
-    /// Sets watches in a session of their own, and returns what has fired by then.
+    /// Sets watches in a separate session, and returns the events that fired during that.
     async fn set_watches_beside(
         &self,
         since: i64,
@@ -115,7 +122,7 @@ impl ZooKeeper {
         let beside = self.open_beside(not_before, sender)?;
         beside.connected().await?;
         if beside.lost_history().is_some() {
-            // It has connected to a server that lags behind, after a session timeout.
+            // After a session timeout the client has accepted a server that lags behind.
             return Err(Error::NotConnected);
         }
         let mut in_flight = VecDeque::with_capacity(IN_FLIGHT);
@@ -130,14 +137,15 @@ impl ZooKeeper {
         for answer in in_flight {
             answer.await?;
         }
-        // The server has sent them before the answers.
+        // The server sent them before the responses.
         let changes = std::iter::from_fn(|| fired.try_recv().ok()).collect();
-        // Its watches end with the connection. If no server hears of the end, the session ends after its timeout.
+        // The watches end with the connection. If no server receives the request, the session ends
+        // after its timeout.
         drop(beside.close().await);
         Ok(changes)
     }
 
-    /// The requests that set the watches.
+    /// Returns the requests that set the watches.
     fn frames(&self, relative_zxid: i64, watches: &[(&String, WatchKind)]) -> Vec<Request> {
         let watches = watches.iter().map(|(path, kind)| (self.below_chroot(path), *kind));
         let request = |chunk: Chunk| {
@@ -151,7 +159,7 @@ impl ZooKeeper {
         chunks(watches, self.queue().max_frame).map(request).collect()
     }
 
-    /// Opens another session, which tells all its events.
+    /// Opens another session, which passes on all its events.
     fn open_beside(
         &self,
         not_before: i64,
@@ -168,9 +176,9 @@ impl ZooKeeper {
         let settings = settings
             .session_timeout(timeout)
             .connect_deadline(patience)
-            // A connection that is lost fails what was asked.
+            // A lost connection fails the requests.
             .disconnected(DisconnectedPolicy::FailFast)
-            // Those are for the requests of the caller.
+            // The limits are for the requests of the caller.
             .queue_limits(usize::MAX, usize::MAX)
             .last_zxid_seen(not_before)
             .read_only(false);

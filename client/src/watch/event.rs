@@ -2,7 +2,7 @@ use tokio::sync::oneshot;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::EventType;
 
-/// Something happened to a watched node.
+/// An event of a watched node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchedEvent {
@@ -14,7 +14,8 @@ pub struct WatchedEvent {
 }
 
 impl WatchedEvent {
-    /// An event of an unknown transaction. For implementations of a raw client other than [`crate::ZooKeeper`].
+    /// Returns an event of an unknown transaction, for implementations of a raw client other than
+    /// [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(event_type: EventType, path: String) -> Self {
         Self { event_type, path, zxid: None }
@@ -27,15 +28,15 @@ impl WatchedEvent {
         self
     }
 
-    /// The transaction that caused the event. Servers tell it since ZooKeeper 3.9; `None` with older servers, and for
-    /// a change that happened while the client was disconnected.
+    /// Returns the transaction that caused the event. Servers send it since ZooKeeper 3.9. It is
+    /// `None` with older servers, and for a change that happened while the client was disconnected.
     #[must_use]
     pub const fn zxid(&self) -> Option<i64> {
         self.zxid
     }
 }
 
-/// The watch ended before it fired: read the node again.
+/// The reason why a watch ended before it fired. Read the node again.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnded {
@@ -48,20 +49,20 @@ pub enum WatchEnded {
     /// The watch was removed by [`crate::ZooKeeper::remove_watches`].
     #[error("the watch was removed")]
     Removed,
-    /// The server refused to arm the watch again after a reconnect: a lasting one, as a server before ZooKeeper 3.6 does, or a
-    /// one-shot watch on four connections in a row.
+    /// The server refused to re-arm the watch after a reconnect: a persistent watch on a server
+    /// before ZooKeeper 3.6, or a one-shot watch on four consecutive connections.
     #[error("the server refused to arm the watch again: {0}")]
     Refused(ErrorCode),
 }
 
-/// An event of a known node, and the transaction if the server tells it.
+/// An event of a known node, and its transaction if the server sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fired {
     pub(crate) event_type: EventType,
     pub(crate) zxid: Option<i64>,
 }
 
-/// The end of a watch. In a box, because most watches are idle and pay for the place.
+/// The end of a watch. Boxed, because most watches are idle and would pay for the space.
 pub(crate) type Outcome = Box<Result<Fired, WatchEnded>>;
 
 pub(crate) type WatchSender = oneshot::Sender<Outcome>;
@@ -70,19 +71,20 @@ pub(crate) type WatchSender = oneshot::Sender<Outcome>;
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersistentEvent {
-    /// Something has happened to the node, or below it.
+    /// The node, or a node below it, has changed.
     Changed(WatchedEvent),
     /// The connection is lost: nothing is reported until [`Rearmed`](Self::Rearmed).
     Disarmed,
-    /// The connection was lost, and the watch is armed again. ZooKeeper does not tell what happened meanwhile:
-    /// read again, unless nothing has changed.
+    /// The connection was lost, and the watch is armed again. ZooKeeper does not report what
+    /// happened in between. Read again, unless nothing has changed.
     Rearmed {
-        /// Whether the ensemble applied no transaction between the last answer on the previous connection, to a request
-        /// or to a ping, and the re-arming: the watch has missed nothing.
+        /// `true` if the watch has missed nothing: the ensemble applied no transaction between the
+        /// last response on the previous connection, to a request or to a ping, and the re-arming.
         ///
-        /// Transactions on any node count, and those that open and close sessions: `false` says only that something
-        /// may have been missed. It is `false` after every election, whose epoch is part of the zxid, and if the last
-        /// answer is older than the last event.
+        /// Transactions on all nodes count, and those that open and close sessions. So `false`
+        /// means only that something may have been missed. It is `false` after every election,
+        /// because the epoch is part of the zxid, and if the last response is older than the last
+        /// event.
         unchanged: bool,
     },
     /// The watch is over. Nothing follows.

@@ -1,17 +1,21 @@
-//! Watches: the handles a caller waits on, and the client's book of what is armed.
+//! Watches: the handles that a caller waits on, and the client's registry of armed watches.
 
+mod armed;
 mod changes;
 mod event;
+mod kinds;
 mod oneshot;
 mod operations;
 mod persistent;
 mod registry;
 
+pub(crate) use armed::Asked;
 pub use changes::ChangesSince;
 pub(crate) use event::Fired;
 #[cfg(test)]
 pub(crate) use event::Outcome;
 pub use event::{PersistentEvent, WatchEnded, WatchedEvent};
+pub(crate) use kinds::WatchKind;
 pub use oneshot::{OneshotWatch, WatchNotifier};
 pub use persistent::PersistentWatch;
-pub(crate) use registry::{Registry, Sink, WatchKind};
+pub(crate) use registry::{Registry, Sink, Upkeep};

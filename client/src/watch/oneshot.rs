@@ -11,22 +11,23 @@ use super::event::{Fired, Outcome, WatchSender};
 use super::{WatchEnded, WatchedEvent};
 use crate::session::{Command, RequestQueue};
 
-/// A one-shot watch: resolves when the node changes in the way the read asked for, across reconnects.
+/// A one-shot watch. It resolves when the read state of the node changes, across reconnects.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; with the last handle on a path the server forgets it too.
+/// Dropping it removes the watch. With the last handle on a path it is removed from the server too.
 #[must_use = "a watch does nothing unless it is awaited"]
 pub struct OneshotWatch {
     path: Arc<str>,
-    /// How many bytes of the path are the chroot, which events do not show.
+    /// The length of the chroot in bytes; events do not show this prefix of the path.
     chroot: u32,
     receiver: oneshot::Receiver<Outcome>,
-    /// Where to say that nobody waits any more; `None` once it has fired.
+    /// The queue that receives the removal; `None` once the watch has fired.
     forget: Option<Arc<RequestQueue>>,
 }
 
 impl OneshotWatch {
-    /// A watch on `path` and the end that fires it, for raw clients other than [`crate::ZooKeeper`].
+    /// Returns a watch on `path` and the notifier that fires it, for raw clients other than
+    /// [`crate::ZooKeeper`].
     pub fn channel(path: impl Into<Arc<str>>) -> (WatchNotifier, Self) {
         let (sender, receiver) = oneshot::channel();
         (WatchNotifier(sender), Self { path: path.into(), chroot: 0, receiver, forget: None })
@@ -41,7 +42,7 @@ impl OneshotWatch {
         Self { path, chroot, receiver, forget: Some(forget) }
     }
 
-    /// The watched node, as the server knows it (with the chroot).
+    /// Returns the path of the watched node on the server, with the chroot.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -60,7 +61,8 @@ impl Future for OneshotWatch {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
         self.forget = None;
-        // The sender is dropped without a word only when the client's task is gone, with its runtime.
+        // The sender is dropped without an event only if the client's task is gone, with its
+        // runtime.
         let outcome = result.map_or(Err(WatchEnded::Closed), |outcome| *outcome);
         Poll::Ready(outcome.map(|Fired { event_type, zxid }| {
             let chroot = usize::try_from(self.chroot).unwrap_or_default();
@@ -79,32 +81,32 @@ impl Drop for OneshotWatch {
             return;
         };
         self.receiver.close();
-        // A failure means that the client has ended, and its book with it.
+        // A failure means that the client has ended, and its registry with it.
         drop(queue.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 
-/// The end of a watch that fires it.
+/// The notifier that fires a watch.
 #[derive(Debug)]
 pub struct WatchNotifier(WatchSender);
 
 impl WatchNotifier {
-    /// Fires the watch, for its own path, because of an unknown transaction.
+    /// Fires the watch for its own path. The transaction is unknown.
     pub fn notify(self, result: Result<EventType, WatchEnded>) {
         self.send(result.map(|event_type| Fired { event_type, zxid: None }));
     }
 
-    /// Fires the watch, for its own path, because of this transaction.
+    /// Fires the watch for its own path, with the transaction that caused it.
     pub fn notify_of(self, event_type: EventType, zxid: Option<i64>) {
         self.send(Ok(Fired { event_type, zxid }));
     }
 
     fn send(self, result: Result<Fired, WatchEnded>) {
-        // A failure means that nobody waits any more.
+        // A failure means that there is no waiter any more.
         let _told = self.0.send(Box::new(result));
     }
 
-    /// Whether the watch was dropped.
+    /// Returns `true` if the watch was dropped.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.is_closed()
@@ -128,7 +130,8 @@ mod tests {
             let fired = Fired { event_type: EventType::NodeDeleted, zxid: Some(7) };
             sender.send(Box::new(Ok(fired))).unwrap();
             let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));
-            let expected = WatchedEvent::new(EventType::NodeDeleted, client.to_owned()).with_zxid(Some(7));
+            let expected =
+                WatchedEvent::new(EventType::NodeDeleted, client.to_owned()).with_zxid(Some(7));
             assert_eq!(event, Poll::Ready(Ok(expected)));
         }
     }

@@ -1,4 +1,4 @@
-//! The operations on watches themselves.
+//! The operations that add, remove and check watches.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use crate::session::{WatchEffect, WatchPlan};
 use crate::{Error, ZooKeeper};
 
 impl ZooKeeper {
-    /// Adds a watch that stays, on a node that need not exist; since ZooKeeper 3.6.
+    /// Adds a persistent watch on a node, which need not exist; needs ZooKeeper 3.6.
     ///
-    /// **Awaiting returns** a [`PersistentWatch`]. What happens after the server has added it is reported.
+    /// **Awaiting returns** a [`PersistentWatch`]. It reports everything that happens after the
+    /// server has added it.
     pub fn add_watch(&self, path: &str, mode: AddWatchMode) -> PendingWatched<(), PersistentWatch> {
         let path: Arc<str> = match self.absolute(path) {
             Ok(path) => path.into(),
@@ -26,7 +27,8 @@ impl ZooKeeper {
             AddWatchMode::PersistentRecursive => WatchKind::Recursive,
             _ => WatchKind::Persistent,
         };
-        let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), Arc::clone(&path), Sink::Stream(sender));
+        let effect =
+            WatchEffect::Arm(WatchPlan::Persistent(kind), Arc::clone(&path), Sink::Stream(sender));
         let answer = self.enqueue(OpCode::AddWatch, Some(effect), nothing, |body| {
             body.string(&path);
             body.i32(mode.code());
@@ -35,10 +37,13 @@ impl ZooKeeper {
     }
 
     /// Removes all watches of a kind that this client has on a node. Their handles end with
-    /// [`super::WatchEnded::Removed`]. Dropping a handle is the usual way to remove a watch; this one ends those
-    /// of others, too.
+    /// [`super::WatchEnded::Removed`]. Usually you drop a handle to remove its watch; this method
+    /// also ends the watches of other handles.
     ///
-    /// The kinds `Persistent` and `PersistentRecursive` need ZooKeeper 3.9. Fails with `NoWatcher`.
+    /// The kinds `Persistent` and `PersistentRecursive` need ZooKeeper 3.9.
+    ///
+    /// # Errors
+    /// `NoWatcher`.
     pub fn remove_watches(&self, path: &str, watcher_type: WatcherType) -> Pending<()> {
         let path: Arc<str> = match self.absolute(path) {
             Ok(path) => path.into(),
@@ -51,7 +56,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Whether the server has a watch of this kind of this client on a node.
+    /// Returns `true` if the server has a watch of this kind from this client on a node.
     pub fn check_watches(&self, path: &str, watcher_type: WatcherType) -> Pending<bool> {
         let present = |_, _: &str| Some(true);
         self.at(path, OpCode::CheckWatches, present, |body| body.i32(watcher_type.code()))

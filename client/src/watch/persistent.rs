@@ -9,13 +9,13 @@ use tokio::sync::mpsc;
 use super::PersistentEvent;
 use crate::session::{Command, RequestQueue};
 
-/// A watch of `addWatch`: reports again and again, until it is dropped. Also a [`Stream`].
+/// A watch of `addWatch`. It reports every event until it is dropped. Also a [`Stream`].
 ///
-/// Events wait in memory until they are read. On one path, servers before 3.9 keep only the watch that was added
-/// last, of whatever kind, one-shot watches included (ZOOKEEPER-4466).
+/// Events wait in memory until they are read. If the same client has a recursive watch on the same
+/// path, a change of the children may be reported twice.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; with the last handle on a path the server forgets it too.
+/// Dropping it removes the watch. With the last handle on a path it is removed from the server too.
 #[must_use = "dropping it removes the watch"]
 pub struct PersistentWatch {
     path: Arc<str>,
@@ -32,13 +32,13 @@ impl PersistentWatch {
         Self { path, receiver, forget }
     }
 
-    /// The watched node, as the server knows it (with the chroot).
+    /// Returns the path of the watched node on the server, with the chroot.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The next event; `None` after [`PersistentEvent::Ended`].
+    /// Returns the next event; `None` after [`PersistentEvent::Ended`].
     ///
     /// # Cancel safety
     /// No event is lost.
@@ -58,7 +58,7 @@ impl Stream for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         self.receiver.close();
-        // A failure means that the client has ended, and its book with it.
+        // A failure means that the client has ended, and its registry with it.
         drop(self.forget.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }

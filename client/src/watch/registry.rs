@@ -5,61 +5,10 @@ use tokio::sync::mpsc;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 use zk_curator_proto::{ErrorCode, Request};
 
+use super::armed::{Asked, Mode, Tables};
 use super::event::{Fired, WatchSender};
+use super::kinds::{ALL_KINDS, Kinds, WatchKind};
 use super::{PersistentEvent, WatchEnded, WatchedEvent};
-
-/// The changes that a watch waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum WatchKind {
-    /// Left by `getData`, and by `exists` on a node that exists: change and deletion.
-    Data = 1,
-    /// Left by `exists` on a node that does not exist: creation. In the server's books a data watch.
-    Exist = 2,
-    /// Left by `getChildren`: children and deletion.
-    Child = 4,
-    /// Of `addWatch`: everything that happens to the node, again and again.
-    Persistent = 8,
-    /// Of `addWatch`: everything that happens to the node and below it, but for `NodeChildrenChanged`.
-    Recursive = 16,
-}
-
-const ALL_KINDS: [WatchKind; 5] =
-    [WatchKind::Data, WatchKind::Exist, WatchKind::Child, WatchKind::Persistent, WatchKind::Recursive];
-
-/// A set of [`WatchKind`]s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Kinds(u8);
-
-impl Kinds {
-    const ONE_SHOT_DATA: Self = Self(WatchKind::Data as u8 | WatchKind::Exist as u8);
-    const CHILD: Self = Self(WatchKind::Child as u8);
-    const LASTING: Self = Self(WatchKind::Persistent as u8 | WatchKind::Recursive as u8);
-
-    const fn of(kind: WatchKind) -> Self {
-        Self(kind as u8)
-    }
-
-    const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    const fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    const fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    const fn contains(self, kind: WatchKind) -> bool {
-        self.0 & kind as u8 != 0
-    }
-}
 
 /// The receivers of an event.
 #[derive(Debug)]
@@ -76,17 +25,17 @@ impl Sink {
         }
     }
 
-    /// Tells a stream; a one-shot watch is not told this way.
+    /// Sends an event to a stream; one-shot watches do not receive it.
     fn tell(&self, event: PersistentEvent) {
         if let Self::Stream(sender) = self {
-            // A failure means that nobody reads any more.
+            // A failure means that there is no reader any more.
             drop(sender.send(event));
         }
     }
 
     fn end(self, why: WatchEnded) {
         match self {
-            // A failure means that nobody waits any more.
+            // A failure means that there is no waiter any more.
             Self::Once(sender) => _ = sender.send(Box::new(Err(why))).is_ok(),
             Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
         }
@@ -95,7 +44,7 @@ impl Sink {
 
 type Handle = (WatchKind, Sink);
 
-/// The handles on one path: nearly always one, which then needs no allocation of its own.
+/// The handles on one path. There is nearly always one, which then needs no allocation.
 #[derive(Debug, Default)]
 enum Handles {
     #[default]
@@ -124,7 +73,7 @@ impl Handles {
         };
     }
 
-    /// Takes out the handles for which this holds.
+    /// Removes and returns the handles that satisfy `taken`.
     fn extract(&mut self, mut taken: impl FnMut(&Handle) -> bool) -> Self {
         let mut out = Self::None;
         for handle in std::mem::take(self).into_iter() {
@@ -148,73 +97,147 @@ impl Handles {
 struct Entry {
     handles: Handles,
     /// The watches that the server of this connection has armed.
-    armed: Kinds,
-    /// How many requests are under way that will arm something.
+    armed: Tables,
+    /// The armed watches after the pending requests.
+    expected: Tables,
+    /// The number of pending requests that arm something.
     arming: u32,
+    /// The transaction since which some wanted watch has not been armed.
+    lacking: Option<i64>,
 }
 
 impl Entry {
     fn wanted(&self) -> Kinds {
-        self.handles.as_slice().iter().fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
+        self.handles
+            .as_slice()
+            .iter()
+            .fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
     }
 
     fn is_idle(&self) -> bool {
         self.handles.as_slice().is_empty() && self.arming == 0
     }
+
+    /// Updates the transaction since which a watch is lacking, if one is.
+    fn note(&mut self, zxid: i64) {
+        let (armed, needed) = (self.armed, Tables::needed_by(self.wanted()));
+        if armed.data_is_enough_for(needed) && armed.child_is_enough_for(needed) {
+            self.lacking = None;
+        } else {
+            self.lacking.get_or_insert(zxid);
+        }
+    }
+
+    /// Notes the response to a request that arms something.
+    fn landed(&mut self) {
+        self.arming = self.arming.saturating_sub(1);
+        if self.arming == 0 {
+            self.expected = self.armed;
+        }
+    }
 }
 
-/// The most bytes of paths in one frame that re-arms: with the rest of the frame well under 128 KiB.
+/// The requests that the server needs so that it has the wanted watches on a path, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Upkeep {
+    pub(crate) remove: Option<WatcherType>,
+    pub(crate) arm: Vec<Request>,
+}
+
+/// The maximum number of path bytes in one frame that re-arms watches. With the rest, the frame
+/// stays well below 128 KiB.
 const CHUNK_BYTES: usize = 96 * 1024;
 
-/// The size of the rest of such a frame: header, zxid and the lengths of the lists.
+/// The size of the rest of this frame: header, zxid and the lengths of the lists.
 const FRAME_OVERHEAD: usize = 36;
 
 /// The watches that this client has armed on the server. Paths are the server's, with the chroot.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: HashMap<Arc<str>, Entry>,
-    /// How many recursive watches there are: events need no look at the ancestors if there is none.
+    /// The number of recursive watches. If there are none, events need no search of the ancestors.
     recursive: usize,
+    /// `true` if there is no connection: the wanted watches are armed when there is one.
+    is_cut: bool,
+    /// The transaction after which the server compared when the watches were re-armed.
+    rearmed_from: i64,
 }
 
 impl Registry {
-    /// A request was sent that will leave a watch on `path`.
-    pub(crate) fn expect(&mut self, path: &Arc<str>) {
-        self.entries.entry(Arc::clone(path)).or_default().arming += 1;
+    /// Prepares a request that will set a watch on `path`, and returns the form in which to send
+    /// it.
+    pub(crate) fn expect(&mut self, path: &Arc<str>, kind: WatchKind) -> Asked {
+        let entry = self.entries.entry(Arc::clone(path)).or_default();
+        entry.arming += 1;
+        let asked = entry.expected.ask(kind);
+        entry.expected = entry.expected.with(kind, asked);
+        asked
     }
 
-    /// The answer to such a request: what it has armed, if anything. Answers what the server has to remove
-    /// because nobody waits for it any more.
+    /// Handles the response to this request, which the server gave at this transaction: the watch
+    /// that it has armed, if any. Returns the requests that the server needs.
     pub(crate) fn answered(
         &mut self,
         path: &Arc<str>,
         armed: Option<(WatchKind, Sink)>,
-    ) -> Option<WatcherType> {
+        asked: Asked,
+        zxid: i64,
+    ) -> Upkeep {
         let entry = self.entries.entry(Arc::clone(path)).or_default();
-        entry.arming = entry.arming.saturating_sub(1);
         if let Some((kind, sink)) = armed {
-            entry.armed = entry.armed.or(Kinds::of(kind));
+            entry.armed = entry.armed.with(kind, asked);
             self.recursive += usize::from(kind == WatchKind::Recursive);
             entry.handles.push((kind, sink));
         }
-        self.forget(path)
+        entry.landed();
+        self.keep_up(path, zxid)
     }
 
-    /// Tells the watches that this event concerns. `visible_path` is the path without the chroot.
-    pub(crate) fn fire(&mut self, fired: Fired, path: &str, visible_path: &str) {
+    /// Notes that the server has re-armed watches at this transaction. Returns the requests that it
+    /// needs.
+    pub(crate) fn repaired(&mut self, request: &Request, zxid: i64) -> Vec<(Arc<str>, Upkeep)> {
+        let Some(path) = paths_of(request).into_iter().next().map(|(_, path)| Arc::from(path))
+        else {
+            return Vec::new();
+        };
+        if let Some(entry) = self.entries.get_mut(&path) {
+            entry.landed();
+            if let Request::SetWatches2(SetWatches2 { relative_zxid, .. }) = request {
+                let unchanged = zxid > 0 && *relative_zxid == zxid;
+                entry.handles.as_slice().iter().for_each(|(_, sink)| {
+                    sink.tell(PersistentEvent::Rearmed { unchanged });
+                });
+            }
+        }
+        let upkeep = self.keep_up(&path, zxid);
+        vec![(path, upkeep)]
+    }
+
+    /// Notifies the watches that this event concerns. `visible_path` is the path without the
+    /// chroot, and `seen` the last transaction that a response has shown. Returns the requests that
+    /// the server needs.
+    pub(crate) fn fire(
+        &mut self,
+        fired: Fired,
+        path: &str,
+        visible_path: &str,
+        seen: i64,
+    ) -> Upkeep {
         let Fired { event_type, zxid } = fired;
         let consumed = match event_type {
             EventType::NodeCreated | EventType::NodeDataChanged => Kinds::ONE_SHOT_DATA,
             EventType::NodeDeleted => Kinds::ONE_SHOT_DATA.or(Kinds::CHILD),
             EventType::NodeChildrenChanged => Kinds::CHILD,
-            _ => return,
+            _ => return Upkeep::default(),
         };
         let event = || WatchedEvent::new(event_type, visible_path.to_owned()).with_zxid(zxid);
+        let mut is_lacking = false;
         if let Some(entry) = self.entries.get_mut(path) {
-            entry.armed = entry.armed.without(consumed);
-            for (_, sink) in entry.handles.extract(|(kind, _)| consumed.contains(*kind)).into_iter() {
+            entry.armed = entry.armed.after(consumed);
+            for (_, sink) in entry.handles.extract(|(kind, _)| consumed.contains(*kind)).into_iter()
+            {
                 if let Sink::Once(sender) = sink {
-                    // A failure means that nobody waits any more.
+                    // A failure means that there is no waiter any more.
                     let _told = sender.send(Box::new(Ok(fired)));
                 }
             }
@@ -225,124 +248,152 @@ impl Registry {
             }
             if entry.is_idle() && entry.armed.is_empty() {
                 self.entries.remove(path);
+            } else if entry.armed.has_persistent() {
+                entry.note(seen);
+                is_lacking = entry.lacking.is_some();
             }
         }
         if self.recursive > 0 && event_type != EventType::NodeChildrenChanged {
             for ancestor in ancestors(path) {
-                let handles =
-                    self.entries.get(ancestor).map(|entry| entry.handles.as_slice()).unwrap_or_default();
+                let handles = self
+                    .entries
+                    .get(ancestor)
+                    .map(|entry| entry.handles.as_slice())
+                    .unwrap_or_default();
                 for (_, sink) in handles.iter().filter(|(kind, _)| *kind == WatchKind::Recursive) {
                     sink.tell(PersistentEvent::Changed(event()));
                 }
             }
         }
+        if is_lacking { self.keep_up(path, seen) } else { Upkeep::default() }
     }
 
-    /// Drops the watches on `path` that nobody waits for. Answers what the server has to remove.
+    /// Drops the unused watches on `path`, and returns the requests that the server needs so that
+    /// it keeps the others. `zxid` is the last transaction that a response has shown.
     ///
-    /// It is asked to only when it can be told apart: servers before 3.9 know the lasting watches by no kind of
-    /// their own, so these go when nothing else is left on the path. And never while a request is under way that
-    /// arms something, for which the removal could not be told from.
-    pub(crate) fn forget(&mut self, path: &str) -> Option<WatcherType> {
-        let entry = self.entries.get_mut(path)?;
+    /// Does nothing while a request is pending that arms something, because the removal could not
+    /// be told apart from it. A persistent watch is removed together with everything else on the
+    /// path, since servers before 3.9 have no separate kind for it. The watches that are still
+    /// wanted are armed again, and the server compares with the transaction that this client has
+    /// seen.
+    pub(crate) fn keep_up(&mut self, path: &str, zxid: i64) -> Upkeep {
+        let Some(entry) = self.entries.get_mut(path) else { return Upkeep::default() };
         let recursive = &mut self.recursive;
         for (kind, _) in entry.handles.extract(|(_, sink)| sink.is_abandoned()).into_iter() {
             *recursive -= usize::from(kind == WatchKind::Recursive);
         }
+        if self.is_cut {
+            if entry.is_idle() {
+                self.entries.remove(path);
+            }
+            return Upkeep::default();
+        }
+        entry.note(zxid);
         if entry.arming > 0 {
-            return None;
+            return Upkeep::default();
         }
         let wanted = entry.wanted();
-        let mut stale = entry.armed.without(wanted);
-        if !wanted.and(Kinds::ONE_SHOT_DATA).is_empty() {
-            // One data watch on the server serves both kinds of ours.
-            stale = stale.without(Kinds::ONE_SHOT_DATA);
+        let needed = Tables::needed_by(wanted);
+        let mut upkeep = Upkeep::default();
+        let is_stale = |armed: Mode, needed: Mode| armed == Mode::OneShot && needed == Mode::None;
+        let (data, child) =
+            (is_stale(entry.armed.data, needed.data), is_stale(entry.armed.child, needed.child));
+        if entry.armed.has_surplus(needed) || (data && child) {
+            upkeep.remove = Some(WatcherType::Any);
+            entry.armed = Tables::default();
+        } else if data {
+            upkeep.remove = Some(WatcherType::Data);
+            entry.armed.data = Mode::None;
+        } else if child {
+            upkeep.remove = Some(WatcherType::Children);
+            entry.armed.child = Mode::None;
         }
-        let lasting = !entry.armed.and(Kinds::LASTING).is_empty();
-        let remove = if stale.is_empty() || (lasting && !wanted.is_empty()) {
-            None
-        } else if lasting
-            || (!stale.and(Kinds::CHILD).is_empty() && !stale.and(Kinds::ONE_SHOT_DATA).is_empty())
-        {
-            Some(WatcherType::Any)
-        } else if stale.and(Kinds::CHILD).is_empty() {
-            Some(WatcherType::Data)
-        } else {
-            Some(WatcherType::Children)
-        };
-        if remove.is_some() {
-            entry.armed = entry.armed.without(stale);
+        entry.note(zxid);
+        if let Some(since) = entry.lacking.take() {
+            upkeep.arm = entry.arm_again(path, wanted, needed, since);
         }
+        entry.expected = entry.armed;
         if entry.is_idle() {
             self.entries.remove(path);
         }
-        remove
+        upkeep
     }
 
-    /// The server has removed the watches of this kind at the user's request.
-    pub(crate) fn removed(&mut self, path: &str, watcher_type: WatcherType) {
-        let kinds = match watcher_type {
-            WatcherType::Children => Kinds::CHILD,
-            WatcherType::Data => Kinds::ONE_SHOT_DATA,
-            WatcherType::Persistent => Kinds::of(WatchKind::Persistent),
-            WatcherType::PersistentRecursive => Kinds::of(WatchKind::Recursive),
-            // `Any`, and what is added to that enum.
-            _ => Kinds(u8::MAX),
-        };
-        let Some(entry) = self.entries.get_mut(path) else { return };
-        entry.armed = entry.armed.without(kinds);
+    /// Returns `true` if there are watches of this kind that the server does not know, because a
+    /// persistent watch serves them.
+    pub(crate) fn has_some_of(&self, path: &str, watcher_type: WatcherType) -> bool {
+        let kinds = kinds_of(watcher_type);
+        self.entries.get(path).is_some_and(|entry| !entry.wanted().and(kinds).is_empty())
+    }
+
+    /// Notes that the server has removed the watches of this kind at the user's request. Returns
+    /// the requests that it needs.
+    pub(crate) fn removed(&mut self, path: &str, watcher_type: WatcherType, zxid: i64) -> Upkeep {
+        let kinds = kinds_of(watcher_type);
+        let Some(entry) = self.entries.get_mut(path) else { return Upkeep::default() };
+        // A server before 3.9 removes everything in the table.
+        match watcher_type {
+            WatcherType::Children => entry.armed.child = Mode::None,
+            WatcherType::Data => entry.armed.data = Mode::None,
+            _ => entry.armed = Tables::default(),
+        }
         for (kind, sink) in entry.handles.extract(|(kind, _)| kinds.contains(*kind)).into_iter() {
             self.recursive -= usize::from(kind == WatchKind::Recursive);
             sink.end(WatchEnded::Removed);
         }
-        if entry.is_idle() {
-            self.entries.remove(path);
-        }
+        self.keep_up(path, zxid)
     }
 
-    /// The server has refused to arm these watches again: they end.
+    /// Ends the watches that the server has refused to re-arm.
     pub(crate) fn refused(&mut self, request: &Request, why: ErrorCode) {
-        let lists = match request {
-            Request::SetWatches(watches) => vec![
-                (WatchKind::Data, &watches.data_watches),
-                (WatchKind::Exist, &watches.exist_watches),
-                (WatchKind::Child, &watches.child_watches),
-            ],
-            Request::SetWatches2(watches) => vec![
-                (WatchKind::Persistent, &watches.persistent_watches),
-                (WatchKind::Recursive, &watches.persistent_recursive_watches),
-            ],
-            _ => Vec::new(),
-        };
-        for (refused, path) in
-            lists.into_iter().flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path)))
-        {
-            let Some(entry) = self.entries.get_mut(path.as_str()) else { continue };
-            entry.armed = entry.armed.without(Kinds::of(refused));
+        for (refused, path) in paths_of(request) {
+            let Some(entry) = self.entries.get_mut(path) else { continue };
+            entry.armed = entry.armed.after(Kinds::of(refused));
             for (kind, sink) in entry.handles.extract(|(kind, _)| *kind == refused).into_iter() {
                 self.recursive -= usize::from(kind == WatchKind::Recursive);
                 sink.end(WatchEnded::Refused(why));
             }
             if entry.is_idle() && entry.armed.is_empty() {
-                self.entries.remove(path.as_str());
+                self.entries.remove(path);
             }
         }
     }
 
-    /// The connection is lost, and what its server had armed with it. The lasting watches are told, unless they are about to
-    /// end.
+    /// Ends the watches for which the server has refused to arm the lacking ones.
+    pub(crate) fn not_repaired(&mut self, request: &Request, why: ErrorCode) {
+        let path = paths_of(request).into_iter().next().map(|(_, path)| path.to_owned());
+        if let Some(entry) = path.as_deref().and_then(|path| self.entries.get_mut(path)) {
+            entry.landed();
+            if let Request::SetWatches(SetWatches { child_watches, .. }) = request
+                && !child_watches.is_empty()
+            {
+                // It has no other way to learn of changes of its children.
+                for (_, sink) in
+                    entry.handles.extract(|(kind, _)| *kind == WatchKind::Persistent).into_iter()
+                {
+                    sink.end(WatchEnded::Refused(why));
+                }
+            }
+        }
+        self.refused(request, why);
+    }
+
+    /// Notes that the connection is lost, with the watches that its server had armed. Notifies the
+    /// persistent watches, unless they are about to end.
     pub(crate) fn disconnected(&mut self, is_over: bool) {
         if !is_over {
-            self.tell_lasting(|entry| entry.armed, &PersistentEvent::Disarmed);
+            self.tell_persistent(|entry| entry.armed.has_persistent(), &PersistentEvent::Disarmed);
         }
+        self.is_cut = true;
         self.entries.retain(|_, entry| {
-            entry.armed = Kinds::default();
-            entry.arming = 0;
+            (entry.armed, entry.expected) = (Tables::default(), Tables::default());
+            (entry.arming, entry.lacking) = (0, None);
             !entry.handles.as_slice().is_empty()
         });
     }
 
-    /// Ends every watch, in the order of the paths, so that the same run wakes the same tasks in the same order.
+    /// Ends every watch, in the order of the paths, so that equal runs wake the same tasks in the
+    /// same order.
     pub(crate) fn end(&mut self, why: WatchEnded) {
         let mut entries: Vec<_> = std::mem::take(&mut self.entries).into_iter().collect();
         entries.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
@@ -352,14 +403,22 @@ impl Registry {
         self.recursive = 0;
     }
 
-    /// The requests that re-arm everything after a reconnect, each of bounded size: `setWatches`, which every
-    /// server knows, and `setWatches2` for watches that only a server which knows it can have armed.
+    /// Returns the requests that re-arm everything after a reconnect, each of bounded size. They
+    /// are `setWatches`, which every server knows, and `setWatches2` for watches that only a server
+    /// with that request can have armed.
     pub(crate) fn rearm(&mut self, relative_zxid: i64, max_frame: usize) -> Vec<Request> {
+        (self.is_cut, self.rearmed_from) = (false, relative_zxid);
         for entry in self.entries.values_mut() {
-            entry.armed = entry.wanted();
+            let wanted = entry.wanted();
+            // One-shot watches come first, so that they report what they have missed. Then
+            // persistent ones follow, which replace them.
+            let needed = Tables::needed_by(wanted);
+            let is_persistent = needed.data > Mode::OneShot;
+            entry.armed = if is_persistent { Tables::persistent(needed.data) } else { needed };
+            entry.expected = entry.armed;
         }
         let mut requests = Vec::new();
-        for chunk in self.chunks(Kinds(!Kinds::LASTING.0), max_frame) {
+        for chunk in self.chunks(Kinds::ONE_SHOT, max_frame) {
             requests.push(Request::SetWatches(SetWatches {
                 relative_zxid,
                 data_watches: chunk.data,
@@ -378,23 +437,32 @@ impl Registry {
         requests
     }
 
-    /// Everything is armed again: the lasting watches may have missed something, which the server does not tell, unless
-    /// everything is `unchanged`. They are told in the order of their paths.
-    pub(crate) fn rearmed(&self, unchanged: bool) {
-        self.tell_lasting(Entry::wanted, &PersistentEvent::Rearmed { unchanged });
+    /// Notes that everything is armed again. The persistent watches may have missed events, which
+    /// the server does not report, unless everything is `unchanged`. They are notified in the order
+    /// of their paths. Returns the requests that the server needs, for paths where a persistent
+    /// watch has replaced others that it does not serve.
+    pub(crate) fn rearmed(&mut self, unchanged: bool) -> Vec<(Arc<str>, Upkeep)> {
+        self.tell_persistent(Entry::wants_persistent, &PersistentEvent::Rearmed { unchanged });
+        let persistent = self.entries.iter().filter(|(_, entry)| entry.wants_persistent());
+        let mut paths: Vec<_> = persistent.map(|(path, _)| Arc::clone(path)).collect();
+        paths.sort_unstable();
+        let from = self.rearmed_from;
+        paths.into_iter().map(|path| (Arc::clone(&path), self.keep_up(&path, from))).collect()
     }
 
-    /// Tells the lasting watches on paths with some of these kinds, in the order of their paths.
-    fn tell_lasting(&self, kinds: impl Fn(&Entry) -> Kinds, event: &PersistentEvent) {
-        let is_lasting = |entry: &Entry| !kinds(entry).and(Kinds::LASTING).is_empty();
-        let mut entries: Vec<_> = self.entries.iter().filter(|(_, entry)| is_lasting(entry)).collect();
+    /// Notifies the persistent watches on the paths that satisfy the condition, in the order of the
+    /// paths.
+    fn tell_persistent(&self, is_persistent: impl Fn(&Entry) -> bool, event: &PersistentEvent) {
+        let mut entries: Vec<_> =
+            self.entries.iter().filter(|(_, entry)| is_persistent(entry)).collect();
         entries.sort_unstable_by_key(|(path, _)| *path);
         for (_, sink) in entries.into_iter().flat_map(|(_, entry)| entry.handles.as_slice()) {
             sink.tell(event.clone());
         }
     }
 
-    /// The paths with watches of these kinds, in order, so that the same run sends the same bytes.
+    /// Returns the paths with watches of these kinds, in order, so that equal runs send equal
+    /// bytes.
     fn chunks(&self, kinds: Kinds, max_frame: usize) -> Vec<Chunk> {
         let mut paths: Vec<(&Arc<str>, Kinds)> = self
             .entries
@@ -413,7 +481,98 @@ impl Registry {
     }
 }
 
-/// Splits watches into frames of bounded size. A path that is too long for one has a frame of its own, which is refused.
+impl Entry {
+    fn wants_persistent(&self) -> bool {
+        !self.wanted().and(Kinds::LASTING).is_empty()
+    }
+
+    /// Returns the requests that arm watches which have been lacking since this transaction. A
+    /// persistent watch may have missed events in between.
+    fn arm_again(&mut self, path: &str, wanted: Kinds, needed: Tables, since: i64) -> Vec<Request> {
+        let path = || vec![path.to_owned()];
+        let of = |kind: WatchKind| if wanted.contains(kind) { path() } else { Vec::new() };
+        let mut requests = Vec::new();
+        let is_lost = needed.data > Mode::OneShot
+            && (!self.armed.data_is_enough_for(needed)
+                || (needed.child == Mode::Persistent && !self.armed.child_is_enough_for(needed)));
+        if is_lost {
+            for (_, sink) in self.handles.as_slice() {
+                sink.tell(PersistentEvent::Disarmed);
+            }
+            let is_recursive = needed.data == Mode::Recursive;
+            requests.push(Request::SetWatches2(SetWatches2 {
+                relative_zxid: since,
+                persistent_watches: if is_recursive { Vec::new() } else { path() },
+                persistent_recursive_watches: if is_recursive { path() } else { Vec::new() },
+                ..SetWatches2::default()
+            }));
+            self.armed = Tables::persistent(needed.data);
+        }
+        let (lacks_data, lacks_child) =
+            (!self.armed.data_is_enough_for(needed), !self.armed.child_is_enough_for(needed));
+        // A persistent watch that was lost has not notified the one-shot watches that it served. So
+        // the server compares for them, too, before it is armed again.
+        let one_shot = SetWatches {
+            relative_zxid: since,
+            data_watches: if lacks_data || is_lost { of(WatchKind::Data) } else { Vec::new() },
+            exist_watches: if lacks_data || is_lost { of(WatchKind::Exist) } else { Vec::new() },
+            child_watches: if lacks_child { path() } else { Vec::new() },
+        };
+        if is_lost && !(one_shot.data_watches.is_empty() && one_shot.exist_watches.is_empty()) {
+            let compared = SetWatches { child_watches: Vec::new(), ..one_shot.clone() };
+            requests.insert(0, Request::SetWatches(compared));
+            if lacks_child {
+                let child =
+                    SetWatches { data_watches: Vec::new(), exist_watches: Vec::new(), ..one_shot };
+                requests.push(Request::SetWatches(child));
+            }
+        } else if lacks_data || lacks_child {
+            requests.push(Request::SetWatches(one_shot));
+        }
+        if lacks_data {
+            self.armed.data = Mode::OneShot;
+        }
+        if lacks_child {
+            self.armed.child = Mode::OneShot;
+        }
+        self.arming += u32::try_from(requests.len()).unwrap_or(u32::MAX);
+        requests
+    }
+}
+
+fn kinds_of(watcher_type: WatcherType) -> Kinds {
+    match watcher_type {
+        WatcherType::Children => Kinds::CHILD,
+        WatcherType::Data => Kinds::ONE_SHOT_DATA,
+        WatcherType::Persistent => Kinds::of(WatchKind::Persistent),
+        WatcherType::PersistentRecursive => Kinds::of(WatchKind::Recursive),
+        // `Any`, and future variants of that enum.
+        _ => Kinds::ALL,
+    }
+}
+
+/// Returns the watches that a request arms again.
+fn paths_of(request: &Request) -> Vec<(WatchKind, &str)> {
+    let lists = match request {
+        Request::SetWatches(watches) => vec![
+            (WatchKind::Data, &watches.data_watches),
+            (WatchKind::Exist, &watches.exist_watches),
+            (WatchKind::Child, &watches.child_watches),
+        ],
+        Request::SetWatches2(watches) => vec![
+            (WatchKind::Persistent, &watches.persistent_watches),
+            (WatchKind::Recursive, &watches.persistent_recursive_watches),
+        ],
+        _ => Vec::new(),
+    };
+    lists
+        .into_iter()
+        .flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path.as_str())))
+        .collect()
+}
+
+/// Splits watches into frames of bounded size. A path that is too long gets a frame of its own,
+/// which is refused.
 pub(super) fn chunks(
     watches: impl Iterator<Item = (String, WatchKind)>,
     max_frame: usize,
@@ -455,7 +614,7 @@ impl Chunk {
     }
 }
 
-/// A path and all paths above it, up to the root.
+/// Returns a path and all paths above it, up to the root.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rfind('/') {
         _ if *path == "/" => None,
@@ -481,8 +640,11 @@ mod tests {
     fn once(registry: &mut Registry, kind: WatchKind, path: &str) -> Receiver {
         let (sender, receiver) = oneshot::channel();
         let path = Arc::from(path);
-        registry.expect(&path);
-        assert_eq!(registry.answered(&path, Some((kind, Sink::Once(sender)))), None);
+        let asked = registry.expect(&path, kind);
+        assert_eq!(
+            registry.answered(&path, Some((kind, Sink::Once(sender))), asked, 0),
+            Upkeep::default()
+        );
         receiver
     }
 
@@ -493,12 +655,17 @@ mod tests {
     ) -> mpsc::UnboundedReceiver<PersistentEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let path = Arc::from(path);
-        registry.expect(&path);
-        assert_eq!(registry.answered(&path, Some((kind, Sink::Stream(sender)))), None);
+        let asked = registry.expect(&path, kind);
+        assert_eq!(
+            registry.answered(&path, Some((kind, Sink::Stream(sender))), asked, 0).remove,
+            None
+        );
         receiver
     }
 
-    fn changed(receiver: &mut mpsc::UnboundedReceiver<PersistentEvent>) -> Vec<(EventType, String)> {
+    fn changed(
+        receiver: &mut mpsc::UnboundedReceiver<PersistentEvent>,
+    ) -> Vec<(EventType, String)> {
         let mut events = Vec::new();
         while let Ok(PersistentEvent::Changed(event)) = receiver.try_recv() {
             events.push((event.event_type, event.path));
@@ -518,7 +685,9 @@ mod tests {
         for request in requests {
             let Request::SetWatches(chunk) = request else { panic!("{request:?}") };
             assert_eq!(chunk.relative_zxid, 7);
-            assert!(chunk.data_watches.iter().map(|path| path.len() + 4).sum::<usize>() < 128 * 1024);
+            assert!(
+                chunk.data_watches.iter().map(|path| path.len() + 4).sum::<usize>() < 128 * 1024
+            );
             paths += chunk.data_watches.len();
         }
         assert_eq!(paths, receivers.len());
@@ -529,17 +698,17 @@ mod tests {
         let mut registry = Registry::default();
         let mut data = once(&mut registry, WatchKind::Data, "/a");
         let mut child = once(&mut registry, WatchKind::Child, "/a");
-        registry.fire(of(EventType::NodeDataChanged), "/a", "/a");
+        registry.fire(of(EventType::NodeDataChanged), "/a", "/a", 0);
         assert_eq!(*data.try_recv().unwrap(), Ok(of(EventType::NodeDataChanged)));
         assert!(child.try_recv().is_err());
-        registry.fire(of(EventType::NodeDeleted), "/a", "/a");
+        registry.fire(of(EventType::NodeDeleted), "/a", "/a", 0);
         assert_eq!(*child.try_recv().unwrap(), Ok(of(EventType::NodeDeleted)));
         assert!(registry.rearm(0, usize::MAX).is_empty());
         assert!(registry.entries.is_empty());
     }
 
     #[test]
-    fn lasting_watches_hear_of_everything_that_is_theirs_again_and_again() {
+    fn persistent_watches_receive_every_event_of_theirs() {
         let mut registry = Registry::default();
         let mut persistent = stream(&mut registry, WatchKind::Persistent, "/a");
         let mut recursive = stream(&mut registry, WatchKind::Recursive, "/a");
@@ -550,7 +719,7 @@ mod tests {
             (EventType::NodeCreated, "/a/b/c"),
             (EventType::NodeDeleted, "/ab"),
         ] {
-            registry.fire(of(event_type), path, path);
+            registry.fire(of(event_type), path, path, 0);
         }
         let created = |path: &str| (EventType::NodeCreated, path.to_owned());
         assert_eq!(
@@ -584,24 +753,135 @@ mod tests {
         let second = once(&mut registry, WatchKind::Exist, "/a");
         let child = once(&mut registry, WatchKind::Child, "/a");
         drop(first);
-        assert_eq!(registry.forget("/a"), None, "the server's one data watch is still wanted");
+        assert_eq!(
+            registry.keep_up("/a", 0).remove,
+            None,
+            "the server's one data watch is still wanted"
+        );
         drop(second);
-        assert_eq!(registry.forget("/a"), Some(WatcherType::Data));
+        assert_eq!(registry.keep_up("/a", 0).remove, Some(WatcherType::Data));
         drop(child);
-        assert_eq!(registry.forget("/a"), Some(WatcherType::Children));
+        assert_eq!(registry.keep_up("/a", 0).remove, Some(WatcherType::Children));
         assert!(registry.entries.is_empty());
     }
 
     #[test]
-    fn a_lasting_watch_is_removed_with_the_last_handle_on_its_path() {
+    fn a_persistent_watch_is_removed_with_its_last_handle() {
         let mut registry = Registry::default();
         let persistent = stream(&mut registry, WatchKind::Persistent, "/a");
         let data = once(&mut registry, WatchKind::Data, "/a");
         drop(persistent);
-        assert_eq!(registry.forget("/a"), None, "a server before 3.9 would remove both");
+        let upkeep = registry.keep_up("/a", 7);
+        assert_eq!(upkeep.remove, Some(WatcherType::Any), "a server before 3.9 removes both");
+        let [Request::SetWatches(again)] = &upkeep.arm[..] else { panic!("{upkeep:?}") };
+        assert_eq!((again.relative_zxid, &again.data_watches[..]), (7, &["/a".to_owned()][..]));
+        assert!(
+            registry
+                .repaired(&upkeep.arm[0], 8)
+                .iter()
+                .all(|(_, upkeep)| *upkeep == Upkeep::default())
+        );
         drop(data);
-        assert_eq!(registry.forget("/a"), Some(WatcherType::Any));
+        assert_eq!(registry.keep_up("/a", 8).remove, Some(WatcherType::Data));
         assert!(registry.entries.is_empty());
+    }
+
+    /// The watches of a server before 3.9 for a path.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+    struct Server(Tables);
+
+    impl Server {
+        fn read(&mut self, kind: WatchKind, asked: Asked) {
+            self.0 = self.0.with(kind, asked);
+        }
+
+        fn keep_up(&mut self, registry: &mut Registry, upkeep: Upkeep) {
+            match upkeep.remove {
+                Some(WatcherType::Data) => self.0.data = Mode::None,
+                Some(WatcherType::Children) => self.0.child = Mode::None,
+                Some(_) => self.0 = Tables::default(),
+                None => {}
+            }
+            for request in upkeep.arm {
+                for (kind, _) in paths_of(&request) {
+                    self.read(kind, Asked::AsIs);
+                }
+                for (_, upkeep) in registry.repaired(&request, 1) {
+                    self.keep_up(registry, upkeep);
+                }
+            }
+        }
+    }
+
+    /// Whatever is watched on one path, in any order: a server that stores one mode notifies each
+    /// watch of its events.
+    #[test]
+    fn no_watch_on_a_path_blinds_another() {
+        let kinds = [
+            WatchKind::Data,
+            WatchKind::Exist,
+            WatchKind::Child,
+            WatchKind::Persistent,
+            WatchKind::Recursive,
+        ];
+        for seed in 0..20_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut registry, mut server) = (Registry::default(), Server::default());
+            let path: Arc<str> = Arc::from("/a");
+            let (mut once, mut streams) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(1..8) {
+                match random.u8(..8) {
+                    0 if !streams.is_empty() => {
+                        drop(streams.remove(random.usize(..streams.len())));
+                        let upkeep = registry.keep_up(&path, 1);
+                        server.keep_up(&mut registry, upkeep);
+                    }
+                    1 if !once.is_empty() => {
+                        drop(once.remove(random.usize(..once.len())));
+                        let upkeep = registry.keep_up(&path, 1);
+                        server.keep_up(&mut registry, upkeep);
+                    }
+                    2 => {
+                        let event = EventType::NodeChildrenChanged;
+                        if server.0.child == Mode::OneShot {
+                            server.0.child = Mode::None;
+                        }
+                        let upkeep = registry.fire(of(event), "/a", "/a", 1);
+                        server.keep_up(&mut registry, upkeep);
+                    }
+                    // Several requests may be pending.
+                    _ => {
+                        let sent: Vec<_> = (0..random.usize(1..4))
+                            .map(|_| kinds[random.usize(..kinds.len())])
+                            .map(|kind| (kind, registry.expect(&path, kind)))
+                            .collect();
+                        for (kind, asked) in &sent {
+                            server.read(*kind, *asked);
+                        }
+                        for (kind, asked) in sent {
+                            let sink =
+                                if matches!(kind, WatchKind::Persistent | WatchKind::Recursive) {
+                                    let (sender, receiver) = mpsc::unbounded_channel();
+                                    streams.push(receiver);
+                                    Sink::Stream(sender)
+                                } else {
+                                    let (sender, receiver) = oneshot::channel();
+                                    once.push(receiver);
+                                    Sink::Once(sender)
+                                };
+                            let upkeep = registry.answered(&path, Some((kind, sink)), asked, 1);
+                            server.keep_up(&mut registry, upkeep);
+                        }
+                    }
+                }
+                let wanted = registry.entries.get("/a").map_or_else(Kinds::default, Entry::wanted);
+                let needed = Tables::needed_by(wanted);
+                let is_told =
+                    server.0.data_is_enough_for(needed) && server.0.child_is_enough_for(needed);
+                assert!(is_told, "seed {seed}: {wanted:?} of {server:?}");
+                assert!(!server.0.has_surplus(needed), "seed {seed}: {wanted:?} of {server:?}");
+            }
+        }
     }
 
     #[test]
@@ -609,13 +889,17 @@ mod tests {
         let mut registry = Registry::default();
         let first = once(&mut registry, WatchKind::Data, "/a");
         let path = Arc::from("/a");
-        registry.expect(&path);
+        let asked = registry.expect(&path, WatchKind::Data);
         drop(first);
-        assert_eq!(registry.forget("/a"), None, "the removal would hit the one that is under way");
+        assert_eq!(
+            registry.keep_up("/a", 0).remove,
+            None,
+            "the removal would hit the one that is under way"
+        );
         let (sender, receiver) = oneshot::channel();
         drop(receiver);
         assert_eq!(
-            registry.answered(&path, Some((WatchKind::Data, Sink::Once(sender)))),
+            registry.answered(&path, Some((WatchKind::Data, Sink::Once(sender))), asked, 0).remove,
             Some(WatcherType::Data),
             "and nobody waits for that one either"
         );
@@ -623,14 +907,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_takes_what_was_armed_and_leaves_what_is_wanted() {
+    fn a_lost_connection_disarms_watches_that_remain_wanted() {
         let mut registry = Registry::default();
         let kept = once(&mut registry, WatchKind::Child, "/a");
-        registry.expect(&Arc::from("/b"));
+        registry.expect(&Arc::from("/b"), WatchKind::Data);
         registry.disconnected(false);
         assert_eq!(registry.rearm(0, usize::MAX).len(), 1);
         drop(kept);
-        assert_eq!(registry.forget("/a"), Some(WatcherType::Children));
+        assert_eq!(registry.keep_up("/a", 0).remove, Some(WatcherType::Children));
         assert!(registry.entries.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates for tests, made when they run.
+//! Certificates for tests, created at run time.
 
 #![allow(
     dead_code,
@@ -10,10 +10,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+    date_time_ymd,
 };
 
-/// A CA of its own.
+/// A CA of one test.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its certificate.
@@ -27,7 +28,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Both in one, as ZooKeeper wants them.
+    /// Returns both in one text, as ZooKeeper requires.
     pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.key, self.certificate)
     }
@@ -43,17 +44,17 @@ impl Authority {
         Self { pem: pem("CERTIFICATE", certificate.der()), issuer: Issuer::new(params, key) }
     }
 
-    /// For a server that is reached by these names and addresses.
+    /// Returns the identity of a server with these names and addresses.
     pub(crate) fn server(&self, hosts: &[&str]) -> Identity {
         self.issue(named("server"), hosts, |_| {})
     }
 
-    /// For the client `CN=name`.
+    /// Returns the identity of the client `CN=name`.
     pub(crate) fn client(&self, name: &str) -> Identity {
         self.issue(named(name), &[], |_| {})
     }
 
-    /// For a server, in years that have passed.
+    /// Returns the identity of a server, valid in past years.
     pub(crate) fn expired(&self, hosts: &[&str]) -> Identity {
         self.issue(named("server"), hosts, |params| {
             params.not_before = date_time_ymd(2001, 1, 1);
@@ -61,7 +62,7 @@ impl Authority {
         })
     }
 
-    /// For a server, in years to come.
+    /// Returns the identity of a server, valid in future years.
     pub(crate) fn early(&self, hosts: &[&str]) -> Identity {
         self.issue(named("server"), hosts, |params| params.not_before = date_time_ymd(4000, 1, 1))
     }
@@ -93,6 +94,7 @@ fn named(name: &str) -> DistinguishedName {
 
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
-    let lines: Vec<_> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    let lines: Vec<_> =
+        text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }

@@ -1,4 +1,5 @@
-//! What the tests of the client share: runtimes with a limit, clients, and a network that the test controls.
+//! Shared functions of the client's tests: runtimes with a limit, clients, and a network that the
+//! test controls.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -17,38 +18,53 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use zk_curator_client::{
-    Acl, Connector, CreateMode, Error, SessionState, SessionStates, TcpConnector, Transport, ZooKeeper,
-    ZooKeeperBuilder,
+    Acl, Connector, CreateMode, Error, SessionState, SessionStates, TcpConnector, Transport,
+    ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_testing::TestServer;
 
 /// The session timeout of most tests.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Longer than any test takes, on its own clock.
+/// Longer than any test takes on its own clock.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The same in real time, on a machine that does many other things.
+/// The same in real time, on a busy machine.
 const REAL_LIMIT: Duration = Duration::from_secs(240);
 
-/// Runs a test under a paused clock. Only for the in-memory network.
+/// Runs a test under a paused clock. Use it only with the in-memory network.
 pub(crate) fn simulated<T>(test: impl Future<Output = T>) -> T {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
+}
+
+/// Runs a test under a paused clock with an in-memory server.
+pub(crate) fn simulated_with<T>(test: impl AsyncFnOnce(TestServer) -> T) -> T {
+    simulated(async {
+        let server = TestServer::in_memory().await;
+        Box::pin(test(server)).await
+    })
 }
 
 /// Runs a test in real time on several threads.
 pub(crate) fn real_time<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async { timeout(REAL_LIMIT, test).await.expect("the test hangs") })
 }
 
-/// A client of `server` through memory; repeatable.
+/// Returns a reproducible client of `server` in memory.
 pub(crate) fn builder(server: &TestServer) -> ZooKeeperBuilder {
-    ZooKeeper::builder("memory:2181").connector(Arc::new(server.connector())).session_timeout(TIMEOUT).seed(7)
+    ZooKeeper::builder("memory:2181")
+        .connector(Arc::new(server.connector()))
+        .session_timeout(TIMEOUT)
+        .seed(7)
 }
 
-/// A client that is connected through memory.
+/// Returns a client that is connected in memory.
 pub(crate) async fn connected(server: &TestServer) -> ZooKeeper {
     start(builder(server)).await
 }
@@ -59,13 +75,13 @@ pub(crate) async fn start(builder: ZooKeeperBuilder) -> ZooKeeper {
     zk
 }
 
-/// A client that is connected through a network of its own.
+/// Returns a client that is connected through a separate network.
 pub(crate) async fn on_network(server: &TestServer) -> (ZooKeeper, Network) {
     let network = Network::new(server.connector());
     (start(builder(server).connector(network.connector())).await, network)
 }
 
-/// An address at which nothing listens.
+/// Returns an address without a listener.
 pub(crate) async fn nowhere() -> String {
     tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
@@ -82,7 +98,7 @@ pub(crate) async fn create(zk: &ZooKeeper, path: &str) -> Result<String, Error> 
     zk.create(path, b"data", &open(), CreateMode::Persistent).await.map(|created| created.path)
 }
 
-/// The next state for which `matches` holds.
+/// Returns the next state for which `matches` holds.
 pub(crate) async fn until(
     states: &mut SessionStates,
     matches: impl Fn(SessionState) -> bool,
@@ -99,7 +115,7 @@ pub(crate) fn is_connected(state: SessionState) -> bool {
     matches!(state, SessionState::Connected(_))
 }
 
-/// All states up to the end.
+/// Returns all states up to the end.
 pub(crate) async fn history(mut states: SessionStates) -> Vec<SessionState> {
     let mut history = Vec::new();
     while let Some(state) = states.next().await {
@@ -115,7 +131,7 @@ pub(crate) async fn cut(server: &TestServer, zk: &ZooKeeper) {
     until(&mut states, |state| state == SessionState::Disconnected).await;
 }
 
-/// Cuts the connection of a client and waits until it has another.
+/// Cuts the connection of a client and waits until it is connected again.
 pub(crate) async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
     let mut states = zk.states();
     assert!(server.disconnect(id(zk)));
@@ -123,7 +139,7 @@ pub(crate) async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
     until(&mut states, is_connected).await;
 }
 
-/// Asserts that a duration is `expected`, give or take the granularity of the timer.
+/// Asserts that a duration is `expected`, within the granularity of the timer.
 pub(crate) fn assert_about(since: Instant, expected: Duration) {
     let elapsed = since.elapsed();
     let tolerance = Duration::from_millis(20);
@@ -133,7 +149,8 @@ pub(crate) fn assert_about(since: Instant, expected: Duration) {
     );
 }
 
-/// The network of one client: counts attempts, and refuses them while it is down. It cuts nothing by itself.
+/// The network of one client. It counts attempts, and refuses them while it is down. It cuts no
+/// connection by itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
     inner: Arc<dyn Connector>,

@@ -1,5 +1,5 @@
-//! What every server must do for the client: run against the embedded one, in memory and over TCP, and against
-//! Apache ZooKeeper. Each takes a client with nothing below its chroot.
+//! The requirements of the client on every server, run against the embedded server, in memory and
+//! over TCP, and against Apache ZooKeeper. Each case takes a client with an empty chroot.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -36,7 +36,10 @@ pub(crate) async fn nodes_are_created_read_written_and_deleted(zk: ZooKeeper) {
     create(&zk, "/a/x").await.unwrap();
     create(&zk, "/a/y").await.unwrap();
     let children = zk.get_children("/a").await.unwrap();
-    assert_eq!(HashSet::<_>::from_iter(children.names.iter().map(String::as_str)), HashSet::from(["x", "y"]));
+    assert_eq!(
+        HashSet::<_>::from_iter(children.names.iter().map(String::as_str)),
+        HashSet::from(["x", "y"])
+    );
     assert_eq!(children.stat.num_children, 2);
     assert_eq!(zk.delete("/a", None).await, Err(Error::Refused(ErrorCode::NotEmpty)));
     assert_eq!(zk.delete("/a/x", Some(7)).await, Err(Error::Refused(ErrorCode::BadVersion)));
@@ -68,7 +71,8 @@ pub(crate) async fn every_kind_of_node_is_created(zk: ZooKeeper) {
     assert_eq!(zk.exists(&root.path).await.unwrap(), Some(root.stat), "{}", root.path);
 
     let ttl = Duration::from_secs(600);
-    let node = zk.create_with_ttl("/t", b"", &acl, CreateMode::PersistentWithTtl, ttl).await.unwrap();
+    let node =
+        zk.create_with_ttl("/t", b"", &acl, CreateMode::PersistentWithTtl, ttl).await.unwrap();
     assert_eq!(node.path, "/t");
     let mode = CreateMode::PersistentSequentialWithTtl;
     let node = zk.create_with_ttl("/t-", b"", &acl, mode, ttl).await.unwrap();
@@ -76,7 +80,7 @@ pub(crate) async fn every_kind_of_node_is_created(zk: ZooKeeper) {
     zk.close().await.unwrap();
 }
 
-pub(crate) async fn transactions_apply_all_or_name_what_failed(zk: ZooKeeper) {
+pub(crate) async fn transactions_apply_all_or_name_the_failure(zk: ZooKeeper) {
     let applied = zk
         .multi(&[
             create_op("/m", CreateMode::Persistent),
@@ -99,10 +103,14 @@ pub(crate) async fn transactions_apply_all_or_name_what_failed(zk: ZooKeeper) {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(paths, ["/m", "/m/s-0000000000", "set", "checked", "/gone", "deleted", "/container"]);
+    assert_eq!(
+        paths,
+        ["/m", "/m/s-0000000000", "set", "checked", "/gone", "deleted", "/container"]
+    );
 
     for index in 0..3 {
-        let mut ops: Vec<_> = (0..3).map(|n| create_op(&format!("/n{n}"), CreateMode::Persistent)).collect();
+        let mut ops: Vec<_> =
+            (0..3).map(|n| create_op(&format!("/n{n}"), CreateMode::Persistent)).collect();
         ops[index] = Op::Check { path: "/m".into(), version: 99.into() };
         let failed = zk.multi(&ops).await.unwrap_err();
         assert_eq!(failed, Error::TransactionFailed { index, code: ErrorCode::BadVersion });
@@ -142,7 +150,8 @@ pub(crate) async fn one_shot_watches_fire_once_for_what_they_watch(zk: ZooKeeper
 }
 
 pub(crate) async fn calls_in_a_row_are_answered_in_their_order(zk: ZooKeeper) {
-    // Nothing is awaited before everything is queued; the answers are taken in the opposite order.
+    // Everything is queued before anything is awaited, and the responses are taken in the opposite
+    // order.
     let created = zk.create("/p", b"v", &open(), CreateMode::Persistent);
     let read = zk.get_data("/p");
     let written: Vec<_> = (0..500).map(|_| zk.set_data("/p", b"w", None)).collect();
@@ -218,8 +227,8 @@ pub(crate) async fn identities_are_accepted(zk: ZooKeeper) {
     zk.close().await.unwrap();
 }
 
-/// The watches of a client fire for the writes of another after `disrupt` has cut its connection. Paths are so long that they do
-/// not fit in one request.
+/// Checks that the watches of a client fire for another client's writes after `disrupt` has cut its
+/// connection. The paths are so long that they do not fit into one request.
 pub(crate) async fn two_thousand_watches_on_long_paths_survive(
     zk: &ZooKeeper,
     other: &ZooKeeper,

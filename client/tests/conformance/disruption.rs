@@ -1,4 +1,4 @@
-//! Servers that die: the leader of an ensemble, or the only one, which comes back.
+//! Servers that die: the leader of an ensemble, or the only server, which restarts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,11 +12,16 @@ use zk_curator_client::{
 use super::Case;
 use crate::common::{create, id, open, start};
 
-/// A request and what became of it.
+/// A request and its result.
 type Outcome = (String, Result<(), Error>);
 
-/// Creates nodes, several in flight, until it is told to stop.
-async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> Vec<Outcome> {
+/// Creates nodes, several in flight, until it is stopped.
+async fn write(
+    zk: ZooKeeper,
+    writer: usize,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
+) -> Vec<Outcome> {
     const IN_FLIGHT: usize = 8;
     let mut outcomes = Vec::new();
     let mut number = 0;
@@ -33,13 +38,13 @@ async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>, done: Arc<At
             done.fetch_add(usize::from(outcome.is_ok()), Ordering::SeqCst);
             outcomes.push((path, outcome));
         }
-        // So that one that fails at once does not fill the memory.
+        // A case that fails immediately does not fill the memory.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     outcomes
 }
 
-/// Waits until so many more writes have succeeded.
+/// Waits until `count` more writes have succeeded.
 async fn more(done: &AtomicUsize, count: usize) {
     let goal = done.load(Ordering::SeqCst) + count;
     while done.load(Ordering::SeqCst) < goal {
@@ -47,7 +52,9 @@ async fn more(done: &AtomicUsize, count: usize) {
     }
 }
 
-pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful(case: Case) {
+pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful(
+    case: Case,
+) {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let policies = [
         DisconnectedPolicy::FailFast,
@@ -57,14 +64,16 @@ pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_t
     ];
     let mut writers = Vec::new();
     for (writer, policy) in policies.into_iter().enumerate() {
-        // Longer than an ensemble takes to elect a leader on a busy machine.
-        let zk = start(case.builder().session_timeout(Duration::from_secs(40)).disconnected(policy)).await;
+        // Longer than an election on a busy machine takes.
+        let zk =
+            start(case.builder().session_timeout(Duration::from_secs(40)).disconnected(policy))
+                .await;
         writers.push(tokio::spawn(write(zk, writer, Arc::clone(&stop), Arc::clone(&done))));
     }
     for _ in 0..2 {
         more(&done, 400).await;
         let meanwhile = async {
-            // With an ensemble they go on without it.
+            // With an ensemble the writes continue without it.
             if case.target.addresses.len() > 1 {
                 more(&done, 400).await;
             }
@@ -85,15 +94,17 @@ pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_t
     for (path, outcome) in outcomes {
         match (names.contains(&path[1..]), outcome) {
             (true, Ok(())) => acknowledged += 1,
-            // One that exists already would have been sent twice.
-            (exists, Err(error @ Error::Refused(_))) => panic!("{path} exists: {exists}, but {error:?}"),
+            // A node that already exists would have been sent twice.
+            (exists, Err(error @ Error::Refused(_))) => {
+                panic!("{path} exists: {exists}, but {error:?}")
+            }
             (_, Err(error)) if error.may_have_applied() => failed += 1,
-            // Not sent, says the error, and it is not there.
+            // The error says that it was not sent, and the node does not exist.
             (false, Err(_)) => failed += 1,
             (exists, outcome) => panic!("{path} exists: {exists}, but {outcome:?}"),
         }
     }
-    // Whether any was in flight just then is chance.
+    // It is random if any request was in flight at that time.
     assert!(acknowledged >= 1200, "{acknowledged} acknowledged, {failed} failed");
 }
 
@@ -105,7 +116,7 @@ pub(crate) async fn sessions_and_watches_survive_the_death_of_a_server(case: Cas
     create(&zk, "/a").await.unwrap();
     let (_, data) = zk.get_data_watched("/a").await.unwrap();
     let (_, absent) = zk.exists_watched("/absent").await.unwrap();
-    let ((), mut lasting) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
+    let ((), mut persistent) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
     case.target.kill_and_restart(async {}).await;
     other.sync("/").await.ok();
     zk.sync("/").await.ok();
@@ -116,7 +127,7 @@ pub(crate) async fn sessions_and_watches_survive_the_death_of_a_server(case: Cas
     assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);
     assert_eq!(absent.await.unwrap().event_type, EventType::NodeCreated);
     let event = loop {
-        match lasting.next().await.expect("an event") {
+        match persistent.next().await.expect("an event") {
             PersistentEvent::Disarmed | PersistentEvent::Rearmed { .. } => {}
             PersistentEvent::Changed(event) => break event,
             other => panic!("{other:?}"),
@@ -124,5 +135,8 @@ pub(crate) async fn sessions_and_watches_survive_the_death_of_a_server(case: Cas
     };
     assert_eq!(event.event_type, EventType::NodeCreated);
     assert_eq!((id(&zk), id(&other)), sessions);
-    assert_eq!(other.exists("/e").await.unwrap().map(|stat| stat.ephemeral_owner), Some(sessions.0));
+    assert_eq!(
+        other.exists("/e").await.unwrap().map(|stat| stat.ephemeral_owner),
+        Some(sessions.0)
+    );
 }

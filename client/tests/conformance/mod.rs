@@ -1,7 +1,9 @@
-//! What every ZooKeeper must do for the client, and the client on every ZooKeeper: one list of cases, which runs
-//! unchanged on the embedded server and on three of them, on Apache ZooKeeper and on an ensemble of three.
+//! The requirements on every ZooKeeper server, and on the client with every server: one list of
+//! cases, which runs unchanged on the embedded server, on three embedded servers, on Apache
+//! ZooKeeper and on an ensemble of three.
 //!
-//! Each case has a chroot of its own, and a relay where it needs a network that fails. `CONFORMANCE=name` picks cases.
+//! Each case has its own chroot, and a relay where it needs a failing network. `CONFORMANCE=name`
+//! selects cases.
 #![allow(
     dead_code,
     unused_imports,
@@ -24,32 +26,36 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
-use zk_curator_client::{CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
+use zk_curator_client::{ClientInfo, CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
 use zk_curator_real::{RealEnsemble, RealZooKeeper};
-use zk_curator_testing::{FaultProxy, TestCluster, ZooKeeperVersion};
+use zk_curator_testing::{
+    ErrorCode, FaultProxy, OpCode, RuleRequest, TestCluster, Verdict, ZooKeeperVersion,
+};
 
 use crate::common::{is_connected, open, start, suite, until};
 
 /// The session timeout of most cases.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// How long a case may take.
+/// The time limit of a case.
 const LIMIT: Duration = Duration::from_secs(200);
-/// How long the embedded server is away when it is killed.
+/// The time for which the embedded server is down when it is killed.
 const OUTAGE: Duration = Duration::from_millis(50);
-/// How many cases run at once where they share a server.
+/// The first release that knows `whoAmI`.
+const WHO_AM_I_SINCE: (u32, u32) = (3, 7);
+/// The number of cases that run concurrently where they share a server.
 const AT_ONCE: usize = 4;
 
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Calls a macro with the names of all cases: those that leave the servers alone, of which some take seconds (`long`) or more
-/// (`huge`), and those that do not.
+/// Calls a macro with the names of all cases: first the cases that do not disturb the servers, some
+/// of which take seconds (`long`) or more (`huge`), and then the others.
 macro_rules! for_each_case {
     ($call:ident) => {
         $call! {
             suite {
                 nodes_are_created_read_written_and_deleted
                 every_kind_of_node_is_created
-                transactions_apply_all_or_name_what_failed
+                transactions_apply_all_or_name_the_failure
                 one_shot_watches_fire_once_for_what_they_watch
                 calls_in_a_row_are_answered_in_their_order
                 large_data_come_back_whole
@@ -64,13 +70,13 @@ macro_rules! for_each_case {
                 operations: descendants_are_counted
                 operations: the_configuration_is_read_and_changing_it_refused
                 operations: timeouts_are_negotiated
-                watches: lasting_watches_report_what_is_theirs
+                watches: persistent_watches_report_their_events
                 watches: events_carry_their_transaction_since_3_9
                 watches: watches_are_removed_by_kind_and_all_at_once
                 watches: a_dropped_handle_removes_the_watch_on_the_server
-                watches: one_shot_watches_survive_a_cut_and_fire_for_what_happened_meanwhile
+                watches: one_shot_watches_fire_for_changes_during_a_cut
                 watches: an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires
-                watches: lasting_watches_survive_cuts_and_say_so
+                watches: persistent_watches_survive_cuts_and_say_so
                 connections: identities_survive_cuts
                 connections: requests_without_a_connection_follow_the_policy
                 connections: an_address_where_nobody_listens_fails_in_time
@@ -87,11 +93,11 @@ macro_rules! for_each_case {
                 watches: twenty_five_thousand_watches_survive_a_cut
                 connections: a_burst_of_forty_transitions_is_seen_whole
                 connections: a_silent_network_is_connection_loss_in_time
-                connections: an_outage_costs_few_attempts_and_ends_the_session_at_its_timeout
+                connections: an_outage_costs_few_attempts_and_the_session_times_out
                 sessions: a_session_that_has_expired_is_not_taken_up
                 sessions: deadlines_tell_whether_a_request_was_sent
                 sessions: a_session_that_has_moved_is_written_by_its_last_client
-                order: what_was_lost_on_the_way_is_told_truthfully
+                order: lost_requests_have_correct_errors
             }
             huge {
                 watches: a_hundred_thousand_watches_survive_a_cut
@@ -111,9 +117,11 @@ pub(crate) use for_each_case;
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) version: ZooKeeperVersion,
-    /// The shortest and the longest session timeout it grants.
+    /// True if the server knows `whoAmI`, that is, from version 3.7.
+    pub(crate) knows_who_am_i: bool,
+    /// The shortest and the longest session timeout that it grants.
     pub(crate) timeouts: (Duration, Duration),
-    /// Whether a server that has lost the others goes on read-only.
+    /// `true` if a server without a quorum continues as read-only.
     pub(crate) has_read_only: bool,
     servers: Mutex<Servers>,
 }
@@ -125,14 +133,30 @@ pub(crate) enum Servers {
 }
 
 impl Target {
-    /// One server or several, which go on read-only when they have lost the others.
+    /// Returns one or several servers, which continue as read-only without a quorum.
     pub(crate) fn embedded(servers: TestCluster, version: ZooKeeperVersion) -> Self {
         Self {
-            addresses: servers.members().iter().map(|server| server.addr().expect("on TCP")).collect(),
+            addresses: servers
+                .members()
+                .iter()
+                .map(|server| server.addr().expect("on TCP"))
+                .collect(),
             version,
+            knows_who_am_i: true,
             timeouts: (Duration::from_millis(20), Duration::from_secs(40)),
             has_read_only: true,
             servers: Mutex::new(Servers::Embedded(servers)),
+        }
+    }
+
+    /// Lets embedded servers refuse a kind of request from now on.
+    pub(crate) async fn refuse(&self, opcode: OpCode, code: ErrorCode) {
+        if let Servers::Embedded(servers) = &*self.servers.lock().await {
+            let refuse = move |request: &RuleRequest<'_>| match request.is(opcode) {
+                true => Verdict::Refuse(code),
+                false => Verdict::Pass,
+            };
+            servers.rule(refuse).forget();
         }
     }
 
@@ -140,6 +164,7 @@ impl Target {
         Self {
             addresses: vec![server.addr()],
             version: server.version().await.unwrap(),
+            knows_who_am_i: server.release().await.unwrap() >= WHO_AM_I_SINCE,
             timeouts: (Duration::from_secs(1), Duration::from_secs(60)),
             has_read_only: false,
             servers: Mutex::new(Servers::Standalone(Box::new(server))),
@@ -151,6 +176,7 @@ impl Target {
         Self {
             addresses: ensemble.servers().iter().map(RealZooKeeper::addr).collect(),
             version: ensemble.server(0).version().await.unwrap(),
+            knows_who_am_i: ensemble.server(0).release().await.unwrap() >= WHO_AM_I_SINCE,
             timeouts: (Duration::from_millis(400), Duration::from_secs(60)),
             has_read_only,
             servers: Mutex::new(Servers::Ensemble(ensemble)),
@@ -164,7 +190,7 @@ impl Target {
                 let leader = servers.leader().unwrap_or(0);
                 servers.kill(leader).await;
                 meanwhile.await;
-                // It would be back before anybody has noticed.
+                // Without a pause it would be back before any client notices.
                 tokio::time::sleep(OUTAGE).await;
                 servers.restart(leader).await.unwrap();
             }
@@ -182,7 +208,7 @@ impl Target {
         }
     }
 
-    /// Leaves one server, read-only, for as long as `meanwhile` takes.
+    /// Leaves one read-only server running while `meanwhile` runs.
     pub(crate) async fn read_only<T>(&self, meanwhile: impl Future<Output = T>) -> T {
         match &mut *self.servers.lock().await {
             Servers::Embedded(servers) => {
@@ -202,7 +228,8 @@ impl Target {
             Servers::Standalone(_) => unreachable!("it has nobody to lose"),
             Servers::Ensemble(ensemble) => {
                 let left = ensemble.leader().await.unwrap();
-                let others: Vec<_> = (0..self.addresses.len()).filter(|server| *server != left).collect();
+                let others: Vec<_> =
+                    (0..self.addresses.len()).filter(|server| *server != left).collect();
                 for other in &others {
                     ensemble.kill(*other).await.unwrap();
                 }
@@ -220,7 +247,7 @@ impl Target {
     }
 }
 
-/// A case: the servers, and a chroot of its own.
+/// A case: the servers, and its chroot.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) target: Arc<Target>,
@@ -237,9 +264,15 @@ impl Case {
         Self { chroot, ..case }
     }
 
-    /// A client of the servers.
+    /// Returns the identities of a connection; `None` if servers do not know the request.
+    pub(crate) async fn identities(&self, zk: &ZooKeeper) -> Option<Vec<ClientInfo>> {
+        if self.target.knows_who_am_i { Some(zk.who_am_i().await.unwrap()) } else { None }
+    }
+
+    /// Returns a client of the servers.
     pub(crate) fn builder(&self) -> ZooKeeperBuilder {
-        let hosts = self.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let hosts =
+            self.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         ZooKeeper::builder(format!("{hosts}{}", self.chroot)).session_timeout(TIMEOUT)
     }
 
@@ -251,7 +284,7 @@ impl Case {
         FaultProxy::start(&self.target.addresses).await.unwrap()
     }
 
-    /// A client of the servers behind a relay.
+    /// Returns a client of the servers behind a relay.
     pub(crate) fn through(&self, relay: &FaultProxy) -> ZooKeeperBuilder {
         let connect_string = format!("{}{}", relay.connect_string(), self.chroot);
         ZooKeeper::builder(connect_string).session_timeout(TIMEOUT)
@@ -263,7 +296,7 @@ impl Case {
     }
 }
 
-/// Cuts the connection of a client, does something, and waits until it is back.
+/// Cuts the connection of a client, runs `meanwhile`, and waits until the client is back.
 pub(crate) async fn away(zk: &ZooKeeper, relay: &FaultProxy, meanwhile: impl Future<Output = ()>) {
     let mut states = zk.states();
     relay.down();
@@ -273,8 +306,8 @@ pub(crate) async fn away(zk: &ZooKeeper, relay: &FaultProxy, meanwhile: impl Fut
     until(&mut states, is_connected).await;
 }
 
-/// The error of a request that failed.
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> zk_curator_client::ErrorCode {
+/// Returns the error code of a refused request.
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorCode {
     match result {
         Err(Error::Refused(code)) => code,
         other => panic!("not refused: {other:?}"),
@@ -329,7 +362,7 @@ macro_rules! list {
 }
 for_each_case!(list);
 
-/// Without the limit of other tests: each case has one.
+/// Runs a test without the limit of other tests, because each case has one.
 pub(crate) fn on_threads(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -346,22 +379,25 @@ pub(crate) async fn run(target: Target, name: &str) {
     timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");
 }
 
-/// Runs all cases on servers that they share, or those that `CONFORMANCE` names.
+/// Runs all cases, or those that `CONFORMANCE` names, on shared servers.
 pub(crate) async fn run_all(target: Target) {
     run_those(target, &[&std::env::var("CONFORMANCE").unwrap_or_default()]).await;
 }
 
-/// Runs the cases with one of these in their names.
+/// Runs the cases whose names contain one of these texts.
 pub(crate) async fn run_those(target: Target, wanted: &[&str]) {
     let target = Arc::new(target);
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = Vec::new();
-    for entry in entries().into_iter().filter(|entry| wanted.iter().any(|part| entry.name.contains(part))) {
+    for entry in
+        entries().into_iter().filter(|entry| wanted.iter().any(|part| entry.name.contains(part)))
+    {
         let (target, places) = (Arc::clone(&target), Arc::clone(&places));
         running.push((
             entry.name,
             tokio::spawn(async move {
-                let places = places.acquire_many(if entry.alone { AT_ONCE as u32 } else { 1 }).await;
+                let places =
+                    places.acquire_many(if entry.alone { AT_ONCE as u32 } else { 1 }).await;
                 let started = Instant::now();
                 let case = Case::new(target, entry.name).await;
                 timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");

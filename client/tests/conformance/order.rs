@@ -1,4 +1,4 @@
-//! The order of requests and answers, and what is said about those that were lost.
+//! The order of requests and responses, and the reports about lost ones.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -10,9 +10,9 @@ use zk_curator_testing::Flow;
 use super::{Case, away};
 use crate::common::open;
 
-/// The result of a future that is ready.
+/// Returns the result of a future that is ready.
 fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, Error>> {
-    // Unconstrained: tokio makes a task wait that has polled too much.
+    // Unconstrained, because tokio makes a task wait that has polled too often.
     let mut pending = tokio::task::unconstrained(pending);
     match Pin::new(&mut pending).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
@@ -24,14 +24,14 @@ pub(crate) async fn ten_thousand_requests_in_flight_are_answered_in_order(case: 
     const REQUESTS: usize = 10_000;
     let (zk, relay) = case.relayed().await;
     zk.create("/n", b"", &open(), CreateMode::Persistent).await.unwrap();
-    // No answer comes before all have been sent.
+    // No response comes before all have been sent.
     relay.replies(Flow::Stalled);
     let sent = relay.counts().requests;
     let mut pending: Vec<_> = (0..REQUESTS).map(|_| zk.set_data("/n", b"v", None)).collect();
     relay.passed(sent + REQUESTS as u64).await;
     assert!(pending.iter_mut().all(|pending| ready(pending).is_none()));
     relay.replies(Flow::Open);
-    // When one has its answer, so have all before it.
+    // If one request has its response, all earlier ones have theirs.
     let mut answered = 0;
     for mark in (0..REQUESTS).step_by(997).chain([REQUESTS - 1]) {
         let (before, from) = pending.split_at_mut(mark);
@@ -61,7 +61,7 @@ pub(crate) async fn a_create_and_its_read_share_a_flight(case: Case) {
     assert_eq!(created.await.unwrap().path, "/a-0000000000");
 }
 
-pub(crate) async fn what_was_lost_on_the_way_is_told_truthfully(case: Case) {
+pub(crate) async fn lost_requests_have_correct_errors(case: Case) {
     const BATCH: usize = 20;
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     let mut outcomes = Vec::new();
@@ -80,10 +80,11 @@ pub(crate) async fn what_was_lost_on_the_way_is_told_truthfully(case: Case) {
         match fault {
             0 => tokio::task::yield_now().await,
             1 | 2 => relay.passed(sent + BATCH as u64).await,
-            // In the middle of it.
+            // The cut happens in the middle of it.
             _ => relay.passed(sent + 1).await,
         }
-        // Those of the second half are issued without a connection, and sent on the next one.
+        // The requests of the second half are issued without a connection, and sent on the next
+        // one.
         let mut queued = Vec::new();
         away(&zk, &relay, async {
             relay.requests(Flow::Open);
@@ -107,6 +108,6 @@ pub(crate) async fn what_was_lost_on_the_way_is_told_truthfully(case: Case) {
             (exists, outcome) => panic!("{path} exists: {exists}, but {outcome:?}"),
         }
     }
-    // Half of all are sent on a connection that stays.
+    // Half of all requests are sent on a connection that stays open.
     assert!(known >= 24 * BATCH && unknown >= 12 * BATCH, "{known} known, {unknown} unknown");
 }

@@ -1,11 +1,11 @@
-//! Sessions that are left, taken up, moved, bounded in time, or begun on a read-only server.
+//! Sessions that are detached, resumed, moved, limited in time, or begun on a read-only server.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator_client::{
-    ConnectStringError, CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionCredentials, SessionState,
-    WatchEnded, ZooKeeper,
+    ConnectStringError, CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionCredentials,
+    SessionState, WatchEnded, ZooKeeper,
 };
 use zk_curator_testing::{FaultProxy, Flow};
 
@@ -18,19 +18,22 @@ async fn ephemeral(zk: &ZooKeeper, path: &str) {
     zk.create(path, b"", &open(), CreateMode::Ephemeral).await.unwrap();
 }
 
-/// The session that a node belongs to, as the leader knows it.
+/// Returns the session that owns a node, as the leader knows it.
 async fn owner(zk: &ZooKeeper, path: &str) -> Option<i64> {
     zk.sync("/").await.unwrap();
     zk.exists(path).await.unwrap().map(|stat| stat.ephemeral_owner)
 }
 
-pub(crate) async fn a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches(case: Case) {
+pub(crate) async fn a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches(
+    case: Case,
+) {
     let zk = case.client().await;
     let session = id(&zk);
     ephemeral(&zk, "/e").await;
     let (_, watch) = zk.get_data_watched("/e").await.unwrap();
-    let before: Vec<_> =
-        (0..100).map(|n| zk.create(&format!("/e{n}"), b"", &open(), CreateMode::Ephemeral)).collect();
+    let before: Vec<_> = (0..100)
+        .map(|n| zk.create(&format!("/e{n}"), b"", &open(), CreateMode::Ephemeral))
+        .collect();
     let credentials = zk.detach().await.unwrap();
     for answer in before {
         answer.await.unwrap();
@@ -77,7 +80,7 @@ pub(crate) async fn a_session_that_has_expired_is_not_taken_up(case: Case) {
     let states = late.states();
     assert_eq!(late.exists("/e").await, Err(Error::SessionExpired { sent: false }));
     let states = history(states).await;
-    // The first may be over before it is followed.
+    // The first state may be over before the stream begins.
     assert_eq!(states.last(), Some(&EXPIRED));
     assert!(!states.iter().copied().any(is_connected), "{states:?}");
 }
@@ -99,7 +102,7 @@ pub(crate) async fn a_session_moves_to_the_servers_that_are_listed_now(case: Cas
     for _ in 0..3 {
         until(&mut states, |state| state == SessionState::Disconnected).await;
         until(&mut states, is_connected).await;
-        // An answer shows that the server is well: the next connection is not put off.
+        // A response shows that the server works, so the next connection is not delayed.
         assert_eq!(owner(&zk, "/e").await, Some(session));
         there.cut();
     }
@@ -142,12 +145,14 @@ pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case:
     let other_relay = FaultProxy::start(&addresses[addresses.len() - 1..]).await.unwrap();
     let first = start(case.through(&relay)).await;
     ephemeral(&first, "/e").await;
-    // Its request is on the way when another client takes the session, at another member if there is one.
+    // Its request is in flight when another client resumes the session, at another member if there
+    // is one.
     relay.requests(Flow::Stalled);
     relay.replies(Flow::Stalled);
     let sent = relay.counts().received + 1;
     let late = first.set_data("/e", b"of the first", None);
-    // Otherwise it would be sent after the move, when the first client has taken the session back.
+    // Otherwise it would be sent after the move, when the first client has resumed the session
+    // again.
     relay.received(sent).await;
     let credentials = first.credentials().unwrap();
     let second = start(case.through(&other_relay).resume(credentials)).await;
@@ -163,7 +168,7 @@ pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case:
     witness.sync("/").await.unwrap();
     assert_eq!(witness.get_data("/e").await.unwrap().data, "of the second");
 
-    // The one that closes the session ends it for both; the other one cannot take it back in between.
+    // The client that closes the session ends it for both; the other client cannot resume it first.
     other_relay.down();
     first.close().await.unwrap();
     other_relay.up();
@@ -199,7 +204,11 @@ pub(crate) async fn read_only_servers_answer_reads_until_there_is_a_writable_one
         assert_eq!(refused(create(&zk, "/b").await), ErrorCode::NotReadOnly);
         let (_, watch) = zk.get_data_watched("/a").await.unwrap();
         assert_eq!(zk.state(), SessionState::ConnectedReadOnly(session));
-        assert_eq!(strict.state(), SessionState::Connecting, "it did not ask for a read-only server");
+        assert_eq!(
+            strict.state(),
+            SessionState::Connecting,
+            "it did not ask for a read-only server"
+        );
         (zk.states(), zk, strict, session, watch)
     };
     let (mut states, zk, strict, session, watch) = case.target.read_only(lonely).await;

@@ -1,19 +1,19 @@
-//! Watches of every kind, and what becomes of them when the connection is lost.
+//! Watches of every kind, and their behaviour when the connection is lost.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
 use zk_curator_client::{
-    AddWatchMode, CreateMode, ErrorCode, EventType, OneshotWatch, Op, PersistentEvent, PersistentWatch,
-    WatchEnded, WatcherType, ZooKeeper,
+    AddWatchMode, CreateMode, ErrorCode, EventType, OneshotWatch, Op, PersistentEvent,
+    PersistentWatch, WatchEnded, WatcherType, ZooKeeper,
 };
 use zk_curator_testing::ZooKeeperVersion;
 
 use super::{Case, away, refused};
 use crate::common::{create, open, start};
 
-/// What a lasting watch reports next.
+/// Returns the next event of a persistent watch.
 async fn next(watch: &mut PersistentWatch) -> (EventType, String) {
     match watch.next().await {
         Some(PersistentEvent::Changed(event)) => (event.event_type, event.path),
@@ -21,7 +21,8 @@ async fn next(watch: &mut PersistentWatch) -> (EventType, String) {
     }
 }
 
-/// Asserts that nothing comes that was not awaited: what is behind it in the stream of the server has been answered.
+/// Asserts that there is no unexpected event: the response to a later request of the same stream
+/// has arrived.
 async fn assert_silent(zk: &ZooKeeper, watch: &mut PersistentWatch) {
     zk.sync("/").await.unwrap();
     zk.exists("/").await.unwrap();
@@ -33,7 +34,7 @@ fn event(event_type: EventType, path: &str) -> (EventType, String) {
     (event_type, path.to_owned())
 }
 
-pub(crate) async fn lasting_watches_report_what_is_theirs(case: Case) {
+pub(crate) async fn persistent_watches_report_their_events(case: Case) {
     use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
     let (zk, other) = (case.client().await, case.client().await);
     let ((), mut node) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
@@ -100,10 +101,10 @@ pub(crate) async fn lasting_watches_report_what_is_theirs(case: Case) {
 pub(crate) async fn events_carry_their_transaction_since_3_9(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
     let told = |zxid: i64| Some(zxid).filter(|_| case.target.version >= ZooKeeperVersion::V3_9);
-    let ((), mut lasting) = zk.add_watch("/lasting", AddWatchMode::Persistent).await.unwrap();
-    create(&other, "/lasting").await.unwrap();
-    let created = other.exists("/lasting").await.unwrap().unwrap();
-    match lasting.next().await {
+    let ((), mut persistent) = zk.add_watch("/persistent", AddWatchMode::Persistent).await.unwrap();
+    create(&other, "/persistent").await.unwrap();
+    let created = other.exists("/persistent").await.unwrap().unwrap();
+    match persistent.next().await {
         Some(PersistentEvent::Changed(event)) => assert_eq!(event.zxid(), told(created.czxid)),
         other => panic!("{other:?}"),
     }
@@ -125,7 +126,7 @@ pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     for path in ["/a", "/b", "/c", "/p", "/r"] {
         create(&zk, path).await.unwrap();
     }
-    // By kind: the others on the path stay.
+    // Only this kind: the other watches on the path stay.
     let (_, data) = zk.get_data_watched("/a").await.unwrap();
     let (_, same) = zk.exists_watched("/a").await.unwrap();
     let (_, children) = zk.get_children_watched("/a").await.unwrap();
@@ -161,7 +162,7 @@ pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
         assert_eq!(watch.await, Err(WatchEnded::Removed));
     }
 
-    let ((), mut lasting) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
+    let ((), mut persistent) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
     let ((), mut recursive) = zk.add_watch("/r", AddWatchMode::PersistentRecursive).await.unwrap();
     assert_eq!(has("/p", WatcherType::Any).await, Ok(true));
     assert_eq!(has("/r", WatcherType::Any).await, Ok(true));
@@ -176,7 +177,7 @@ pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     };
     zk.remove_watches("/p", kinds[0]).await.unwrap();
     zk.remove_watches("/r", kinds[1]).await.unwrap();
-    for (path, watch) in [("/p", &mut lasting), ("/r", &mut recursive)] {
+    for (path, watch) in [("/p", &mut persistent), ("/r", &mut recursive)] {
         other.set_data(path, b"", None).await.unwrap();
         assert_eq!(watch.next().await, Some(PersistentEvent::Ended(WatchEnded::Removed)));
         assert_eq!(watch.next().await, None);
@@ -203,7 +204,7 @@ pub(crate) async fn a_dropped_handle_removes_the_watch_on_the_server(case: Case)
     drop(absent);
     assert_eq!(is_watched("/none", WatcherType::Any).await, Ok(false));
 
-    // Dropped before the answer.
+    // Dropped before the response.
     drop(zk.get_data_watched("/a"));
     zk.sync("/").await.unwrap();
     assert_eq!(is_watched("/a", WatcherType::Any).await, Ok(false));
@@ -221,7 +222,7 @@ pub(crate) async fn a_dropped_handle_removes_the_watch_on_the_server(case: Case)
     assert_eq!(is_watched("/a", WatcherType::Any).await, Ok(false));
 }
 
-pub(crate) async fn one_shot_watches_survive_a_cut_and_fire_for_what_happened_meanwhile(case: Case) {
+pub(crate) async fn one_shot_watches_fire_for_changes_during_a_cut(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     for path in ["/changed", "/deleted", "/parent", "/later", "/later-parent", "/quiet"] {
         create(&zk, path).await.unwrap();
@@ -252,7 +253,7 @@ pub(crate) async fn one_shot_watches_survive_a_cut_and_fire_for_what_happened_me
         let event = watch.await.unwrap();
         assert_eq!((event.event_type, event.path.as_str()), (expected, path));
     }
-    // Twice more without a change: what is left is armed every time.
+    // Twice more without a change: the remaining watches are re-armed every time.
     away(&zk, &relay, async {}).await;
     away(&zk, &relay, async {}).await;
     zk.sync("/").await.unwrap();
@@ -284,7 +285,7 @@ pub(crate) async fn an_answer_after_a_cut_never_shows_a_change_before_its_watch_
     }
 }
 
-pub(crate) async fn lasting_watches_survive_cuts_and_say_so(case: Case) {
+pub(crate) async fn persistent_watches_survive_cuts_and_say_so(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     create(&zk, "/p").await.unwrap();
     create(&zk, "/r").await.unwrap();
@@ -297,10 +298,10 @@ pub(crate) async fn lasting_watches_survive_cuts_and_say_so(case: Case) {
         .await;
         for watch in [&mut node, &mut tree] {
             let unchanged = rearmed(watch).await;
-            // One of several servers may not have heard of the write yet.
+            // One of several servers may not have applied the write yet.
             assert!(!unchanged || case.target.addresses.len() > 1);
         }
-        // The server it is connected to now may yet have to hear of the write that was missed.
+        // The current server may not have applied the missed write yet.
         zk.sync("/p").await.unwrap();
         while timeout(Duration::ZERO, node.next()).await.is_ok() {}
         other.set_data("/p", b"seen", None).await.unwrap();
@@ -313,13 +314,14 @@ pub(crate) async fn lasting_watches_survive_cuts_and_say_so(case: Case) {
     }
 }
 
-/// Sessions that other cases have left may end meanwhile, which is a transaction: then the next cut has to show it.
+/// Sessions of other cases may end in between, which is a transaction. Then the next cut must show
+/// it.
 pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     create(&zk, "/p").await.unwrap();
     let ((), mut node) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
     let ((), mut tree) = zk.add_watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
-    // The second time there was no request on the connection before.
+    // The second time there was no request on the previous connection.
     for _ in 0..2 {
         loop {
             away(&zk, &relay, async {}).await;
@@ -335,14 +337,21 @@ pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case
         away(&zk, &relay, async {
             written = match path {
                 "/p" => other.set_data(path, b"missed", None).await.unwrap().mzxid,
-                path => other.create(path, b"", &open(), CreateMode::Persistent).await.unwrap().stat.czxid,
+                path => {
+                    other
+                        .create(path, b"", &open(), CreateMode::Persistent)
+                        .await
+                        .unwrap()
+                        .stat
+                        .czxid
+                }
             };
         })
         .await;
         let unchanged = rearmed(&mut node).await;
         assert_eq!(rearmed(&mut tree).await, unchanged);
         if unchanged {
-            // One of several servers, which had not heard of the write.
+            // It was one of several servers that had not applied the write.
             assert!(case.target.addresses.len() > 1, "{path}");
             assert_eq!(next(&mut tree).await.1, path);
             if path == "/p" {
@@ -356,7 +365,7 @@ pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case
     assert_silent(&zk, &mut tree).await;
 }
 
-/// The connection was lost, and the watch was re-armed: whether nothing was missed.
+/// Returns the flag `unchanged` of the re-armed watch after a lost connection.
 async fn rearmed(watch: &mut PersistentWatch) -> bool {
     assert_eq!(watch.next().await, Some(PersistentEvent::Disarmed));
     loop {
@@ -377,11 +386,12 @@ pub(crate) async fn a_hundred_thousand_watches_survive_a_cut(case: Case) {
     many_watches_survive_a_cut(case, 100_000).await;
 }
 
-/// A third of them on data, on nodes that do not exist, and on children.
+/// Sets a third of the watches on data, a third on nodes that do not exist, and a third on
+/// children.
 async fn many_watches_survive_a_cut(case: Case, count: usize) {
-    /// Of each kind, change while the client is away.
+    /// The number of nodes of each kind that change while the client is away.
     const MEANWHILE: usize = 100;
-    /// So many operations in a transaction are well below its limit.
+    /// This many operations in a transaction are well below its limit.
     const BATCH: usize = 1000;
     let (relay, long) = (case.relay().await, Duration::from_secs(40));
     let zk = start(case.through(&relay).session_timeout(long)).await;
@@ -429,7 +439,7 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
         other.multi(&meanwhile.iter().map(change).collect::<Vec<_>>()).await.unwrap();
     })
     .await;
-    // Answered behind all that re-arms.
+    // Answered after everything is re-armed.
     zk.sync("/").await.unwrap();
     for batch in later.chunks(BATCH) {
         other.multi(&batch.iter().map(change).collect::<Vec<_>>()).await.unwrap();

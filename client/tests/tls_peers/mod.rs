@@ -1,4 +1,4 @@
-//! Servers that speak TLS, and others. Beside `certificates`, in the test that uses it.
+//! Servers that speak TLS, and others. Used next to `certificates`.
 
 #![allow(
     dead_code,
@@ -21,7 +21,8 @@ use zk_curator_testing::TestServer;
 
 use crate::certificates::{Authority, Identity};
 
-/// A listener that is served by `serve`, one connection after the other or several at once.
+/// Returns the address of a listener whose connections `serve` handles, one after another or
+/// concurrently.
 pub(crate) async fn listen<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
 where
     F: Future<Output = ()> + Send + 'static,
@@ -37,22 +38,26 @@ where
     addr
 }
 
-/// How a server speaks TLS as `identity`, and wants clients to have certificates of `client_ca`.
+/// Returns the configuration of a server that speaks TLS as `identity`, and requires client
+/// certificates of `client_ca`.
 pub(crate) fn config(
     identity: &Identity,
     client_ca: Option<&Authority>,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Arc<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
-    let config =
-        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .unwrap();
     let config = match client_ca {
         None => config.with_no_client_auth(),
         Some(ca) => {
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()).unwrap();
             config.with_client_cert_verifier(
-                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap(),
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                    .build()
+                    .unwrap(),
             )
         }
     };
@@ -61,7 +66,7 @@ pub(crate) fn config(
     Arc::new(config.with_single_cert(vec![certificate], key).unwrap())
 }
 
-/// A server that speaks TLS only, and where.
+/// Returns a server that speaks only TLS, and its address.
 pub(crate) async fn serve(config: Arc<ServerConfig>) -> (TestServer, SocketAddr) {
     let server = TestServer::builder().tcp(false).tls(0, config.into()).start().await.unwrap();
     let addr = server.tls_addr().unwrap();

@@ -1,10 +1,10 @@
-//! Closing, losing a connection, and the end of the session.
+//! Closing, connection loss, and the end of the session.
 
 use std::io;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::{Closing, Effect, Farewell, Machine, Phase, Sent, after};
 use crate::connector::ConnectionFailure;
@@ -13,7 +13,8 @@ use crate::watch::WatchEnded;
 use crate::{Error, SessionCredentials};
 
 impl Machine {
-    /// The last handle is gone, or [`crate::session::Command::Close`], or [`crate::session::Command::Detach`].
+    /// Handles the drop of the last handle, [`crate::session::Command::Close`] or
+    /// [`crate::session::Command::Detach`].
     pub(in crate::session) fn on_close(
         &mut self,
         done: Option<oneshot::Sender<Result<(), Error>>>,
@@ -25,7 +26,7 @@ impl Machine {
             farewell.deadline = farewell.deadline.min(after(now, self.close_timeout));
             farewell.waiters.extend(done);
             if forgotten {
-                // The receiver is gone.
+                // The receiver was dropped.
                 self.end_farewell(&Err(Error::ConnectionLoss { sent: false }));
             }
             return;
@@ -55,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// Whether closing needs no server: there is no session, none about to be opened, and no request waits.
+    /// Returns `true` if closing needs no server: there is no session, none is being opened, and no
+    /// request waits.
     fn has_nothing_to_tell(&self) -> bool {
         self.session.is_none()
             && !matches!(self.phase, Phase::Handshaking { .. })
@@ -63,14 +65,19 @@ impl Machine {
     }
 
     pub(super) fn disconnect(&mut self, now: Instant, why: &'static str) {
-        self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
+        self.lose(now, self.failure(now, io::Error::other(why)));
+    }
+
+    /// Returns the failure of the current connection.
+    pub(super) fn failure(&self, now: Instant, why: io::Error) -> io::Error {
+        ConnectionFailure::of_connection(self.peer.as_ref(), why, self.stalled(now))
     }
 
     pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
         self.deliver();
         let was_connected = self.phase == Phase::Connected && self.farewell.is_none();
         if !self.reach.of_ensemble {
-            // Only that server knew of the session.
+            // Only that server knew the session.
             self.session = None;
         }
         self.reach.read_only = false;
@@ -81,8 +88,7 @@ impl Machine {
             self.states.failed(why);
             self.states.publish(SessionState::Disconnected);
         } else {
-            debug!(%why, "connection attempt failed");
-            self.states.failed(why);
+            self.attempt_failed(why);
         }
         self.forget_connection(&Error::ConnectionLoss { sent: true });
         self.publish_validity();
@@ -91,14 +97,15 @@ impl Machine {
         }
     }
 
-    /// The end of the session and of this client. A client that is closing ends closed, whatever happens;
-    /// `close` failed if it ended before a server knew. One that is to leave its session has left it, unless that
-    /// has ended.
+    /// Ends the session and this client. A client that is closing ends as closed in any case;
+    /// `close` fails if no server was reached first. A client that is detaching ends as detached,
+    /// unless the session has ended.
     pub(super) fn end(&mut self, mut state: SessionState) {
         self.deliver();
         let closing = self.closing.take();
         let close_result = closing.as_ref().map_or(Ok(()), |closing| {
-            let server_knows = closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
+            let server_knows =
+                closing.acknowledged || state == SessionState::Expired(ExpiredBy::Server);
             if server_knows || closing.detach || self.session.is_none() {
                 Ok(())
             } else {
@@ -107,7 +114,7 @@ impl Machine {
         });
         state = match (&closing, state) {
             (Some(Closing { detach: true, .. }), SessionState::Closed) => SessionState::Detached,
-            // A session that is over cannot be left.
+            // A session that is over cannot be detached from.
             (Some(Closing { detach: true, .. }) | None, state) => state,
             (Some(Closing { detach: false, .. }), _) => SessionState::Closed,
         };
@@ -116,7 +123,8 @@ impl Machine {
             self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
         self.phase = Phase::Ended(state);
-        // A server that refuses the credentials, or is not reached any more, keeps the session.
+        // A server that refuses the credentials, or that is not reached any more, keeps the
+        // session.
         let is_left = matches!(state, SessionState::AuthFailed | SessionState::Unreachable);
         if let Err(why) = &close_result {
             self.states.untold(why.clone());
@@ -131,9 +139,11 @@ impl Machine {
                 Error::SessionExpired { sent: false },
                 WatchEnded::SessionLost,
             ),
-            SessionState::AuthFailed => {
-                (Error::AuthFailed { sent: true }, Error::AuthFailed { sent: false }, WatchEnded::SessionLost)
-            }
+            SessionState::AuthFailed => (
+                Error::AuthFailed { sent: true },
+                Error::AuthFailed { sent: false },
+                WatchEnded::SessionLost,
+            ),
             SessionState::Unreachable => {
                 (Error::ConnectionLoss { sent: true }, Error::NotConnected, WatchEnded::SessionLost)
             }
@@ -153,7 +163,7 @@ impl Machine {
         self.effects.push_back(Effect::Done);
     }
 
-    /// A client that is to leave its session does so once everything that was asked before is answered.
+    /// Detaches, if the client is detaching and all earlier requests are answered.
     pub(super) fn detach_if_done(&mut self) {
         let detaching = self.closing.as_ref().is_some_and(|closing| closing.detach);
         if detaching && self.in_flight.is_empty() && self.queued.is_empty() {
@@ -161,9 +171,9 @@ impl Machine {
         }
     }
 
-    /// Our own clock ends the session. The server may not agree, if it was away itself: then the nodes of the
-    /// session stay in everybody's way until it does. So it is told, as soon as one is reached, for as long as it
-    /// would wait at most.
+    /// Ends the session by the client's own clock. The servers may not agree if they were down
+    /// themselves; then the nodes of the session block other clients until it expires. So the
+    /// client ends the session as soon as it reaches a server, within the session timeout.
     pub(super) fn expire_by_clock(&mut self, now: Instant) {
         let is_closing = self.closing.is_some();
         let patience = self.timeout();
@@ -176,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// The server agrees that the session is over, or was not reached.
+    /// Ends the client: a server has ended the session, or none was reached.
     pub(super) fn end_farewell(&mut self, result: &Result<(), Error>) {
         if let Err(why) = result {
             self.states.untold(why.clone());
@@ -190,8 +200,8 @@ impl Machine {
         self.effects.push_back(Effect::Done);
     }
 
-    /// What was sent counts as unanswered, even what the driver had not written yet: nobody knows how much of
-    /// it has left.
+    /// Counts all sent requests as unanswered, even those that the driver had not written yet: the
+    /// client does not know how much of them has left.
     fn forget_connection(&mut self, unanswered: &Error) {
         self.effects.push_back(Effect::Disconnect);
         self.out.clear();

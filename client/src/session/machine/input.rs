@@ -1,4 +1,4 @@
-//! Bytes in: the handshake, answers and watch events.
+//! Input bytes: the handshake, responses and watch events.
 
 use std::time::Duration;
 
@@ -8,29 +8,32 @@ use tracing::{debug, info, warn};
 use zk_curator_proto::frame::Frames;
 use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
 use zk_curator_proto::{
-    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
-    XID_SET_WATCHES,
+    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
+    XID_PING, XID_SET_WATCHES,
 };
 
-use super::{InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queued, Sent, Session};
+use super::{
+    InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queued, Sent, Session,
+};
 use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
 use crate::watch::{Fired, WatchKind};
 use crate::{Error, SessionCredentials, SessionId, SessionInfo, WatchedEvent};
 
-/// How a server that speaks TLS answers to one that does not: the type of a record, and the version.
+/// The response of a TLS server to a client without TLS: the type of a record, and the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
 
-/// How an HTTP server answers to a client that does not speak HTTP.
+/// The response of an HTTP server to a client that does not speak HTTP.
 const HTTP: &[u8] = b"HTTP";
 
-/// The length prefix of a frame, and the header of an answer.
+/// The length prefix of a frame, and the header of a response.
 const ANSWER_HEAD: usize = 4 + 16;
 
-/// The longest answer that is skipped: a longer one is not from a server, or would take longer than a session.
+/// The longest response that is skipped. A longer one is not from a ZooKeeper server, or would take
+/// longer than a session.
 const LONGEST_SKIPPED: usize = 1 << 30;
 
-/// The transaction up to which nothing was missed, as a request to re-arm watches tells the server.
+/// Returns the transaction after which a request to re-arm watches asks for missed changes.
 const fn rearmed_from(request: &Request) -> Option<i64> {
     match request {
         Request::SetWatches(watches) => Some(watches.relative_zxid),
@@ -39,37 +42,42 @@ const fn rearmed_from(request: &Request) -> Option<i64> {
     }
 }
 
-/// The part of an answer after its header.
+/// The part of a response after its header.
 enum Body<'a> {
     Read(&'a mut Decoder),
-    /// Over the limit, and skipped. The length is that of the whole answer.
+    /// Over the limit, and skipped. The length is that of the whole response.
     Skipped {
         length: usize,
     },
 }
 
 impl Machine {
-    /// Bytes have arrived. Takes all complete frames.
+    /// Handles received bytes: takes all complete frames.
     pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
         loop {
             self.skip(buf);
-            let result = match Frames::take(buf, self.max_answer) {
+            let result = match Frames::take(buf, self.max_response) {
                 Ok(frames) => self.on_frames(frames, now),
                 Err(DecodeError::FrameTooLong { length, .. })
                     if self.phase == Phase::Connected && length <= LONGEST_SKIPPED =>
                 {
-                    self.on_long_answer(length, buf, now)
+                    self.on_large_response(length, buf, now)
                 }
                 Err(error) => Err(error),
             };
             match result {
-                // A frame that is not valid is found once those before it are done with.
+                // An invalid frame is found when the frames before it are handled.
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(_) if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(&TLS_ALERT) => {
+                Err(_)
+                    if matches!(self.phase, Phase::Handshaking { .. })
+                        && buf.starts_with(&TLS_ALERT) =>
+                {
                     return self.disconnect(now, "the server speaks TLS on this port");
                 }
-                Err(_) if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(HTTP) => {
+                Err(_)
+                    if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(HTTP) =>
+                {
                     return self.disconnect(now, "the server speaks HTTP on this port");
                 }
                 Err(error) => {
@@ -80,15 +88,18 @@ impl Machine {
         }
     }
 
-    /// Takes complete frames. Whether to look for more: there were some, and the connection is still theirs.
+    /// Takes complete frames. Returns `true` if there may be more: there were some, and the
+    /// connection is still the same.
     fn on_frames(&mut self, mut frames: Frames, now: Instant) -> Result<bool, DecodeError> {
         let mut any = false;
         while let Some(input) = frames.next_frame() {
             any = true;
             match self.phase {
-                Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => return Ok(false),
+                Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => {
+                    return Ok(false);
+                }
                 Phase::Asking { .. } => {
-                    self.disconnect(now, "the server spoke before the client did");
+                    self.disconnect(now, "the server sent data before the client");
                     return Ok(false);
                 }
                 Phase::Handshaking { sent_at, deadline } => {
@@ -101,27 +112,34 @@ impl Machine {
         Ok(any)
     }
 
-    /// Drops what has arrived of the body of an answer over the limit.
+    /// Drops the received part of the body of a response over the limit.
     fn skip(&mut self, buf: &mut BytesMut) {
         let arrived = self.skipping.min(buf.len());
         buf.advance(arrived);
         self.skipping -= arrived;
     }
 
-    /// An answer over the limit is at the front of `buf`: takes its header, once that is there, and skips its body. Whether to
-    /// look for more.
+    /// Handles a response over the limit at the front of `buf`: takes its header, once that has
+    /// arrived, and skips its body. Returns `true` if there may be more frames.
     ///
-    /// Only the answer to a request may be that long, not what answers the client itself, and no event: one that is lost
-    /// would leave a watch waiting.
-    fn on_long_answer(&mut self, length: usize, buf: &BytesMut, now: Instant) -> Result<bool, DecodeError> {
+    /// Only the response to a caller's request may be that long. The client's own requests need
+    /// their responses, and an event that is lost would leave a watch waiting.
+    fn on_large_response(
+        &mut self,
+        length: usize,
+        buf: &BytesMut,
+        now: Instant,
+    ) -> Result<bool, DecodeError> {
         let Some(head) = buf.first_chunk::<ANSWER_HEAD>() else { return Ok(false) };
-        let header = ReplyHeader::decode(&mut Decoder::new(Bytes::copy_from_slice(&head[4..])), "header")?;
+        let header =
+            ReplyHeader::decode(&mut Decoder::new(Bytes::copy_from_slice(&head[4..])), "header")?;
         if self.in_flight.front().is_none_or(|request| request.xid != header.xid) {
-            return Err(DecodeError::FrameTooLong { length, limit: self.max_answer });
+            return Err(DecodeError::FrameTooLong { length, limit: self.max_response });
         }
         self.skipping = length + 4;
-        self.take_answer(header, Body::Skipped { length }, now);
-        // Nothing is to be skipped on another connection: `skipping` is zero then.
+        self.take_response(header, Body::Skipped { length }, now);
+        // After a disconnect nothing must be skipped on the next connection: `skipping` is zero
+        // then.
         Ok(self.phase == Phase::Connected)
     }
 
@@ -133,7 +151,8 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DecodeError> {
         let response = ConnectResponse::decode(input, "connect response")?;
-        let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0) else {
+        let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0)
+        else {
             if self.farewell.is_some() {
                 self.end_farewell(&Ok(()));
             } else if self.session.is_some() && !response.read_only {
@@ -145,18 +164,19 @@ impl Machine {
             return Ok(());
         };
         let id = SessionId::new(response.session_id);
-        // Zero is how a client asks for a new session: one with that number could not be taken up again.
+        // A client asks for a new session with the id zero, so a session with this id could not be
+        // resumed.
         if id.get() == 0 || self.session.as_ref().is_some_and(|session| session.info.id != id) {
-            self.disconnect(now, "the server answered with another session");
+            self.disconnect(now, "the server responded with another session");
             return Ok(());
         }
         let info = SessionInfo::new(id, Duration::from_millis(timeout));
         if self.session.is_none() && info.timeout > self.requested_timeout.max(LONGEST_UNASKED) {
-            warn!(session = %id, timeout, "the server grants a session timeout that nobody asked for");
+            warn!(session = %id, timeout, "the server grants a longer session timeout than requested");
         }
         let password = response.password.unwrap_or_default();
         if self.session.is_none() {
-            // Nothing was lost before there was anything.
+            // Nothing was lost before there was a session.
             self.lost_at = now;
         }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
@@ -165,15 +185,15 @@ impl Machine {
         self.reach.read_only = response.read_only;
         self.reach.of_ensemble |= !response.read_only;
         self.heard(sent_at);
-        self.last_answer = now;
-        debug!(session = %id, timeout, "the server takes the session");
+        self.last_response = now;
+        debug!(session = %id, timeout, "the server accepts the session");
         if !self.begins_sasl(deadline, now) {
             self.serve(now);
         }
         Ok(())
     }
 
-    /// The server knows the session, and who we are.
+    /// Begins normal service: the server has accepted the session and the credentials.
     pub(super) fn serve(&mut self, now: Instant) {
         let Some(session) = &self.session else { return };
         let info = session.info;
@@ -182,6 +202,7 @@ impl Machine {
             return self.send_close(now);
         }
         debug!(session = %info.id, read_only = self.reach.read_only, "connected");
+        self.has_told_failure = false;
         if let Some(server) = self.peer.clone() {
             self.states.served_by(server);
         }
@@ -194,8 +215,9 @@ impl Machine {
             self.states.publish(SessionState::Connected(info));
         }
 
-        // The order matters: identities first, for the watches may need them, and watches before requests,
-        // for an event must not come after an answer that already shows the change.
+        // The order matters. Identities come first, because the watches may need them. Watches come
+        // before requests, because an event must not come after a response that already shows the
+        // change.
         self.send_auth(now);
         let chunks = self.watches.rearm(self.last_zxid, self.max_request);
         for chunk in chunks {
@@ -213,61 +235,83 @@ impl Machine {
     fn on_message(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
-            return self.on_event(header.zxid, input);
+            return self.on_event(header.zxid, input, now);
         }
-        self.take_answer(header, Body::Read(input), now);
+        self.take_response(header, Body::Read(input), now);
         Ok(())
     }
 
-    fn take_answer(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) {
-        match self.on_answer(header, body, now) {
+    fn take_response(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) {
+        match self.on_response(header, body, now) {
             Ok(()) => {
-                // Only answers show that the server hears us. Events do not: a network that is cut in one
-                // direction lets them through while the server counts down to the end of the session.
-                self.last_answer = now;
+                // Only responses prove that the server receives our requests. Events do not: a
+                // network that is cut in one direction lets them through while the server counts
+                // down to the end of the session.
+                self.last_response = now;
                 self.hosts.succeeded(now);
             }
             Err(why) => self.disconnect(now, why),
         }
     }
 
-    /// Fails with what is wrong with an answer that was not asked for.
-    fn on_answer(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) -> Result<(), &'static str> {
+    /// Handles a response. Fails with the fault of a response that was not requested.
+    fn on_response(
+        &mut self,
+        header: ReplyHeader,
+        body: Body<'_>,
+        now: Instant,
+    ) -> Result<(), &'static str> {
         let error = ErrorCode::from_code(header.err);
         match header.xid {
             XID_PING => {
-                let sent_at = self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
+                let sent_at =
+                    self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
                 self.heard(sent_at);
-                // Answered in turn like any request. A read-only server may be ahead of the ensemble by what was never
-                // committed: a client that has read nothing there has not seen it.
+                // Responses to pings come in order like any other. A read-only server may be ahead
+                // of the ensemble by transactions that were never committed; a client that has read
+                // nothing there has not seen them.
                 if self.rearming.is_empty() && !self.reach.read_only {
                     self.has_seen(header.zxid);
                 }
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
-                (false, _) => return Err("the server answered an authentication that was not asked for"),
+                (false, _) => {
+                    return Err("the server answered an authentication that was not asked for");
+                }
                 (true, None) => {
                     self.auth.accepted(&mut self.answers);
                     self.refused_once &= self.auth.is_outstanding();
                 }
-                (true, Some(_)) if self.asks_again() => return Err("the server refuses the credentials"),
+                (true, Some(_)) if self.asks_again() => {
+                    return Err("the server refuses the credentials");
+                }
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
             XID_SET_WATCHES => {
-                // Its zxid is not taken before the last chunk: should the connection be lost before the chunks behind
-                // it are re-armed, they have to be asked for again from where they were.
+                // The zxid is not taken before the last chunk. If the connection is lost before the
+                // next chunks are re-armed, these must ask for changes from the old zxid again.
                 let chunk = self.rearming.pop_front();
-                // The server applies no transaction between this header and the re-arming, and the chunks before this
-                // one were not re-armed later.
-                let unchanged = header.zxid > 0 && chunk.as_ref().and_then(rearmed_from) == Some(header.zxid);
+                // The server applies no transaction between this header and the re-arming, and the
+                // earlier chunks were not re-armed later.
+                let unchanged =
+                    header.zxid > 0 && chunk.as_ref().and_then(rearmed_from) == Some(header.zxid);
                 match (error, chunk) {
                     (None, Some(_)) => {}
-                    // These speak of the session, and not of the watches.
-                    (Some(ErrorCode::SessionExpired | ErrorCode::SessionMoved), _) | (_, None) => {
+                    // These codes concern the session, and not the watches.
+                    (Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession), _)
+                    | (_, None) => {
                         return Err("the server did not re-arm the watches");
                     }
-                    // It may be this server alone, or pass.
-                    (Some(_), Some(Request::SetWatches(_))) if self.rearm_refusals < MOST_REARM_REFUSALS => {
+                    // The code is temporary, so another connection succeeds. A repetition on this
+                    // connection would come after requests whose responses show changes that the
+                    // watches must report first.
+                    (Some(code), _) if code.is_passing() => {
+                        return Err("the server did not re-arm the watches yet");
+                    }
+                    // It may be only this server, or temporary.
+                    (Some(_), Some(Request::SetWatches(_)))
+                        if self.rearm_refusals < MOST_REARM_REFUSALS =>
+                    {
                         self.rearm_refusals += 1;
                         return Err("the server did not re-arm the watches");
                     }
@@ -278,12 +322,15 @@ impl Machine {
                 }
                 if self.rearming.is_empty() {
                     self.rearm_refusals = 0;
-                    // Before the watches are told: what they compare next must not be older. That they were disarmed they
-                    // have been told already.
+                    // The zxid is updated before the watches are notified, so the state that they
+                    // compare with next is not older. They were notified before that they were
+                    // disarmed.
                     if !self.reach.read_only {
                         self.has_seen(header.zxid);
                     }
-                    self.watches.rearmed(unchanged);
+                    for (path, upkeep) in self.watches.rearmed(unchanged) {
+                        self.keep_up(&path, upkeep, now);
+                    }
                 }
             }
             xid => {
@@ -291,15 +338,22 @@ impl Machine {
                     Some(request) if request.xid == xid => self.in_flight.pop_front(),
                     _ => None,
                 };
-                let request = request.ok_or("the server answered out of order")?;
+                let request = request.ok_or("the server responded out of order")?;
                 self.has_seen(header.zxid);
-                self.on_reply(request, error, body, now);
+                self.on_reply(request, header.zxid, error, body, now);
             }
         }
         Ok(())
     }
 
-    fn on_reply(&mut self, request: InFlight, error: Option<ErrorCode>, body: Body<'_>, now: Instant) {
+    fn on_reply(
+        &mut self,
+        request: InFlight,
+        zxid: i64,
+        mut error: Option<ErrorCode>,
+        body: Body<'_>,
+        now: Instant,
+    ) {
         self.heard(request.sent_at);
         let took = now.saturating_duration_since(request.sent_at);
         if took >= self.slow_request
@@ -310,8 +364,19 @@ impl Machine {
         let Submission { opcode, reply, watch } = match request.what {
             Sent::Request(submission) => submission,
             Sent::Removal => return self.detach_if_done(),
+            Sent::Repair(repair) => {
+                if let Some(why) = error {
+                    warn!(%why, "the server does not arm watches again: they end");
+                    self.watches.not_repaired(&repair, why);
+                } else {
+                    for (path, upkeep) in self.watches.repaired(&repair, zxid) {
+                        self.keep_up(&path, upkeep, now);
+                    }
+                }
+                return self.detach_if_done();
+            }
             Sent::Close => {
-                // A read-only server cannot end a session of the ensemble, whatever it answers.
+                // A read-only server cannot end a session of the ensemble, whatever it responds.
                 let is_told = matches!(error, None | Some(ErrorCode::SessionExpired))
                     && !(self.reach.read_only && self.reach.of_ensemble);
                 if self.farewell.is_some() {
@@ -327,8 +392,10 @@ impl Machine {
                 return self.end(SessionState::Closed);
             }
         };
-        if error == Some(ErrorCode::SessionExpired) {
-            // This one was not applied; what follows it on the connection nobody knows.
+        // A standalone server responds `UnknownSession` for a session that has just ended.
+        if let Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession) = error {
+            // This request was not applied. The outcome of the requests after it on this connection
+            // is unknown.
             self.answers.push(reply, Err(Error::SessionExpired { sent: false }));
             return self.end(SessionState::Expired(ExpiredBy::Server));
         }
@@ -338,43 +405,58 @@ impl Machine {
                     (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
                     (WatchPlan::Child, None) => Some(WatchKind::Child),
                     (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
-                    (WatchPlan::Lasting(kind), None) => Some(kind),
+                    (WatchPlan::Persistent(kind), None) => Some(kind),
                     _ => None,
                 };
-                let remove = self.watches.answered(&path, kind.map(|kind| (kind, sink)));
-                self.remove_watches(&path, remove, now);
+                let armed = kind.map(|kind| (kind, sink));
+                let upkeep = self.watches.answered(&path, armed, request.asked, self.last_zxid);
+                self.keep_up(&path, upkeep, now);
             }
-            Some(WatchEffect::Remove(watcher_type, path)) if error.is_none() => {
-                // As with events: whoever hears of the end finds the answers that came before it.
+            Some(WatchEffect::Remove(watcher_type, path))
+                if error.is_none()
+                    || (error == Some(ErrorCode::NoWatcher)
+                        && self.watches.has_some_of(&path, watcher_type)) =>
+            {
+                error = None;
+                // As with events: a client that learns of the end finds the responses that came
+                // before it.
                 self.deliver();
-                self.watches.removed(&path, watcher_type);
+                let upkeep = self.watches.removed(&path, watcher_type, self.last_zxid);
+                self.keep_up(&path, upkeep, now);
             }
             _ => {}
         }
         let result = match (error, body) {
+            (Some(ErrorCode::Unimplemented), _) => Err(Error::Unimplemented { request: opcode }),
             (Some(code), _) => Err(Error::Refused(code)),
-            (None, Body::Read(input)) => Response::decode_body(opcode, input).map_err(Error::Malformed),
+            (None, Body::Read(input)) => {
+                Response::decode_body(opcode, input).map_err(Error::Malformed)
+            }
             (None, Body::Skipped { length }) => {
-                let path =
-                    request.reads.as_deref().map_or("", |path| visible(&self.queue.chroot, path)).to_owned();
-                warn!(?opcode, path, length, limit = self.max_answer, "answer over the limit");
-                Err(Error::AnswerTooLarge { path, length, limit: self.max_answer })
+                let path = request
+                    .reads
+                    .as_deref()
+                    .map_or("", |path| visible(&self.queue.chroot, path))
+                    .to_owned();
+                warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
+                Err(Error::ResponseTooLarge { path, length, limit: self.max_response })
             }
         };
         self.answers.push(reply, result);
         self.detach_if_done();
     }
 
-    /// An answer tells the last transaction of the server. The server sends the events of a transaction before the answers
-    /// that show it, so all of them have been told. The zxid of an event is not taken: other events of the same
-    /// transaction may still be on their way.
+    /// Takes the last transaction of the server from a response. The server sends the events of a
+    /// transaction before the responses that show it, so all these events have been delivered. The
+    /// zxid of an event is not taken: other events of the same transaction may still be on the way.
     fn has_seen(&mut self, zxid: i64) {
         self.last_zxid = self.last_zxid.max(zxid);
         self.states.has_seen(self.last_zxid);
     }
 
-    /// An answer shows that the session was alive when its request arrived, which is no earlier than when it was
-    /// sent. To a read-only server it shows nothing: that one does not tell the ensemble.
+    /// Notes that the session was alive when the request of this response arrived, which is no
+    /// earlier than when it was sent. The response of a read-only server proves nothing, because
+    /// that server does not notify the ensemble.
     pub(super) fn heard(&mut self, sent_at: Instant) {
         if !(self.reach.read_only && self.reach.of_ensemble) {
             self.seen_alive = self.seen_alive.max(sent_at);
@@ -382,19 +464,26 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_event(&mut self, zxid: i64, input: &mut Decoder) -> Result<(), DecodeError> {
+    pub(super) fn on_event(
+        &mut self,
+        zxid: i64,
+        input: &mut Decoder,
+        now: Instant,
+    ) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(input, "event")?;
         let event_type = EventType::try_from(event.event_type)?;
         let visible = visible(&self.queue.chroot, &event.path);
-        // A receiver of the event finds the answers that came before it.
+        // A receiver of the event finds the responses that came before it.
         self.deliver();
-        // Servers before 3.9 say -1.
+        // Servers before 3.9 send -1.
         let zxid = Some(zxid).filter(|zxid| *zxid > 0);
         if let Some(events) = self.events.as_ref().filter(|_| event_type != EventType::None) {
-            // A failure means that nobody reads any more.
+            // A failure means that there is no reader any more.
             drop(events.send(WatchedEvent::new(event_type, visible.to_owned()).with_zxid(zxid)));
         }
-        self.watches.fire(Fired { event_type, zxid }, &event.path, visible);
+        let upkeep =
+            self.watches.fire(Fired { event_type, zxid }, &event.path, visible, self.last_zxid);
+        self.keep_up(&event.path, upkeep, now);
         Ok(())
     }
 }

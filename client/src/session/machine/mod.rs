@@ -1,5 +1,6 @@
 //! The session as a pure state machine.
 
+mod authenticate;
 mod end;
 mod input;
 mod sasl;
@@ -15,41 +16,53 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator_proto::records::{AuthPacket, ConnectRequest, PASSWORD_LEN, WatcherType, WatchesRequest};
-use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, frame};
+use zk_curator_proto::records::{
+    AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
+};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
-use super::{Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect};
+use super::{
+    Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect,
+};
 use crate::config::ZooKeeperBuilder;
-use crate::connector::ConnectionFailure;
-use crate::watch::Registry;
-use crate::{ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo, WatchedEvent};
+use crate::connector::{ConnectionFailure, STALLED};
+use crate::watch::{Asked, Registry, Upkeep};
+use crate::{
+    ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo, WatchedEvent,
+};
 
-/// A ping is never later than this, however long the session timeout.
+/// The longest interval between two pings, however long the session timeout is.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How many attempts to connect there must be time for before the session is lost.
+/// The number of attempts to connect for which there must be time before the session is lost.
 const FEWEST_ATTEMPTS: u32 = 3;
 
-/// How long a client of a read-only server waits before it looks for a writable one, the first time; twice as long
-/// after every round over the others.
+/// The first pause before a client of a read-only server searches for a writable one. It doubles
+/// after every round over the other servers.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
-/// While there is no session that could be lost meanwhile, an attempt to connect has this long at least, however short
-/// the session timeout, and however many the hosts.
+/// The shortest time limit of an attempt to connect while there is no session to lose, however
+/// short the session timeout is, and however many hosts there are.
 const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
-/// A server that grants a longer session timeout than this, and than was asked for, is judged by the longer of these
-/// two. Otherwise one that grants weeks could be silent for weeks.
+/// If a server grants more than this and more than was requested, its silence is judged by the
+/// longer of these two. Otherwise a server that grants weeks could be silent for weeks.
 const LONGEST_UNASKED: Duration = Duration::from_secs(60);
 
-/// How many connections in a row may refuse to re-arm one-shot watches before these end.
+/// The number of consecutive connections that may refuse to re-arm one-shot watches before the
+/// watches end.
 const MOST_REARM_REFUSALS: u32 = 3;
 
-/// While an attempt to connect is under way, the next host is tried after this time, as RFC 8305 recommends.
+/// The time after which the next host is tried while an attempt to connect is pending, as RFC 8305
+/// recommends.
 const STAGGER: Duration = Duration::from_millis(250);
+
+/// A driver that wakes up late by this fraction of the session timeout is noticed: it cannot have
+/// sent its pings in time.
+const LATE: u32 = 6;
 
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -57,118 +70,128 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 /// The effects that the driver performs, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Open a connection, beside others; then [`Machine::on_connected`] or [`Machine::on_attempt_failed`]. The first that is
-    /// open ends the other attempts.
+    /// Open a connection, in parallel to others, and then call [`Machine::on_connected`] or
+    /// [`Machine::on_attempt_failed`]. The first connection that is open ends the other attempts.
     Connect(HostPort),
-    /// Give up the attempt to connect to this host.
+    /// Abandon the attempt to connect to this host.
     Abandon(HostPort),
-    /// Ask the provider for the credentials of the open connection; then [`Machine::on_credentials`].
+    /// Request credentials for the open connection from the provider, and then call
+    /// [`Machine::on_credentials`].
     Ask,
-    /// Ask a server, on a connection of its own, whether it is writable; then [`Machine::on_looked`].
+    /// Ask a server, on a separate connection, if it is writable, and then call
+    /// [`Machine::on_looked`].
     Look(HostPort),
-    /// Drop the connection, or all attempts, and what was read from it.
+    /// Drop the connection, or all attempts, and the bytes that were read from it.
     Disconnect,
     /// Stop.
     Done,
 }
 
-/// The session as data: bytes, commands and time in; bytes, answers, states, effects and the next timer out.
+/// The session as data. Its input is bytes, commands and the time; its output is bytes, responses,
+/// states, effects and the next timer.
 ///
-/// It has no clock, no task and no socket of its own. Every method takes the time; the driver performs
-/// [`Machine::next_effect`], writes [`Machine::output`], and calls [`Machine::on_timer`] at
-/// [`Machine::next_timer`]. A state is published before the requests that fail with it are answered.
+/// It has no clock, no task and no socket of its own. Every method takes the time. The driver
+/// performs [`Machine::next_effect`], writes [`Machine::output`], and calls [`Machine::on_timer`]
+/// at [`Machine::next_timer`]. A state is published before the requests that fail with it are
+/// answered.
 #[derive(Debug)]
 pub(crate) struct Machine {
     states: Arc<StateHub>,
     queue: Arc<RequestQueue>,
     disconnected: DisconnectedPolicy,
     requested_timeout: Duration,
-    /// After which part of the session timeout without a connection the session is given up.
+    /// The part of the session timeout after which a client without a connection gives the session
+    /// up.
     expiration_percent: u8,
     slow_request: Duration,
     close_timeout: Duration,
     max_request: usize,
-    max_answer: usize,
-    /// How many bytes of an answer over the limit are still to come.
+    max_response: usize,
+    /// The number of bytes of a response over the limit that are still to come.
     skipping: usize,
     hosts: HostRing,
 
     phase: Phase,
-    /// The attempts to connect that are under way, in the order in which they began.
+    /// The pending attempts to connect, in the order in which they began.
     attempts: Vec<Attempt>,
-    /// The host of the connection, or of the last one.
+    /// The host of the current connection, or of the last one.
     peer: Option<HostPort>,
     session: Option<Session>,
     last_zxid: i64,
-    /// Until the first server takes the session, if an earlier session has seen a transaction.
+    /// The transaction that the first server must have, until one has accepted the session.
     demand: Option<Demand>,
     last_xid: i32,
-    /// Waiting for a connection, by number. Their deadlines never decrease.
+    /// Requests that wait for a connection, by number. Their deadlines never decrease.
     queued: BTreeMap<u64, Queued>,
     last_queued: u64,
-    /// Sent, in the order in which the server answers.
+    /// Requests that were sent, in the order in which the server responds.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
-    /// The requests to re-arm watches that are under way.
+    /// The pending requests to re-arm watches.
     rearming: VecDeque<Request>,
-    /// How many connections in a row have refused to re-arm one-shot watches.
+    /// The number of consecutive connections that have refused to re-arm one-shot watches.
     rearm_refusals: u32,
     sasl: sasl::Sasl,
     auth: AuthBook,
-    /// Whether a provider is asked for the credentials of every connection.
+    /// `true` if a provider supplies the credentials of every connection.
     asks: bool,
-    /// Whether the last credentials that a provider supplied were refused.
+    /// `true` if the last credentials from the provider were refused.
     refused_once: bool,
     watches: Registry,
-    /// The receivers of all events of nodes, besides the watches.
+    /// The receiver of all node events, in addition to the watches.
     events: Option<mpsc::UnboundedSender<WatchedEvent>>,
     closing: Option<Closing>,
     reach: Reach,
-    /// The session was given up by our own clock, and a server is to be told.
+    /// `true` if a failed attempt to connect was logged since the last connection.
+    has_told_failure: bool,
+    /// The session was ended by the client's own clock, and a server must still end it.
     farewell: Option<Farewell>,
 
     out: BytesMut,
     answers: Answers,
     effects: VecDeque<Effect>,
     last_sent: Instant,
-    last_answer: Instant,
-    /// When the last request that was answered had been sent, at the earliest: the server has seen the
-    /// session at this time or later.
+    last_response: Instant,
+    /// The last time that the driver woke up [`LATE`], and the delay.
+    late: Option<(Instant, Duration)>,
+    /// The time at which the last answered request was sent, at the earliest: the server has seen
+    /// the session at this time or later.
     seen_alive: Instant,
-    /// When the last connection was lost, or the session granted.
+    /// The time at which the last connection was lost, or the session was granted.
     lost_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Between two attempts.
+    /// No attempt is pending; the next one starts at this time.
     Waiting { until: Instant },
-    /// The driver opens connections; to the next host at this time.
+    /// The driver opens connections; it tries the next host at this time.
     Connecting { next: Instant },
-    /// A connection is open; the provider is asked for its credentials.
+    /// A connection is open; the provider is supplying its credentials.
     Asking { deadline: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
-    /// A server has taken the session; the client proves who it is.
+    /// A server has accepted the session; the client authenticates.
     Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
     /// A server serves the session.
     Connected,
-    /// Over.
+    /// The session is over.
     Ended(SessionState),
 }
 
-/// An earlier session has seen this transaction, so servers that have not are not content.
+/// The transaction that an earlier session has seen. Servers that have not applied it refuse this
+/// client.
 #[derive(Debug)]
 struct Demand {
     zxid: i64,
-    /// Since when servers were reached and did not take the session.
+    /// The time since which servers were reached and refused the session.
     refused_since: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Attempt {
     host: HostPort,
-    /// Until when a server must have taken the session.
+    /// The time at which a server must have accepted the session.
     deadline: Instant,
 }
 
@@ -190,33 +213,37 @@ struct InFlight {
     xid: i32,
     sent_at: Instant,
     what: Sent,
-    /// The node on the server whose data or children were asked for: answers of any length.
+    /// The node whose data or children were requested; its response can have any length.
     reads: Option<Box<str>>,
+    /// The form in which its watch was requested.
+    asked: Asked,
 }
 
 #[derive(Debug)]
 enum Sent {
-    /// A caller waits for the answer.
+    /// A caller waits for the response.
     Request(Submission),
-    /// The end of the session.
+    /// Ends the session.
     Close,
-    /// The removal of watches that nobody waits for: its answer is of no interest.
+    /// Removes unused watches. Its response is ignored.
     Removal,
+    /// Re-arms watches that others have replaced on the server.
+    Repair(Box<Request>),
 }
 
-/// The kind of the present server, and the deadline for finding one.
+/// The kind of the current server, and the deadline for finding one.
 #[derive(Debug)]
 struct Reach {
-    /// Whether a read-only server will do.
+    /// `true` if read-only servers are accepted.
     read_only_allowed: bool,
-    /// Whether the present server is one.
+    /// `true` if the current server is read-only.
     read_only: bool,
-    /// Whether the session is known to the ensemble, and not only to a read-only server.
+    /// `true` if the ensemble knows the session, and not only a read-only server.
     of_ensemble: bool,
-    /// When to look for a writable server next, and how often that was done.
+    /// The time of the next search for a writable server, and the number of searches so far.
     look_at: Instant,
     looks: u32,
-    /// Until when the first server must be reached.
+    /// The time at which the first server must be reached.
     deadline: Option<Instant>,
 }
 
@@ -228,7 +255,7 @@ struct Farewell {
 
 #[derive(Debug)]
 struct Closing {
-    /// Whether the session is to live on.
+    /// `true` if the session stays alive.
     detach: bool,
     deadline: Instant,
     sent: bool,
@@ -244,8 +271,10 @@ impl Machine {
         queue: Arc<RequestQueue>,
         now: Instant,
     ) -> Self {
-        let last_zxid =
-            config.resume.as_ref().map_or(config.last_zxid_seen, |credentials| credentials.last_zxid);
+        let last_zxid = config
+            .resume
+            .as_ref()
+            .map_or(config.last_zxid_seen, |credentials| credentials.last_zxid);
         states.has_seen(last_zxid);
         Self {
             states,
@@ -255,9 +284,10 @@ impl Machine {
             expiration_percent: config.expiration_percent,
             close_timeout: config.close_timeout,
             max_request: config.max_frame,
-            max_answer: config
-                .max_answer
-                .map_or_else(|| config.max_frame.saturating_mul(4), |limit| limit.max(config.max_frame)),
+            max_response: config.max_response.map_or_else(
+                || config.max_frame.saturating_mul(4),
+                |limit| limit.max(config.max_frame),
+            ),
             skipping: 0,
             hosts: HostRing::new(target.hosts.clone(), config.seed),
             phase: Phase::Waiting { until: now },
@@ -292,13 +322,15 @@ impl Machine {
                 looks: 0,
                 deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
             },
+            has_told_failure: false,
             farewell: None,
             slow_request: config.slow_request,
             out: BytesMut::new(),
             answers: Answers::default(),
             effects: VecDeque::new(),
             last_sent: now,
-            last_answer: now,
+            last_response: now,
+            late: None,
             seen_alive: now,
             lost_at: now,
         }
@@ -314,7 +346,7 @@ impl Machine {
         &mut self.out
     }
 
-    /// When [`Machine::on_timer`] is due.
+    /// Returns the time at which [`Machine::on_timer`] is due.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Waiting { until } => Some(until),
@@ -330,19 +362,41 @@ impl Machine {
         let queued = self.queued.first_key_value().map(|(_, queued)| queued.deadline);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
         let farewell = self.farewell.as_ref().map(|farewell| farewell.deadline);
-        let look = (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
+        let look =
+            (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
         [phase, queued, closing, farewell, look, self.reach.deadline, self.expires_at()]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Brings the answers to those who wait for them: many at once, but before anything is told that came later.
+    /// Delivers the responses to the waiting callers: many together, but before anything later is
+    /// notified.
     pub(super) fn deliver(&mut self) {
         self.queue.deliver(&mut self.answers);
     }
 
-    /// Time has passed.
+    /// Notes that the driver runs again, before it passes on any input. If this is long after the
+    /// time at which it should have run, the process was stopped, or a task has blocked the threads
+    /// of the runtime. A failure after that is not the fault of a server.
+    pub(super) fn on_wake(&mut self, now: Instant) {
+        let late =
+            self.next_timer().map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
+        if late >= self.judged_timeout() / LATE
+            && self.stalled(now).is_none_or(|before| before <= late)
+        {
+            self.late = Some((now, late));
+        }
+    }
+
+    /// Returns the least time for which the driver did not run, if that may be why there was no
+    /// response.
+    fn stalled(&self, now: Instant) -> Option<Duration> {
+        let (noticed, late) = self.late?;
+        (now.saturating_duration_since(noticed) < self.silence_limit()).then_some(late)
+    }
+
+    /// Handles the passing of time.
     pub(super) fn on_timer(&mut self, now: Instant) {
         if self.closing.as_ref().is_some_and(|closing| closing.deadline <= now) {
             return self.end(SessionState::Closed);
@@ -354,17 +408,27 @@ impl Machine {
             return self.end(SessionState::Unreachable);
         }
         if self.expires_at().is_some_and(|deadline| deadline <= now) {
-            warn!("no server answered for the session timeout");
+            match self.stalled(now) {
+                Some(late) => {
+                    warn!(
+                        "this process did not run for {late:.1?}, and may have lost its session: {STALLED}"
+                    );
+                }
+                None => warn!("no server responded for the session timeout"),
+            }
             return self.expire_by_clock(now);
         }
-        while let Some(queued) = self.queued.first_entry().filter(|queued| queued.get().deadline <= now) {
+        while let Some(queued) =
+            self.queued.first_entry().filter(|queued| queued.get().deadline <= now)
+        {
             self.answers.push(queued.remove().submission.reply, Err(Error::NotConnected));
         }
         self.detach_if_done();
         match self.phase {
             Phase::Waiting { until } if until <= now => self.attempt(now),
             Phase::Connecting { next } => {
-                while let Some(late) = self.attempts.iter().find(|attempt| attempt.deadline <= now) {
+                while let Some(late) = self.attempts.iter().find(|attempt| attempt.deadline <= now)
+                {
                     let host = late.host.clone();
                     self.effects.push_back(Effect::Abandon(host.clone()));
                     self.on_attempt_failed(&host, io::ErrorKind::TimedOut.into(), now);
@@ -374,20 +438,25 @@ impl Machine {
                 }
             }
             Phase::Asking { deadline } if deadline <= now => {
-                self.disconnect(now, "the credentials provider did not answer in time");
+                self.disconnect(now, "the credentials provider did not respond in time");
             }
             Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {
-                self.disconnect(now, "no answer to the connection attempt");
+                self.disconnect(now, "no response to the connection attempt");
             }
             Phase::Connected if self.silent_at() <= now => {
-                self.disconnect(now, "the server is silent");
+                let stalled = self.stalled(now).is_some();
+                self.disconnect(
+                    now,
+                    if stalled { "no response was read in time" } else { "the server is silent" },
+                );
             }
             Phase::Connected if self.reach.read_only && self.reach.look_at <= now => {
                 let host = self.hosts.other(self.reach.looks);
                 self.reach.looks = self.reach.looks.saturating_add(1);
-                let others = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+                let others =
+                    u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
                 let round = self.reach.looks / others;
                 let pause = FIRST_LOOK.saturating_mul(1 << round.min(16)).min(LONGEST_LOOK);
                 self.reach.look_at = now + pause;
@@ -401,7 +470,7 @@ impl Machine {
         }
     }
 
-    /// Tries the next host, if there is one that is not tried already.
+    /// Tries the next host that is not being tried already, if there is one.
     fn attempt(&mut self, now: Instant) {
         let attempts = &self.attempts;
         let busy = |host: &HostPort| attempts.iter().any(|attempt| attempt.host == *host);
@@ -416,24 +485,38 @@ impl Machine {
         self.effects.push_back(Effect::Connect(host));
     }
 
-    /// A connection could not be opened. The next host need not wait for the others.
+    /// Handles a failed attempt to connect. The next host need not wait for the others.
     pub(super) fn on_attempt_failed(&mut self, host: &HostPort, why: io::Error, now: Instant) {
-        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else { return };
+        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else {
+            return;
+        };
         self.attempts.remove(place);
-        let why = ConnectionFailure::of_attempt(host, why);
+        let why = ConnectionFailure::of_attempt(host, why, self.stalled(now));
         match self.phase {
             Phase::Connecting { next } if !self.attempts.is_empty() => {
-                debug!(%why, "connection attempt failed");
-                self.states.failed(why);
+                self.attempt_failed(why);
                 self.phase = Phase::Connecting { next: next.min(self.hosts.not_before(now)) };
             }
             _ => self.lose(now, why),
         }
     }
 
-    /// A connection is open, the first of those that were asked for: only this one is used.
+    /// Notes a failed attempt to connect. Only the first one of an outage is logged as a warning,
+    /// because the others most likely fail for the same reason.
+    pub(super) fn attempt_failed(&mut self, why: io::Error) {
+        if std::mem::replace(&mut self.has_told_failure, true) {
+            debug!(%why, "connection attempt failed");
+        } else {
+            warn!(%why, "connection attempt failed; retrying until a server responds");
+        }
+        self.states.failed(why);
+    }
+
+    /// Handles an open connection, the first of several attempts: only this one is used.
     pub(super) fn on_connected(&mut self, host: &HostPort, now: Instant) {
-        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else { return };
+        let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else {
+            return;
+        };
         let Attempt { host, deadline } = self.attempts.swap_remove(place);
         self.attempts.clear();
         self.hosts.reached(&host);
@@ -446,7 +529,7 @@ impl Machine {
         }
     }
 
-    /// The provider has answered.
+    /// Handles the result of the provider.
     pub(super) fn on_credentials(
         &mut self,
         credentials: Result<Credentials, Box<dyn std::error::Error + Send + Sync>>,
@@ -460,12 +543,13 @@ impl Machine {
                 self.handshake(deadline, now);
             }
             Err(why) => {
-                self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), io::Error::other(why)));
+                self.lose(now, self.failure(now, io::Error::other(why)));
             }
         }
     }
 
-    /// Whether a refusal of credentials is not final yet: a provider may have supplied them just before they were replaced.
+    /// Returns `true` if a refusal of credentials is not final yet: the provider may have supplied
+    /// them just before they were replaced.
     const fn asks_again(&mut self) -> bool {
         let asks_again = self.asks && !self.refused_once;
         self.refused_once = true;
@@ -489,18 +573,20 @@ impl Machine {
         frame::put(&mut self.out, |body| request.encode(body));
     }
 
-    /// The connection failed, or was closed by the server.
+    /// Handles a connection that failed, or that the server closed.
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
-        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_)) {
+        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_))
+        {
             if matches!(self.phase, Phase::Handshaking { .. }) {
                 self.not_taken(now);
             }
-            self.lose(now, ConnectionFailure::of_connection(self.peer.as_ref(), why));
+            self.lose(now, self.failure(now, why));
         }
     }
 
-    /// A server closed the connection in answer to the connect request. That is how one refuses a client that has seen more
-    /// than it has. After a session timeout no server is likely to have it ever again: the data were restored from a backup.
+    /// Handles a server that closed the connection in response to the connect request. A server
+    /// does this to refuse a client that has seen more than the server has. After a session timeout
+    /// no server is likely to get these data again: they were restored from a backup.
     fn not_taken(&mut self, now: Instant) {
         let Some(demand) = &mut self.demand else { return };
         let (zxid, since) = (demand.zxid, *demand.refused_since.get_or_insert(now));
@@ -509,14 +595,14 @@ impl Machine {
         }
         warn!(
             zxid = format_args!("{zxid:#x}"),
-            "no server has the last transaction that this client has seen: goes on without it, and reads may go back in time"
+            "no server has the last transaction that this client has seen: continuing without it, and reads may go back in time"
         );
         self.demand = None;
         self.last_zxid = 0;
         self.states.history_lost(zxid);
     }
 
-    /// A server has said whether it is writable.
+    /// Handles the response of a server that was asked if it is writable.
     pub(super) fn on_looked(&mut self, host: &HostPort, writable: bool, now: Instant) {
         if writable && self.phase == Phase::Connected && self.reach.read_only {
             self.hosts.prefer(host);
@@ -524,7 +610,7 @@ impl Machine {
         }
     }
 
-    /// Handles ask for something.
+    /// Handles the commands of the handles.
     pub(super) fn on_batch(&mut self, batch: &mut Batch, now: Instant) {
         for number in batch.withdrawn.drain(..) {
             if let Some(queued) = self.queued.remove(&number) {
@@ -534,14 +620,14 @@ impl Machine {
         self.detach_if_done();
         for command in batch.commands.drain(..) {
             match command {
-                Command::Request { submission, body, hurried } => {
+                Command::Request { submission, body, has_deadline } => {
                     let body = batch.bodies.as_slice().get(body).unwrap_or_default();
-                    self.on_request(submission, body, hurried, now);
+                    self.on_request(submission, body, has_deadline, now);
                 }
                 Command::AddAuth { packet, reply } => self.on_auth(*packet, reply, now),
                 Command::ForgetWatch { path } => {
-                    let remove = self.watches.forget(&path);
-                    self.remove_watches(&path, remove, now);
+                    let upkeep = self.watches.keep_up(&path, self.last_zxid);
+                    self.keep_up(&path, upkeep, now);
                 }
                 Command::Close { done } => self.on_close(Some(done), false, now),
                 Command::Detach { done } => self.on_close(Some(done), true, now),
@@ -573,7 +659,8 @@ impl Machine {
                 .into_iter()
                 .partition(|attempt| self.hosts.contains(&attempt.host));
             self.attempts = kept;
-            self.effects.extend(left.into_iter().map(|attempt: Attempt| Effect::Abandon(attempt.host)));
+            self.effects
+                .extend(left.into_iter().map(|attempt: Attempt| Effect::Abandon(attempt.host)));
             let next = if self.attempts.is_empty() { now } else { next.min(now + STAGGER) };
             self.phase = Phase::Connecting { next };
         } else if let Phase::Waiting { until } = self.phase {
@@ -581,12 +668,18 @@ impl Machine {
         }
     }
 
-    fn on_request(&mut self, submission: Submission, body: &[u8], hurried: bool, now: Instant) {
+    fn on_request(
+        &mut self,
+        submission: Submission,
+        body: &[u8],
+        has_deadline: bool,
+        now: Instant,
+    ) {
         if let Some(error) = self.refusal() {
             return self.answers.push(submission.reply, Err(error));
         }
         match (self.phase, self.disconnected) {
-            (Phase::Connected, _) if hurried => self.send_if_awaited(submission, body, now),
+            (Phase::Connected, _) if has_deadline => self.send_if_awaited(submission, body, now),
             (Phase::Connected, _) => self.send(submission, body, now),
             (_, DisconnectedPolicy::FailFast) => {
                 self.answers.push(submission.reply, Err(Error::NotConnected));
@@ -603,7 +696,7 @@ impl Machine {
         }
     }
 
-    /// Why new requests are refused, if they are.
+    /// Returns the error with which new requests are refused, if they are.
     fn refusal(&self) -> Option<Error> {
         match self.phase {
             Phase::Ended(state) => state.end(),
@@ -628,20 +721,38 @@ impl Machine {
         }
         let xid = self.next_xid();
         self.put_request(xid, &Request::CloseSession, now);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Close, reads: None });
+        self.push_in_flight(xid, Sent::Close, now);
     }
 
-    /// Tells the server of watches that nobody waits for any more.
-    fn remove_watches(&mut self, path: &str, watcher_type: Option<WatcherType>, now: Instant) {
-        if let (Phase::Connected, Some(watcher_type), None) = (self.phase, watcher_type, &self.closing) {
+    /// Has the server remove unused watches, and re-arm the watches that others have replaced.
+    pub(super) fn keep_up(&mut self, path: &str, upkeep: Upkeep, now: Instant) {
+        if self.phase != Phase::Connected || self.closing.is_some() {
+            return;
+        }
+        if let Some(watcher_type) = upkeep.remove {
             let xid = self.next_xid();
             let body = WatchesRequest { path: path.to_owned(), watcher_type: watcher_type.code() };
             self.put_request(xid, &Request::RemoveWatches(body), now);
-            self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Removal, reads: None });
+            self.push_in_flight(xid, Sent::Removal, now);
+        }
+        for request in upkeep.arm {
+            let xid = self.next_xid();
+            self.put_request(xid, &request, now);
+            self.push_in_flight(xid, Sent::Repair(Box::new(request)), now);
         }
     }
 
-    /// A caller that no longer waits does not want it sent, and it never was.
+    fn push_in_flight(&mut self, xid: i32, what: Sent, now: Instant) {
+        self.in_flight.push_back(InFlight {
+            xid,
+            sent_at: now,
+            what,
+            reads: None,
+            asked: Asked::AsIs,
+        });
+    }
+
+    /// Sends a request unless its caller no longer waits. In that case it is never sent.
     fn send_if_awaited(&mut self, submission: Submission, body: &[u8], now: Instant) {
         let Submission { opcode, reply, watch } = submission;
         if let Some(reply) = self.queue.mark_sent(reply) {
@@ -651,12 +762,27 @@ impl Machine {
 
     fn send(&mut self, submission: Submission, body: &[u8], now: Instant) {
         let xid = self.next_xid();
-        self.put_frame(xid, submission.opcode, body, now);
-        if let Some(WatchEffect::Arm(_, path, _)) = submission.watch.as_deref() {
-            self.watches.expect(path);
+        let asked = match submission.watch.as_deref() {
+            Some(WatchEffect::Arm(plan, path, _)) => self.watches.expect(path, plan.kind()),
+            _ => Asked::AsIs,
+        };
+        // The last field of the body selects the watch.
+        match (asked, body) {
+            (Asked::AsIs, body) => self.put_frame(xid, submission.opcode, body, now),
+            (Asked::WithoutWatch, [rest @ .., _]) => {
+                let body = [rest, &[0]].concat();
+                self.put_frame(xid, submission.opcode, &body, now);
+            }
+            (_, body) => {
+                let rest = body.len().saturating_sub(size_of::<i32>());
+                let mode = AddWatchMode::PersistentRecursive.code().to_be_bytes();
+                let body = [body.get(..rest).unwrap_or_default(), &mode].concat();
+                self.put_frame(xid, submission.opcode, &body, now);
+            }
         }
         let reads = node_read(submission.opcode, body);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what: Sent::Request(submission), reads });
+        let what = Sent::Request(submission);
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what, reads, asked });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
@@ -670,13 +796,14 @@ impl Machine {
         self.last_sent = now;
     }
 
-    /// Positive, because the negative ones are reserved.
+    /// Positive, because negative ones are reserved.
     const fn next_xid(&mut self) -> i32 {
         self.last_xid = if self.last_xid == i32::MAX { 1 } else { self.last_xid + 1 };
         self.last_xid
     }
 
-    /// When the session must be taken for dead: only without a connection, and never before the server does.
+    /// Returns the time at which the session must be considered expired. This happens only without
+    /// a connection, and no later than the server expires it.
     fn expires_at(&self) -> Option<Instant> {
         match (&self.session, self.phase) {
             (_, Phase::Ended(_)) | (None, _) => None,
@@ -686,13 +813,14 @@ impl Machine {
         }
     }
 
-    /// Whether there is a connection that keeps the session alive. That to a read-only server does not: it does not tell the
-    /// ensemble that we live.
+    /// Returns `true` if there is a connection that keeps the session alive. A connection to a
+    /// read-only server does not, because that server does not notify the ensemble.
     fn is_kept_alive(&self) -> bool {
         self.phase == Phase::Connected && !(self.reach.read_only && self.reach.of_ensemble)
     }
 
-    /// Until when the server cannot have ended the session without being asked to, and we do not give it up either.
+    /// Returns the time until which the server cannot have expired the session, and this client
+    /// does not give it up either.
     fn certain_until(&self, session: &Session) -> Instant {
         let timeout = session.info.timeout;
         let expires = self.seen_alive + timeout;
@@ -702,10 +830,11 @@ impl Machine {
         expires.min(self.lost_at + timeout.mul_f64(f64::from(self.expiration_percent) / 100.0))
     }
 
-    /// Tells those who judge the session by themselves until when it is certain.
+    /// Publishes the time until which the session is certain, for clients that check it themselves.
     fn publish_validity(&self) {
         if self.farewell.is_none() && !matches!(self.phase, Phase::Ended(_)) {
-            self.states.valid_until(self.session.as_ref().map(|session| self.certain_until(session)));
+            self.states
+                .valid_until(self.session.as_ref().map(|session| self.certain_until(session)));
         }
     }
 
@@ -713,19 +842,20 @@ impl Machine {
         self.session.as_ref().map_or(self.requested_timeout, |session| session.info.timeout)
     }
 
-    /// The session timeout as far as a server is judged by it. How long the session lives is for the servers to say.
+    /// Returns the session timeout by which the silence of a server is judged. The servers decide
+    /// how long the session lives.
     fn judged_timeout(&self) -> Duration {
         self.timeout().min(self.requested_timeout.max(LONGEST_UNASKED))
     }
 
-    /// How long an attempt to connect may take. A single server that takes a connection and then says nothing, as one
-    /// that is just starting may, must not cost the session.
+    /// Returns the time limit of an attempt to connect. A single server that accepts a connection
+    /// and is then silent, for example while it starts, must not cost the session.
     fn attempt_limit(&self) -> Duration {
         let attempts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(FEWEST_ATTEMPTS);
         let share = self.judged_timeout() / attempts;
         let share = match self.disconnected {
-            // Requests that wait for a connection get to see more than one server. Servers that all need longer get it: twice as
-            // long after every round.
+            // Requests that wait for a connection should reach more than one server. If all servers
+            // need longer, the limit doubles after every round.
             DisconnectedPolicy::Wait(patience) => {
                 let first = (patience / attempts).max(SHORTEST_FIRST_ATTEMPT);
                 share.min(first.saturating_mul(1 << self.hosts.failed_rounds().min(16)))
@@ -739,12 +869,18 @@ impl Machine {
         (self.judged_timeout() / 3).min(LONGEST_PING_INTERVAL)
     }
 
-    /// When a connection without further answers is given up. An answer that was long on its way shows that the server
-    /// heard us when we asked, no later: from then on it counts, and ends the session without a word that reaches us.
-    /// Another connection, which has no backlog, may still save it. A read-only server keeps no session alive in any case.
+    /// Returns the time at which a connection without further responses is closed. A delayed
+    /// response proves only that the server received our request when we sent it. The server counts
+    /// from then on, and may expire the session before any other input reaches us. Another
+    /// connection, which has no backlog, may still save the session. A read-only server never keeps
+    /// a session alive.
     fn silent_at(&self) -> Instant {
-        let silent = self.last_answer + self.silence_limit();
-        if self.reach.read_only { silent } else { silent.min(self.seen_alive + self.timeout() / 6 * 5) }
+        let silent = self.last_response + self.silence_limit();
+        if self.reach.read_only {
+            silent
+        } else {
+            silent.min(self.seen_alive + self.timeout() / 6 * 5)
+        }
     }
 
     fn silence_limit(&self) -> Duration {
@@ -752,7 +888,7 @@ impl Machine {
     }
 }
 
-/// The node whose data or children a request asks for.
+/// Returns the node whose data or children a request reads.
 fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     if !matches!(opcode, OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2) {
         return None;
@@ -762,7 +898,7 @@ fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     std::str::from_utf8(path).ok().map(Box::from)
 }
 
-/// `now + delay`, or the far future.
+/// Returns `now + delay`, or the far future.
 fn after(now: Instant, delay: Duration) -> Instant {
-    now.checked_add(delay).unwrap_or_else(|| now + FAR)
+    now + bounded(delay)
 }

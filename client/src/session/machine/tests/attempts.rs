@@ -4,7 +4,7 @@ use super::*;
 
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// The hosts of the attempts that have begun since the last call.
+/// Returns the hosts of the attempts that have begun since the last call.
 fn begun(rig: &mut Rig) -> Vec<HostPort> {
     let host = |effect| if let Effect::Connect(host) = effect { Some(host) } else { None };
     rig.effects().into_iter().filter_map(host).collect()
@@ -31,7 +31,7 @@ fn hosts_are_tried_one_after_another_without_waiting_for_each() {
         rig.pass(Duration::from_millis(1));
         tried.extend(begun(&mut rig));
     }
-    // Each once, and nobody twice while an attempt is under way.
+    // Each host is tried once, and none twice while an attempt is pending.
     rig.pass(Duration::from_millis(700));
     assert_eq!(begun(&mut rig), []);
     tried.sort_by(|one, two| one.host.cmp(&two.host));
@@ -46,13 +46,13 @@ fn only_the_first_connection_asks_for_the_session() {
     rig.machine.on_connected(&tried[1], rig.now);
     assert!(!rig.machine.output().is_empty());
     rig.machine.output().clear();
-    // The others were on their way already.
+    // The other attempts were already in progress.
     rig.machine.on_connected(&tried[0], rig.now);
     fail(&mut rig, &tried[2]);
     assert_eq!((rig.sent().len(), rig.effects()), (0, vec![]));
     rig.accept(TIMEOUT);
     assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
-    // After it is lost, the others come first.
+    // After the connection is lost, the other hosts come first.
     rig.pass(Duration::from_secs(2));
     rig.sent();
     rig.cut();
@@ -71,7 +71,7 @@ fn a_failure_makes_room_for_the_next_host_at_once() {
     rig.pass(Duration::ZERO);
     let third = begun(&mut rig).remove(0);
     fail(&mut rig, &third);
-    // A whole round has been tried: there are pauses now, though the first host swallows its attempt.
+    // A whole round has been tried. Pauses begin now, although the first host swallows its attempt.
     rig.pass(Duration::from_millis(20));
     assert_eq!(begun(&mut rig), []);
     rig.pass(Duration::from_millis(100));
@@ -83,7 +83,7 @@ fn a_failure_makes_room_for_the_next_host_at_once() {
 #[test]
 fn an_attempt_that_hangs_is_given_up_after_its_share() {
     let mut rig = three();
-    // A third of the patience of requests, and of the session timeout later.
+    // A third of the time that requests wait, and of the session timeout later.
     let share = PATIENCE / 3;
     rig.pass(share - Duration::from_millis(1));
     assert!(!rig.effects().iter().any(|effect| matches!(effect, Effect::Abandon(_))));
@@ -96,7 +96,7 @@ fn an_attempt_that_hangs_is_given_up_after_its_share() {
 }
 
 #[test]
-fn a_server_that_is_connected_and_silent_is_left_after_its_share() {
+fn a_silent_server_is_left_after_its_share_of_the_time() {
     let mut rig = Rig::with("a:1,b:1,c:1", |builder| {
         builder
             .session_timeout(Duration::from_secs(60))

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn close_sends_what_came_before_and_ends_when_it_is_acknowledged() {
+fn close_sends_earlier_requests_and_ends_when_acknowledged() {
     let mut rig = Rig::connected();
     let before = rig.delete("/a");
     let mut closed = rig.close();
@@ -17,7 +17,7 @@ fn close_sends_what_came_before_and_ends_when_it_is_acknowledged() {
     assert_eq!(now(closed), Ok(()));
     assert_eq!(rig.states(), [SessionState::Closed]);
     rig.assert_ended();
-    // Whatever comes too late.
+    // Input that arrives too late.
     assert_eq!(now(rig.close()), Ok(()));
     assert_eq!(now(rig.get("/a")), Err(Error::Closed { sent: false }));
 }
@@ -26,7 +26,7 @@ fn close_sends_what_came_before_and_ends_when_it_is_acknowledged() {
 fn two_closes_send_one_and_both_hear_of_it() {
     let mut rig = Rig::connected();
     let (first, second) = (rig.close(), rig.close());
-    rig.forsake();
+    rig.on_last_handle_dropped();
     assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
     rig.reply_ok(1);
     assert_eq!((now(first), now(second)), (Ok(()), Ok(())));
@@ -70,7 +70,8 @@ fn close_gives_up_after_its_timeout_and_says_so() {
         rig.pass(Duration::from_millis(1));
         let sent = server == "silent";
         assert_eq!(now(closed), Err(Error::ConnectionLoss { sent }));
-        let expected = if sent { Error::Closed { sent: true } } else { Error::ConnectionLoss { sent: true } };
+        let expected =
+            if sent { Error::Closed { sent: true } } else { Error::ConnectionLoss { sent: true } };
         assert_eq!(now(in_flight), Err(expected));
         assert_eq!(rig.states().last(), Some(&SessionState::Closed));
         rig.assert_ended();
@@ -105,7 +106,7 @@ fn close_waits_for_a_session_that_a_server_may_have_opened() {
 }
 
 #[test]
-fn close_sends_what_waits_for_the_first_connection() {
+fn close_sends_requests_that_wait_for_the_first_connection() {
     let mut rig = Rig::new();
     let answer = rig.delete("/a");
     let closed = rig.close();
@@ -127,7 +128,7 @@ fn close_sends_what_waits_for_the_first_connection() {
 #[test]
 fn the_last_handle_closes_the_session() {
     let mut rig = Rig::connected();
-    rig.forsake();
+    rig.on_last_handle_dropped();
     assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
     rig.reply_ok(1);
     assert_eq!(rig.states(), [SessionState::Closed]);
@@ -146,7 +147,10 @@ fn expiry_by_the_server_fails_everything_and_is_final() {
     let auth = rig.add_auth("digest");
     rig.open();
     rig.answer_handshake(0, 0);
-    assert_eq!(rig.states(), [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]);
+    assert_eq!(
+        rig.states(),
+        [SessionState::Disconnected, SessionState::Expired(ExpiredBy::Server)]
+    );
     assert_eq!(now(queued), Err(Error::SessionExpired { sent: false }));
     assert_eq!(now(auth), Err(Error::SessionExpired { sent: false }));
     assert_eq!(*now(watch), Err(WatchEnded::SessionLost));
@@ -157,7 +161,7 @@ fn expiry_by_the_server_fails_everything_and_is_final() {
 }
 
 #[test]
-fn expiry_in_an_answer_says_what_may_have_been_applied() {
+fn expiry_in_a_response_reports_which_requests_were_sent() {
     let mut rig = Rig::connected();
     let (first, second) = (rig.delete("/a"), rig.delete("/b"));
     rig.reply(1, 1, Err(ErrorCode::SessionExpired));

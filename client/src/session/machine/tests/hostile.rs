@@ -1,4 +1,4 @@
-//! Peers that do not keep to the protocol.
+//! Peers that violate the protocol.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn an_answer_that_comes_twice_ends_the_connection() {
 }
 
 #[test]
-fn answers_to_what_an_earlier_connection_asked_are_not_taken() {
+fn responses_for_an_earlier_connection_are_ignored() {
     let mut rig = Rig::connected();
     let (_answer, _watch) = rig.watched(WatchPlan::Exists, "/a");
     rig.reply(1, 1, Err(ErrorCode::NoNode));
@@ -51,7 +51,7 @@ fn answers_to_what_an_earlier_connection_asked_are_not_taken() {
             rig.assert_disconnected();
             rig.connect();
         } else {
-            // Asked for again on this connection, once.
+            // Requested again on this connection, once.
             assert_eq!(rig.states(), []);
             rig.reply_ok(xid);
             rig.assert_disconnected();
@@ -79,7 +79,7 @@ fn a_second_answer_to_the_handshake_ends_the_connection() {
 }
 
 #[test]
-fn one_shot_watches_that_no_server_rearms_end_and_the_connection_stays() {
+fn unrestorable_one_shot_watches_end_and_the_connection_stays() {
     let mut rig = Rig::connected();
     let plans = [WatchPlan::Exists, WatchPlan::Data, WatchPlan::Child];
     let watches = plans.map(|plan| {
@@ -107,14 +107,14 @@ fn one_shot_watches_that_no_server_rearms_end_and_the_connection_stays() {
     for watch in watches {
         assert_eq!(*now(watch), Err(WatchEnded::Refused(ErrorCode::Unimplemented)));
     }
-    // The next connection has nothing to ask for.
+    // The next connection has nothing to request.
     rig.sent();
     rig.cut();
     rig.connect();
     assert_eq!(rig.sent(), []);
 }
 
-/// These speak of the session: the next connection says what has become of it.
+/// These codes concern the session: the next connection shows the outcome.
 #[test]
 fn a_moved_or_expired_session_ends_no_watches() {
     for code in [ErrorCode::SessionMoved, ErrorCode::SessionExpired] {
@@ -133,15 +133,15 @@ fn a_moved_or_expired_session_ends_no_watches() {
 #[test]
 fn malformed_frames_end_the_connection() {
     let frames: [&[u8]; 5] = [
-        // Lengths: too long, negative.
+        // Invalid lengths: too long, negative.
         &[0x7f, 0xff, 0xff, 0xff],
         &[0xff, 0xff, 0xff, 0xfe],
-        // A header that is too short; an event without its fields, and of a kind nobody knows.
+        // A header that is too short; an event without its fields; an event of an unknown kind.
         &[0, 0, 0, 4, 0, 0, 0, 1],
         &[0, 0, 0, 16, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         &[
-            0, 0, 0, 28, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0, 3,
-            0, 0, 0, 0,
+            0, 0, 0, 28, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 99,
+            0, 0, 0, 3, 0, 0, 0, 0,
         ],
     ];
     for bytes in frames {
@@ -191,7 +191,7 @@ enum Step {
     Bytes(Vec<u8>),
     Frame(Vec<u8>),
     Reply(i32, i64, i32, Vec<u8>),
-    /// The beginning of an answer over the limit.
+    /// The beginning of a response over the limit.
     Long(i32, usize),
     Accept(i32, i64),
     Open,
@@ -204,7 +204,7 @@ enum Step {
     Written(usize),
 }
 
-/// Zero stands for the request that is answered next.
+/// Zero stands for the next request to be answered.
 fn xid_or_next() -> impl Strategy<Value = i32> {
     prop_oneof![4 => Just(0), 1 => -10..10]
 }
@@ -233,10 +233,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn no_sequence_of_bytes_commands_and_time_makes_the_machine_panic_or_forget_a_request(
+    fn no_input_makes_the_machine_panic_or_forget_a_request(
         steps in prop::collection::vec(step(), 0..120),
     ) {
-        let mut rig = Rig::with("h:1", |builder| builder.max_frame(100).max_answer(100));
+        let mut rig = Rig::with("h:1", |builder| builder.max_frame(100).max_response(100));
         let mut answers = Vec::new();
         let mut watches = Vec::new();
         let mut closes = Vec::new();
@@ -245,7 +245,7 @@ proptest! {
                 Step::Bytes(bytes) => rig.receive_bytes(BytesMut::from(&bytes[..])),
                 Step::Frame(body) => rig.receive(|out| body.iter().for_each(|byte| out.bool(*byte > 127))),
                 Step::Reply(xid, zxid, err, body) => {
-                    // Most answers fit, so that the run goes on.
+                    // Most responses match, so that the run continues.
                     let next = rig.machine.in_flight.front().map_or(xid, |request| request.xid);
                     let xid = if xid % 3 == 0 { xid } else { next };
                     rig.receive(|out| {
@@ -284,7 +284,7 @@ proptest! {
             }
             rig.effects();
         }
-        // The end answers everybody.
+        // The end answers every caller.
         closes.push(rig.close());
         for _ in 0..3 {
             rig.pass(Duration::from_secs(6));

@@ -1,4 +1,4 @@
-//! Answers over the limit.
+//! Responses over the limit.
 
 use super::*;
 
@@ -7,14 +7,14 @@ const MAX_ANSWER: usize = 300;
 const HEADER: usize = 16;
 
 fn rig() -> Rig {
-    let mut rig = Rig::with("h:1/app", |builder| builder.max_frame(200).max_answer(MAX_ANSWER));
+    let mut rig = Rig::with("h:1/app", |builder| builder.max_frame(200).max_response(MAX_ANSWER));
     rig.connect();
     rig.sent();
     rig.states();
     rig
 }
 
-/// The prefix and the header of an answer of `length` bytes.
+/// Returns the prefix and the header of a response of `length` bytes.
 fn head(xid: i32, zxid: i64, err: i32, length: usize) -> BytesMut {
     let mut head = Encoder::new();
     head.i32(i32::try_from(length).unwrap());
@@ -22,7 +22,7 @@ fn head(xid: i32, zxid: i64, err: i32, length: usize) -> BytesMut {
     BytesMut::from(head.as_slice())
 }
 
-fn long_answer(xid: i32, err: i32, body: usize) -> BytesMut {
+fn large_response(xid: i32, err: i32, body: usize) -> BytesMut {
     let mut answer = head(xid, 7, err, HEADER + body);
     answer.resize(4 + HEADER + body, 0xff);
     answer
@@ -33,9 +33,9 @@ fn a_long_answer_fails_its_request_alone() {
     let mut rig = rig();
     let (long, short) = (rig.get("/app/a"), rig.delete("/app/b"));
     let length = 100_000;
-    let mut bytes = long_answer(1, 0, length - HEADER);
+    let mut bytes = large_response(1, 0, length - HEADER);
     frame::put(&mut bytes, |out| ReplyHeader { xid: 2, zxid: 9, err: 0 }.encode(out));
-    // In pieces of every length, of which nothing is kept beyond the header.
+    // In pieces of every length. Only the header is kept.
     let mut buf = BytesMut::new();
     for piece in bytes.chunks(97) {
         buf.extend_from_slice(piece);
@@ -43,7 +43,7 @@ fn a_long_answer_fails_its_request_alone() {
         assert!(buf.len() < 4 + HEADER, "{} bytes are kept", buf.len());
     }
     rig.machine.deliver();
-    let error = Error::AnswerTooLarge { path: "/a".to_owned(), length, limit: MAX_ANSWER };
+    let error = Error::ResponseTooLarge { path: "/a".to_owned(), length, limit: MAX_ANSWER };
     assert!(error.may_have_applied() && error.code().is_none());
     assert_eq!(now(long), Err(error));
     assert_eq!(now(short), Ok(Response::Empty));
@@ -63,14 +63,16 @@ fn the_request_fails_as_soon_as_the_header_is_there() {
     buf.extend_from_slice(&head[19..]);
     rig.machine.on_read(&mut buf, rig.now);
     rig.machine.deliver();
-    assert!(matches!(now(answer), Err(Error::AnswerTooLarge { length, .. }) if length == MAX_ANSWER + 1));
+    assert!(
+        matches!(now(answer), Err(Error::ResponseTooLarge { length, .. }) if length == MAX_ANSWER + 1)
+    );
 }
 
 #[test]
 fn an_answer_at_the_limit_is_read() {
     let mut rig = rig();
     let answer = rig.delete("/app/a");
-    rig.receive_bytes(long_answer(1, 0, MAX_ANSWER - HEADER));
+    rig.receive_bytes(large_response(1, 0, MAX_ANSWER - HEADER));
     assert_eq!(now(answer), Ok(Response::Empty));
 }
 
@@ -78,7 +80,7 @@ fn an_answer_at_the_limit_is_read() {
 fn a_refusal_with_a_long_body_is_a_refusal() {
     let mut rig = rig();
     let (refused, next) = (rig.get("/app/a"), rig.delete("/app/b"));
-    rig.receive_bytes(long_answer(1, ErrorCode::NoNode.code(), 1000));
+    rig.receive_bytes(large_response(1, ErrorCode::NoNode.code(), 1000));
     rig.reply_ok(2);
     assert_eq!(now(refused), Err(Error::Refused(ErrorCode::NoNode)));
     assert_eq!(now(next), Ok(Response::Empty));
@@ -89,8 +91,9 @@ fn the_watch_of_a_long_answer_is_armed_and_removed() {
     let mut rig = rig();
     let (answer, watch) = rig.watched(WatchPlan::Child, "/app");
     rig.sent();
-    rig.receive_bytes(long_answer(1, 0, 1000));
-    let error = Error::AnswerTooLarge { path: "/".to_owned(), length: HEADER + 1000, limit: MAX_ANSWER };
+    rig.receive_bytes(large_response(1, 0, 1000));
+    let error =
+        Error::ResponseTooLarge { path: "/".to_owned(), length: HEADER + 1000, limit: MAX_ANSWER };
     assert_eq!(now(answer), Err(error));
     drop(watch);
     rig.command(Command::ForgetWatch { path: "/app".into() });
@@ -101,7 +104,7 @@ fn the_watch_of_a_long_answer_is_armed_and_removed() {
 fn a_long_answer_ends_a_closing_session() {
     let mut rig = rig();
     let closed = rig.close();
-    rig.receive_bytes(long_answer(1, 0, 1000));
+    rig.receive_bytes(large_response(1, 0, 1000));
     assert_eq!(now(closed), Ok(()));
     assert_eq!(rig.states(), [SessionState::Closed]);
 }
@@ -111,7 +114,7 @@ fn a_connection_lost_while_skipping_leaves_nothing_to_skip() {
     let mut rig = rig();
     let long = rig.get("/app/a");
     rig.receive_bytes(head(1, 7, 0, 1000));
-    assert!(matches!(now(long), Err(Error::AnswerTooLarge { .. })));
+    assert!(matches!(now(long), Err(Error::ResponseTooLarge { .. })));
     rig.cut();
     rig.connect();
     rig.states();
@@ -122,8 +125,9 @@ fn a_connection_lost_while_skipping_leaves_nothing_to_skip() {
 
 #[test]
 fn only_answers_to_requests_may_be_long() {
-    let notification = long_answer(XID_NOTIFICATION, 0, 1000);
-    let others = [XID_PING, XID_AUTH, XID_SET_WATCHES, 2, 0].map(|xid| long_answer(xid, 0, 1000));
+    let notification = large_response(XID_NOTIFICATION, 0, 1000);
+    let others =
+        [XID_PING, XID_AUTH, XID_SET_WATCHES, 2, 0].map(|xid| large_response(xid, 0, 1000));
     let hostile = [head(1, 0, 0, (1 << 30) + 1), head(1, 0, 0, i32::MAX as usize)];
     for bytes in [notification].into_iter().chain(others).chain(hostile) {
         let mut rig = rig();
@@ -138,17 +142,17 @@ fn only_answers_to_requests_may_be_long() {
 
 #[test]
 fn the_answer_to_a_handshake_may_not_be_long() {
-    let mut rig = Rig::with("h:1", |builder| builder.max_frame(200).max_answer(MAX_ANSWER));
+    let mut rig = Rig::with("h:1", |builder| builder.max_frame(200).max_response(MAX_ANSWER));
     rig.open();
-    rig.receive_bytes(long_answer(1, 0, 1000));
+    rig.receive_bytes(large_response(1, 0, 1000));
     assert_eq!(rig.effects(), [Effect::Disconnect]);
 }
 
 #[test]
 fn the_limit_of_answers_is_no_lower_than_that_of_requests() {
-    let mut rig = Rig::with("h:1", |builder| builder.max_frame(MAX_ANSWER).max_answer(1));
+    let mut rig = Rig::with("h:1", |builder| builder.max_frame(MAX_ANSWER).max_response(1));
     rig.connect();
     let answer = rig.delete("/a");
-    rig.receive_bytes(long_answer(1, 0, MAX_ANSWER - HEADER));
+    rig.receive_bytes(large_response(1, 0, MAX_ANSWER - HEADER));
     assert_eq!(now(answer), Ok(Response::Empty));
 }

@@ -1,9 +1,11 @@
-//! Connecting, pings, silence, and how long a session may be taken to live.
+//! Connecting, pings, silence, and the time until which a session is considered alive.
 
+use super::super::LATE;
 use super::*;
+use crate::connector::ConnectionFailure;
 
 #[test]
-fn the_handshake_opens_a_session_and_a_reconnect_takes_it_up_again() {
+fn a_handshake_opens_a_session_and_a_reconnect_resumes_it() {
     let mut rig = Rig::new();
     let request = rig.open();
     assert_eq!((request.session_id, request.last_zxid_seen, request.timeout), (0, 0, 9000));
@@ -24,7 +26,7 @@ fn the_handshake_opens_a_session_and_a_reconnect_takes_it_up_again() {
 }
 
 #[test]
-fn a_ping_goes_out_after_a_third_of_the_timeout_without_a_request() {
+fn a_ping_is_sent_after_a_third_of_the_timeout() {
     let mut rig = Rig::connected();
     assert_eq!(rig.next_timer(), TIMEOUT / 3);
     rig.pass(TIMEOUT / 3 - Duration::from_millis(1));
@@ -57,7 +59,7 @@ fn a_server_that_answers_pings_is_never_left() {
 }
 
 #[test]
-fn silence_for_two_thirds_of_the_timeout_is_connection_loss_idle_or_busy() {
+fn silence_for_two_thirds_of_the_timeout_is_connection_loss() {
     for busy in [false, true] {
         let mut rig = Rig::connected();
         let answer = busy.then(|| rig.get("/a"));
@@ -97,7 +99,7 @@ fn bytes_that_never_become_a_frame_do_not_keep_a_connection() {
 }
 
 #[test]
-fn an_attempt_has_a_second_as_long_as_there_is_no_session_and_its_share_afterwards() {
+fn an_attempt_has_one_second_and_with_a_session_its_share() {
     let short = Duration::from_secs(1);
     let mut rig = Rig::with("a:1,b:1,c:1,d:1,e:1", |builder| builder.session_timeout(short));
     for _ in 0..7 {
@@ -111,20 +113,21 @@ fn an_attempt_has_a_second_as_long_as_there_is_no_session_and_its_share_afterwar
     rig.open();
     rig.accept(short);
     rig.cut();
-    // Now the session can be lost while one hangs.
+    // Now the session can be lost while an attempt hangs.
     rig.until_connect();
     rig.connected_to();
     assert_eq!(rig.next_timer(), short / 5);
 }
 
 #[test]
-fn a_server_that_grants_weeks_is_left_in_a_minute_and_its_session_kept() {
+fn a_silent_server_that_grants_weeks_is_left_in_a_minute() {
     const GRANTED: Duration = Duration::from_millis(i32::MAX as u64);
     let minute = Duration::from_secs(60);
     let hours = Duration::from_secs(2 * 3600);
     for (asked, judged) in [(TIMEOUT, minute), (hours, hours)] {
         let patient = DisconnectedPolicy::Wait(hours);
-        let mut rig = Rig::with("h:1", |builder| builder.session_timeout(asked).disconnected(patient));
+        let mut rig =
+            Rig::with("h:1", |builder| builder.session_timeout(asked).disconnected(patient));
         rig.open();
         rig.accept(GRANTED);
         assert_eq!(rig.states(), [SessionState::Connected(info(GRANTED))]);
@@ -134,10 +137,10 @@ fn a_server_that_grants_weeks_is_left_in_a_minute_and_its_session_kept() {
         rig.pass(Duration::from_millis(1));
         assert_eq!(rig.states(), [SessionState::Disconnected]);
         assert_eq!(now(answer), Err(Error::ConnectionLoss { sent: true }));
-        // One that hangs is left as well.
+        // A hanging attempt is abandoned too.
         rig.until_connect();
         assert_eq!(rig.next_timer(), judged / 3);
-        // The session is over when the server said that it would be.
+        // The session is over at the time that the server announced.
         rig.pass(Duration::from_secs(3600));
         assert_eq!(rig.states(), []);
         assert_eq!(rig.machine.expires_at(), Some(rig.machine.seen_alive + GRANTED));
@@ -157,7 +160,7 @@ fn a_minute_that_nobody_asked_for_is_granted_without_more_ado() {
 }
 
 #[test]
-fn the_clock_ends_a_session_one_timeout_after_the_last_answered_request_was_sent() {
+fn the_clock_ends_a_session_a_timeout_after_the_last_request() {
     let mut rig = Rig::connected();
     rig.pass(Duration::from_secs(1));
     let _answered = rig.get("/a");
@@ -210,10 +213,10 @@ fn a_slow_handshake_counts_from_when_it_began() {
 }
 
 #[test]
-fn answers_that_are_too_old_are_no_sign_of_life_but_a_new_connection_is() {
+fn old_responses_are_no_sign_of_life_a_new_connection_is() {
     let mut rig = Rig::connected();
-    // A burst, which takes the server longer than the session timeout: whether it has heard the pings behind it,
-    // nobody knows.
+    // A burst that takes the server longer than the session timeout. It is not known if the server
+    // received the pings behind it.
     let answers: Vec<_> = (0..40).map(|_| rig.get("/a")).collect();
     let step = TIMEOUT / 12;
     for xid in 1..=9 {
@@ -234,7 +237,7 @@ fn answers_that_are_too_old_are_no_sign_of_life_but_a_new_connection_is() {
 }
 
 #[test]
-fn answers_that_are_asked_for_within_the_session_timeout_keep_it_however_late() {
+fn late_responses_to_timely_requests_keep_the_session() {
     let mut rig = Rig::connected();
     for xid in 1..20 {
         let answer = rig.delete("/a");
@@ -254,7 +257,7 @@ fn without_a_session_nothing_expires() {
 }
 
 #[test]
-fn a_timer_that_fires_late_ends_what_has_ended_meanwhile() {
+fn a_late_timer_handles_everything_that_is_due() {
     let mut rig = Rig::connected();
     // The process was suspended.
     rig.now += TIMEOUT * 3;
@@ -303,7 +306,7 @@ fn forty_transitions_are_forty_states_in_order() {
 }
 
 #[test]
-fn a_server_that_cuts_every_connection_before_an_answer_is_asked_less_and_less() {
+fn a_server_that_cuts_every_connection_is_asked_less_often() {
     let mut rig = Rig::new();
     let start = rig.now;
     for _ in 0..10 {
@@ -311,7 +314,7 @@ fn a_server_that_cuts_every_connection_before_an_answer_is_asked_less_and_less()
         rig.cut();
     }
     assert!(rig.now - start > Duration::from_secs(5), "{:?}", rig.now - start);
-    // One answer shows that it is well.
+    // One response shows that the server works.
     rig.connect();
     let _answer = rig.get("/a");
     rig.reply(1, 1, Err(ErrorCode::NoNode));
@@ -320,9 +323,10 @@ fn a_server_that_cuts_every_connection_before_an_answer_is_asked_less_and_less()
     assert_eq!(rig.next_timer(), Duration::ZERO);
 }
 
-/// Found by the simulation: the server ended the session while the client, content with a late answer, still waited.
+/// Found by the simulation: the server ended the session while the client, satisfied by a late
+/// response, still waited.
 #[test]
-fn a_late_answer_prolongs_the_session_from_when_it_was_asked_for() {
+fn a_late_response_prolongs_the_session_from_its_request() {
     let mut rig = Rig::connected();
     let answer = rig.delete("/a");
     rig.pass(TIMEOUT * 6 / 10);
@@ -334,4 +338,65 @@ fn a_late_answer_prolongs_the_session_from_when_it_was_asked_for() {
     assert_eq!(rig.states(), [SessionState::Disconnected]);
     rig.pass(Duration::from_millis(1));
     assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
+}
+
+/// Returns the last failure of a connection, without the name of the server.
+fn failure(rig: &Rig) -> (String, Option<Duration>) {
+    let failure = rig.machine.states.failure().expect("a failure");
+    let failure = ConnectionFailure::of(&failure).expect("of a connection");
+    (failure.to_string(), failure.stalled())
+}
+
+/// Stops the process for a time, and then lets it do all pending work.
+fn stall(rig: &mut Rig, time: Duration) {
+    rig.now += time;
+    rig.machine.on_wake(rig.now);
+    while rig.machine.next_timer().is_some_and(|timer| timer <= rig.now) {
+        rig.machine.on_timer(rig.now);
+    }
+}
+
+const STALLED: &str = "its runtime was blocked (by a call outside spawn_blocking?), or the process or machine was suspended";
+
+#[test]
+fn a_process_that_did_not_run_does_not_blame_the_server() {
+    let mut rig = Rig::connected();
+    // A ping was due after 3 s.
+    stall(&mut rig, Duration::from_secs(7));
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    let told =
+        format!("h:1: no response was read in time; this process did not run for 4.0s: {STALLED}");
+    assert_eq!(failure(&rig), (told, Some(Duration::from_secs(4))));
+
+    // A server may be faster, and close the connection first.
+    let mut rig = Rig::connected();
+    rig.now += TIMEOUT * 2;
+    rig.machine.on_wake(rig.now);
+    rig.machine.on_io_error(rig.now, io::ErrorKind::UnexpectedEof.into());
+    let told =
+        format!("h:1: unexpected end of file; this process did not run for 15.0s: {STALLED}");
+    assert_eq!(failure(&rig), (told, Some(Duration::from_secs(15))));
+}
+
+#[test]
+fn a_server_that_is_silent_to_a_running_process_is_blamed() {
+    let silent = ("h:1: the server is silent".to_owned(), None);
+    let mut rig = Rig::connected();
+    rig.pass(TIMEOUT * 2 / 3);
+    assert_eq!(failure(&rig), silent);
+
+    // A stall that is too short to matter, and a stall that ended before the silence began.
+    for (stalled, blamed) in
+        [(TIMEOUT / LATE - Duration::from_millis(1), false), (TIMEOUT / LATE, true)]
+    {
+        let mut rig = Rig::connected();
+        stall(&mut rig, TIMEOUT / 3 + stalled);
+        rig.pass(TIMEOUT / 3 - stalled);
+        assert_eq!(failure(&rig).1, blamed.then_some(stalled));
+        let mut answered = Rig::connected();
+        stall(&mut answered, TIMEOUT / 3 + stalled);
+        answered.reply_ok(XID_PING);
+        answered.pass(TIMEOUT * 2 / 3);
+        assert_eq!(failure(&answered), silent);
+    }
 }

@@ -1,4 +1,4 @@
-//! The machine, with every byte in and out by hand.
+//! The machine, with every input and output byte checked by hand.
 
 mod attempts;
 mod ending;
@@ -26,20 +26,23 @@ use zk_curator_proto::records::{
     GetDataRequest, ReplyHeader, RequestHeader, WatcherEvent,
 };
 use zk_curator_proto::{
-    Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
-    XID_SET_WATCHES, frame,
+    Decoder, Encoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
+    XID_PING, XID_SET_WATCHES, frame,
 };
 
 use super::{Effect, Machine};
 use crate::config::ZooKeeperBuilder;
 use crate::session::WatchEffect;
 use crate::session::{
-    Batch, Command, ExpiredBy, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchPlan,
+    Batch, Command, ExpiredBy, RequestQueue, SessionState, SessionStates, StateHub, Ticket,
+    WatchPlan,
 };
 use crate::watch::{Fired, Outcome, Sink, WatchEnded};
-use crate::{ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper};
+use crate::{
+    ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper,
+};
 
-/// The session timeout of these tests, asked for and granted.
+/// The requested and granted session timeout of these tests.
 const TIMEOUT: Duration = Duration::from_secs(9);
 const PATIENCE: Duration = Duration::from_secs(4);
 const SESSION: i64 = 0x17;
@@ -57,7 +60,7 @@ struct Rig {
     host: HostPort,
 }
 
-/// A request as it left the machine.
+/// A request that the machine has sent.
 #[derive(Debug, PartialEq)]
 struct Sent {
     xid: i32,
@@ -69,7 +72,10 @@ impl Rig {
         Self::with("h:1", |builder| builder)
     }
 
-    fn with(connect_string: &str, configure: impl FnOnce(ZooKeeperBuilder) -> ZooKeeperBuilder) -> Self {
+    fn with(
+        connect_string: &str,
+        configure: impl FnOnce(ZooKeeperBuilder) -> ZooKeeperBuilder,
+    ) -> Self {
         let builder = ZooKeeper::builder(connect_string)
             .session_timeout(TIMEOUT)
             .disconnected(DisconnectedPolicy::Wait(PATIENCE))
@@ -86,7 +92,7 @@ impl Rig {
         rig
     }
 
-    /// One that a server serves.
+    /// Returns a machine whose session a server serves.
     fn connected() -> Self {
         let mut rig = Self::new();
         rig.connect();
@@ -94,7 +100,7 @@ impl Rig {
         rig
     }
 
-    /// Lets time pass, as the driver does: every timer on the way is served when it is due.
+    /// Lets time pass, as the driver does: every timer is served when it is due.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(timer) = self.machine.next_timer().filter(|timer| *timer <= end) {
@@ -105,7 +111,7 @@ impl Rig {
         self.now = end;
     }
 
-    /// The time until the next timer.
+    /// Returns the time until the next timer.
     fn next_timer(&self) -> Duration {
         self.machine.next_timer().expect("a timer") - self.now
     }
@@ -140,14 +146,15 @@ impl Rig {
     fn open(&mut self) -> ConnectRequest {
         self.until_connect();
         self.connected_to();
-        let body = frame::take(self.machine.output(), usize::MAX).unwrap().expect("a connect request");
+        let body =
+            frame::take(self.machine.output(), usize::MAX).unwrap().expect("a connect request");
         let mut body = Decoder::new(body);
         let request = ConnectRequest::decode(&mut body, "connect request").unwrap();
         assert_eq!(body.remaining(), 0);
         request
     }
 
-    /// The connection that was asked for last is open.
+    /// Opens the connection that was requested last.
     fn connected_to(&mut self) {
         self.machine.on_connected(&self.host, self.now);
     }
@@ -158,7 +165,7 @@ impl Rig {
         request
     }
 
-    /// The server grants the session.
+    /// Grants the session.
     fn accept(&mut self, timeout: Duration) {
         let timeout = i32::try_from(timeout.as_millis()).unwrap();
         self.answer_handshake(timeout, SESSION);
@@ -167,13 +174,18 @@ impl Rig {
     fn answer_handshake(&mut self, timeout: i32, session_id: i64) {
         let password = Some(Bytes::from_static(PASSWORD));
         self.receive(|body| {
-            ConnectResponse { timeout, session_id, password, ..ConnectResponse::default() }.encode(body);
+            ConnectResponse { timeout, session_id, password, ..ConnectResponse::default() }
+                .encode(body);
         });
     }
 
-    /// An attempt to connect fails.
+    /// Fails an attempt to connect.
     fn cut_attempt(&mut self) {
-        self.machine.on_attempt_failed(&self.host, io::ErrorKind::ConnectionRefused.into(), self.now);
+        self.machine.on_attempt_failed(
+            &self.host,
+            io::ErrorKind::ConnectionRefused.into(),
+            self.now,
+        );
         self.machine.deliver();
     }
 
@@ -183,7 +195,7 @@ impl Rig {
         assert!(self.effects().contains(&Effect::Disconnect));
     }
 
-    /// The frames that were sent since the last call.
+    /// Returns the frames that were sent since the last call.
     fn sent(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         while let Some(body) = frame::take(self.machine.output(), usize::MAX).unwrap() {
@@ -202,7 +214,7 @@ impl Rig {
         self.sent().iter().map(|sent| sent.request.opcode()).collect()
     }
 
-    /// A frame arrives.
+    /// Delivers a frame.
     fn receive(&mut self, fill: impl FnOnce(&mut Encoder)) {
         let mut buf = BytesMut::new();
         frame::put(&mut buf, fill);
@@ -216,7 +228,8 @@ impl Rig {
 
     fn reply(&mut self, xid: i32, zxid: i64, result: Result<Response, ErrorCode>) {
         self.receive(|out| {
-            ReplyHeader { xid, zxid, err: result.as_ref().err().map_or(0, |code| code.code()) }.encode(out);
+            ReplyHeader { xid, zxid, err: result.as_ref().err().map_or(0, |code| code.code()) }
+                .encode(out);
             if let Ok(response) = result {
                 response.encode_body(out);
             }
@@ -251,7 +264,7 @@ impl Rig {
         self.take();
     }
 
-    /// The machine takes what was handed in.
+    /// Lets the machine take the submitted commands.
     fn take(&mut self) {
         let mut batch = Batch::default();
         assert!(self.queue.take(&mut batch));
@@ -259,8 +272,8 @@ impl Rig {
         self.machine.deliver();
     }
 
-    /// The last handle is gone.
-    fn forsake(&mut self) {
+    /// Drops the last handle.
+    fn on_last_handle_dropped(&mut self) {
         self.machine.on_close(None, false, self.now);
         self.machine.deliver();
     }
@@ -271,7 +284,10 @@ impl Rig {
 
     fn delete(&mut self, path: &str) -> Answer {
         let path = path.into();
-        self.request(Request::Delete(zk_curator_proto::records::DeleteRequest { path, version: -1 }))
+        self.request(Request::Delete(zk_curator_proto::records::DeleteRequest {
+            path,
+            version: -1,
+        }))
     }
 
     fn watched(&mut self, plan: WatchPlan, path: &str) -> (Answer, Watch) {
@@ -279,9 +295,11 @@ impl Rig {
         let (owned, watched) = (path.to_owned(), true);
         let request = match plan {
             WatchPlan::Data => Request::GetData(GetDataRequest { path: owned, watch: watched }),
-            WatchPlan::Child => Request::GetChildren2(GetChildrenRequest { path: owned, watch: watched }),
+            WatchPlan::Child => {
+                Request::GetChildren2(GetChildrenRequest { path: owned, watch: watched })
+            }
             WatchPlan::Exists => Request::Exists(ExistsRequest { path: owned, watch: watched }),
-            WatchPlan::Lasting(_) => panic!("not a read"),
+            WatchPlan::Persistent(_) => panic!("not a read"),
         };
         (self.submit(request, Some(WatchEffect::Arm(plan, path.into(), Sink::Once(sender)))), watch)
     }
@@ -299,7 +317,7 @@ impl Rig {
         closed
     }
 
-    /// Nothing but `Done` is left to do, and nothing is timed.
+    /// Asserts that only `Done` is left, and that no timer is set.
     fn assert_ended(&mut self) {
         let effects = self.effects();
         assert_eq!(effects.last(), Some(&Effect::Done), "{effects:?}");
@@ -320,14 +338,14 @@ fn info(timeout: Duration) -> SessionInfo {
     SessionInfo::new(SessionId::new(SESSION), timeout)
 }
 
-/// The answer to a request.
+/// The response to a request.
 struct Answer(Ticket);
 
 /// An expected input.
 trait Awaited {
     type Value;
 
-    /// The value, if it is there; an error, if it never will be.
+    /// Returns the value if it has arrived, or an error if it never will.
     fn look(&mut self) -> Result<Option<Self::Value>, oneshot::error::RecvError>;
 }
 
@@ -359,7 +377,7 @@ impl Answer {
     }
 }
 
-/// The answer that has come.
+/// Returns the response, which must have arrived.
 fn now<A: Awaited>(mut answer: A) -> A::Value {
     answer.look().unwrap().expect("an answer")
 }

@@ -1,4 +1,4 @@
-//! Requests: their order, and what becomes of them.
+//! Requests: their order, and their outcomes.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn xids_wrap_to_one_and_stay_positive() {
 }
 
 #[test]
-fn connection_loss_fails_what_was_sent_and_keeps_what_was_not() {
+fn connection_loss_fails_sent_requests_and_keeps_unsent_ones() {
     let mut rig = Rig::connected();
     let in_flight = rig.delete("/a");
     rig.sent();
@@ -56,7 +56,8 @@ fn a_queued_request_that_is_given_up_leaves_the_queue() {
     rig.take();
     assert_eq!(rig.machine.queued.len(), 2);
     rig.connect();
-    let paths: Vec<_> = rig.sent().iter().map(|sent| sent.request.path().map(str::to_owned)).collect();
+    let paths: Vec<_> =
+        rig.sent().iter().map(|sent| sent.request.path().map(str::to_owned)).collect();
     assert_eq!(paths, [Some("/a".to_owned()), Some("/c".to_owned())]);
     rig.reply_ok(1);
     rig.reply_ok(2);
@@ -130,7 +131,7 @@ fn patience_without_end_is_no_overflow() {
 }
 
 #[test]
-fn a_request_nobody_waits_for_any_more_is_not_sent_after_a_reconnect() {
+fn a_dropped_request_is_not_sent_after_a_reconnect() {
     let mut rig = Rig::new();
     let kept = rig.delete("/kept");
     drop(rig.delete("/dropped"));
@@ -166,7 +167,10 @@ fn identities_go_before_watches_and_watches_before_requests() {
     // Added after the request was queued, yet sent before it.
     let _late = rig.add_auth("ip");
     rig.connect();
-    assert_eq!(rig.sent_opcodes(), [OpCode::Auth, OpCode::Auth, OpCode::SetWatches, OpCode::Delete]);
+    assert_eq!(
+        rig.sent_opcodes(),
+        [OpCode::Auth, OpCode::Auth, OpCode::SetWatches, OpCode::Delete]
+    );
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn an_identity_is_kept_once_and_replayed_on_every_connection() {
 }
 
 #[test]
-fn an_identity_whose_answer_was_lost_is_answered_on_the_next_connection() {
+fn an_identity_with_a_lost_response_completes_on_reconnect() {
     let mut rig = Rig::connected();
     let (mut first, mut second) = (rig.add_auth("a"), rig.add_auth("b"));
     assert_eq!(rig.sent_opcodes(), [OpCode::Auth, OpCode::Auth]);

@@ -4,7 +4,7 @@ use super::*;
 use crate::Credentials;
 use crate::sasl::{SaslExchange, SaslMechanism};
 
-/// Says `first`, then `second`; is content with a proof.
+/// Sends `first`, then `second`, and accepts one proof.
 #[derive(Debug)]
 struct Scripted;
 
@@ -39,7 +39,7 @@ fn token(token: &'static [u8]) -> Result<Response, ErrorCode> {
     Ok(Response::Sasl(SaslToken { token: Some(Bytes::from_static(token)) }))
 }
 
-/// The only request that has left, which carries a token.
+/// Returns the only request that was sent, which carries a token.
 fn sent_token(rig: &mut Rig) -> (i32, Bytes) {
     let mut sent = rig.sent();
     assert_eq!(sent.len(), 1, "{sent:?}");
@@ -49,7 +49,8 @@ fn sent_token(rig: &mut Rig) -> (i32, Bytes) {
     }
 }
 
-/// The exchange of one connection, to the last answer of the server, which is left to the caller.
+/// Runs the exchange of one connection up to the last response of the server, which the caller
+/// sends.
 fn exchange(rig: &mut Rig) -> i32 {
     rig.connect();
     let (xid, first) = sent_token(rig);
@@ -61,7 +62,7 @@ fn exchange(rig: &mut Rig) -> i32 {
 }
 
 #[test]
-fn nothing_else_is_sent_before_the_proof_and_everything_after_it() {
+fn requests_are_sent_only_after_the_sasl_proof() {
     let mut rig = rig();
     let mut get = rig.get("/early");
     let _auth = rig.add_auth("digest");
@@ -88,7 +89,8 @@ fn it_is_repeated_on_every_connection_before_the_watches() {
     assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
 }
 
-/// The part of the timeout counts from when the connection was lost, or the session granted: not from the start.
+/// The part of the timeout counts from the loss of the connection or the grant of the session, not
+/// from the start.
 #[test]
 fn a_cut_during_the_first_proof_does_not_end_a_fresh_session() {
     let mut rig = Rig::with("h:1", |mut builder| {
@@ -103,7 +105,7 @@ fn a_cut_during_the_first_proof_does_not_end_a_fresh_session() {
     let id = rig.connect().session_id;
     rig.cut();
     assert_eq!(rig.states(), []);
-    // It is taken up again; without a connection it lasts as long as was asked for.
+    // The session is resumed. Without a connection it lasts for the requested time.
     rig.pass(TIMEOUT / 10 - Duration::from_millis(1));
     assert_eq!(rig.states(), []);
     assert_eq!((id, rig.machine.session.is_some()), (0, true));
@@ -183,7 +185,7 @@ fn a_refusal_after_the_end_does_not_change_how_it_ended() {
         }
     };
     assert_eq!(ended, [SessionState::Expired(ExpiredBy::Clock)]);
-    // The server is still to be told of it.
+    // The server has yet to end the session.
     rig.connect();
     let (xid, _) = sent_token(&mut rig);
     rig.reply(xid, 0, Err(ErrorCode::AuthFailed));
@@ -191,7 +193,7 @@ fn a_refusal_after_the_end_does_not_change_how_it_ended() {
     rig.assert_ended();
 }
 
-/// Supplies nothing by itself: the test answers for it.
+/// Supplies nothing by itself: the test supplies the result.
 #[derive(Debug)]
 struct Silent;
 
@@ -203,14 +205,15 @@ impl crate::CredentialsProvider for Silent {
 }
 
 #[test]
-fn a_supplied_proof_that_is_refused_is_asked_for_once_more() {
+fn refused_credentials_are_requested_once_again() {
     let mut rig = Rig::with("h:1", |builder| builder.credentials_provider(Arc::new(Silent)));
     for refusal in 0..2 {
         rig.until_connect();
         rig.connected_to();
-        // Nothing leaves before the provider has answered.
+        // Nothing is sent before the provider has returned.
         assert_eq!((rig.effects(), rig.machine.output().len()), (vec![Effect::Ask], 0));
-        let credentials = Credentials { auth: vec![packet("token")], sasl: Some(Arc::new(Scripted)) };
+        let credentials =
+            Credentials { auth: vec![packet("token")], sasl: Some(Arc::new(Scripted)) };
         rig.machine.on_credentials(Ok(credentials), rig.now);
         frame::take(rig.machine.output(), usize::MAX).unwrap().expect("a connect request");
         rig.accept(TIMEOUT);

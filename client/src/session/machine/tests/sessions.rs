@@ -1,4 +1,4 @@
-//! Sessions beyond the everyday: taken up again, left, on read-only servers, moved, and buried.
+//! Special sessions: resumed, detached, on read-only servers, moved, and ended after the fact.
 
 use zk_curator_proto::records::DataResponse;
 
@@ -9,8 +9,14 @@ fn accept_read_only(rig: &mut Rig, session_id: i64) {
     let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
     let password = Some(Bytes::from_static(PASSWORD));
     rig.receive(|body| {
-        ConnectResponse { timeout, session_id, password, read_only: true, ..ConnectResponse::default() }
-            .encode(body);
+        ConnectResponse {
+            timeout,
+            session_id,
+            password,
+            read_only: true,
+            ..ConnectResponse::default()
+        }
+        .encode(body);
     });
 }
 
@@ -18,7 +24,8 @@ fn read_only_rig() -> Rig {
     Rig::with("a:1,b:1,c:1", |builder| builder.read_only(true))
 }
 
-/// The session is over by our own clock, and the machine goes on for the server's sake.
+/// Returns a machine whose session its own clock has ended, and that still tries to end it on the
+/// server.
 fn expired_by_clock() -> Rig {
     let mut rig = Rig::connected();
     rig.cut();
@@ -35,7 +42,8 @@ fn detach(rig: &mut Rig) -> oneshot::Receiver<Result<(), Error>> {
 
 #[test]
 fn a_session_is_taken_up_again_with_its_password_and_zxid() {
-    let credentials = SessionCredentials::new(SessionId::new(SESSION), Bytes::from_static(PASSWORD), 99);
+    let credentials =
+        SessionCredentials::new(SessionId::new(SESSION), Bytes::from_static(PASSWORD), 99);
     let mut rig = Rig::with("h:1", |builder| builder.resume(credentials.clone()));
     let request = rig.open();
     assert_eq!((request.session_id, request.last_zxid_seen), (SESSION, 99));
@@ -69,8 +77,8 @@ fn detaching_waits_for_the_answers_and_sends_no_farewell() {
 }
 
 #[test]
-fn detaching_waits_no_longer_than_for_the_last_answer_of_whatever_kind() {
-    // The removal of a watch that nobody waits for.
+fn detaching_waits_only_for_the_last_response() {
+    // The removal of an unused watch.
     let mut rig = Rig::connected();
     let (answer, watch) = rig.watched(WatchPlan::Data, "/w");
     rig.reply(1, 1, Ok(Response::Data(DataResponse::default())));
@@ -84,7 +92,7 @@ fn detaching_waits_no_longer_than_for_the_last_answer_of_whatever_kind() {
     assert_eq!(now(left), Ok(()));
     assert_eq!(rig.states(), [SessionState::Detached]);
 
-    // A request that finds no server in time.
+    // A request that reaches no server in time.
     let mut rig = Rig::with("h:1", |builder| builder.close_timeout(2 * PATIENCE));
     rig.connect();
     rig.states();
@@ -100,7 +108,7 @@ fn detaching_waits_no_longer_than_for_the_last_answer_of_whatever_kind() {
 }
 
 #[test]
-fn detaching_without_a_connection_needs_none_and_without_answers_fails_in_time() {
+fn detaching_without_a_connection_or_responses_ends_in_time() {
     let mut rig = Rig::connected();
     rig.cut();
     let mut left = detach(&mut rig);
@@ -131,7 +139,7 @@ fn the_server_is_told_of_a_session_that_our_clock_has_ended() {
 }
 
 #[test]
-fn a_server_that_agrees_needs_no_farewell_and_none_is_tried_for_ever() {
+fn no_farewell_goes_to_an_agreeing_server_or_is_tried_forever() {
     let mut rig = expired_by_clock();
     rig.open();
     rig.answer_handshake(0, 0);
@@ -142,12 +150,12 @@ fn a_server_that_agrees_needs_no_farewell_and_none_is_tried_for_ever() {
     rig.assert_ended();
 
     let mut rig = expired_by_clock();
-    rig.forsake();
+    rig.on_last_handle_dropped();
     rig.assert_ended();
 }
 
 #[test]
-fn closing_after_our_clock_has_ended_the_session_waits_for_the_farewell() {
+fn closing_a_session_ended_by_our_clock_waits_for_the_farewell() {
     let mut rig = expired_by_clock();
     let mut closed = rig.close();
     assert!(closed.try_recv().is_err());
@@ -192,7 +200,7 @@ fn a_read_only_server_will_do_until_a_writable_one_is_found() {
     };
     assert_eq!(next, looked[1]);
     rig.host = next;
-    // The session of the read-only server was known to it alone.
+    // The session of the read-only server was known only to that server.
     rig.connected_to();
     let body = frame::take(rig.machine.output(), usize::MAX).unwrap().unwrap();
     let request = ConnectRequest::decode(&mut Decoder::new(body), "connect request").unwrap();
@@ -202,7 +210,7 @@ fn a_read_only_server_will_do_until_a_writable_one_is_found() {
 }
 
 #[test]
-fn a_read_only_server_does_not_keep_a_session_of_the_ensemble_alive() {
+fn a_read_only_server_keeps_no_ensemble_session_alive() {
     let mut rig = read_only_rig();
     rig.connect();
     rig.states();
@@ -210,7 +218,7 @@ fn a_read_only_server_does_not_keep_a_session_of_the_ensemble_alive() {
     assert_eq!(rig.open().session_id, SESSION);
     accept_read_only(&mut rig, SESSION);
     rig.states();
-    // It answers all the time, but the ensemble hears nothing of us.
+    // The server responds all the time, but the ensemble does not see the session.
     for _ in 0..8 {
         rig.pass(TIMEOUT / 8);
         while let Some(ping) = rig.sent().iter().find(|sent| sent.request == Request::Ping) {
@@ -220,7 +228,7 @@ fn a_read_only_server_does_not_keep_a_session_of_the_ensemble_alive() {
     assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
 }
 
-/// Servers before 3.7 answer.
+/// Servers before 3.7 respond.
 #[test]
 fn a_read_only_server_cannot_end_a_session_of_the_ensemble() {
     let mut rig = read_only_rig();
@@ -252,7 +260,7 @@ fn the_first_server_has_to_be_reached_before_the_deadline() {
 }
 
 #[test]
-fn a_client_whose_server_is_no_longer_listed_moves_with_its_session() {
+fn a_client_of_an_unlisted_server_moves_with_its_session() {
     let mut rig = Rig::connected();
     let hosts = "x:1,y:1".parse::<ConnectString>().unwrap().hosts;
     rig.command(Command::ReplaceHosts { hosts: hosts.clone() });
@@ -263,15 +271,21 @@ fn a_client_whose_server_is_no_longer_listed_moves_with_its_session() {
     assert!(hosts.contains(host));
 }
 
-/// Counted from the loss of the connection, not from each attempt after it; never later than the timeout.
+/// The time counts from the loss of the connection, not from each later attempt, and is never
+/// longer than the timeout.
 #[test]
-fn a_session_is_given_up_after_the_part_of_its_timeout_that_was_asked_for() {
-    for (percent, expected) in [(1, TIMEOUT / 100), (30, TIMEOUT * 3 / 10), (99, TIMEOUT * 99 / 100)] {
+fn a_session_is_given_up_after_its_share_of_the_timeout() {
+    for (percent, expected) in
+        [(1, TIMEOUT / 100), (30, TIMEOUT * 3 / 10), (99, TIMEOUT * 99 / 100)]
+    {
         let mut rig = Rig::with("h:1", |builder| builder.expiration_percent(percent));
         rig.open();
         rig.accept(TIMEOUT);
         rig.cut();
-        assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]);
+        assert_eq!(
+            rig.states(),
+            [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]
+        );
         rig.pass(expected - Duration::from_millis(1));
         assert_eq!(rig.states(), []);
         let mut waiting = rig.get("/a");

@@ -1,7 +1,9 @@
-//! Watches: armed by answers, fired by events, re-armed after a reconnect.
+//! Watches: armed by responses, fired by events, re-armed after a reconnect.
 
 use tokio::sync::mpsc;
-use zk_curator_proto::records::{AddWatchRequest, Children2Response, DataResponse, SetWatches, Stat};
+use zk_curator_proto::records::{
+    AddWatchRequest, Children2Response, DataResponse, SetWatches, Stat,
+};
 
 use super::*;
 use crate::PersistentEvent;
@@ -19,7 +21,7 @@ fn data() -> Result<Response, ErrorCode> {
     Ok(Response::Data(DataResponse::default()))
 }
 
-/// A watched read of `path`, answered at `zxid`.
+/// Returns a watched read of `path`, with its response at `zxid`.
 fn armed(rig: &mut Rig, path: &str, zxid: i64) -> Watch {
     let (answer, watch) = rig.watched(WatchPlan::Data, path);
     let xid = rig.sent()[0].xid;
@@ -28,15 +30,15 @@ fn armed(rig: &mut Rig, path: &str, zxid: i64) -> Watch {
     watch
 }
 
-/// A lasting watch on `path`, armed at `zxid`.
-fn lasting(
+/// Returns a persistent watch on `path`, armed at `zxid`.
+fn persistent(
     rig: &mut Rig,
     kind: WatchKind,
     path: &str,
     zxid: i64,
 ) -> mpsc::UnboundedReceiver<PersistentEvent> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let effect = WatchEffect::Arm(WatchPlan::Lasting(kind), path.into(), Sink::Stream(sender));
+    let effect = WatchEffect::Arm(WatchPlan::Persistent(kind), path.into(), Sink::Stream(sender));
     let body = AddWatchRequest { path: path.into(), mode: 0 };
     let answer = rig.submit(Request::AddWatch(body), Some(effect));
     let xid = rig.sent()[0].xid;
@@ -45,7 +47,8 @@ fn lasting(
     receiver
 }
 
-/// Cuts the connection, re-arms the watches at these transactions, a chunk each, and returns what `watch` tells.
+/// Cuts the connection, re-arms the watches at these transactions, one chunk each, and returns the
+/// event of `watch`.
 fn rearmed(
     rig: &mut Rig,
     watch: &mut mpsc::UnboundedReceiver<PersistentEvent>,
@@ -65,7 +68,7 @@ fn rearmed(
     }
 }
 
-/// A ping, answered at `zxid`.
+/// Sends a ping, with its response at `zxid`.
 fn ping(rig: &mut Rig, zxid: i64) {
     while !rig.sent().iter().any(|sent| sent.request == Request::Ping) {
         rig.pass(rig.next_timer());
@@ -120,7 +123,7 @@ fn a_watch_whose_answer_was_lost_is_not_armed() {
     let (answer, mut watch) = rig.watched(WatchPlan::Data, "/a");
     rig.cut();
     assert_eq!(now(answer), Err(Error::ConnectionLoss { sent: true }));
-    // The reader of the answer knows that there is no watch.
+    // The reader of the response knows that there is no watch.
     assert_eq!(watch.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     rig.connect();
     assert_eq!(rig.sent(), []);
@@ -162,7 +165,7 @@ fn an_event_that_was_lost_is_asked_for_again() {
     rig.connect();
     let chunks = set_watches(rig.sent());
     assert!(chunks.len() > 2);
-    // The first chunk is answered, by a server that is far ahead; what the others fire is lost.
+    // The first chunk is answered by a server that is far ahead; the events of the others are lost.
     rig.reply(XID_SET_WATCHES, 500, Ok(Response::Empty));
     rig.cut();
     rig.connect();
@@ -176,7 +179,8 @@ fn watches_are_rearmed_in_frames_that_the_server_takes() {
     for limit in [1024, 1 << 20] {
         let mut rig = Rig::with("h:1", |builder| builder.max_frame(limit));
         rig.connect();
-        let _watches: Vec<_> = (0..4000).map(|n| armed(&mut rig, &format!("/{n:060}"), 10)).collect();
+        let _watches: Vec<_> =
+            (0..4000).map(|n| armed(&mut rig, &format!("/{n:060}"), 10)).collect();
         rig.cut();
         rig.connect();
         let mut frames = 0;
@@ -188,7 +192,7 @@ fn watches_are_rearmed_in_frames_that_the_server_takes() {
 }
 
 #[test]
-fn a_watch_nobody_waits_for_is_not_rearmed_but_others_on_its_node_are() {
+fn a_dropped_watch_is_not_rearmed_others_on_its_node_are() {
     let mut rig = Rig::connected();
     let (kept, dropped, gone) =
         (armed(&mut rig, "/a", 1), armed(&mut rig, "/a", 1), armed(&mut rig, "/b", 1));
@@ -222,12 +226,13 @@ fn events_about_the_connection_fire_nothing() {
     assert_eq!(rig.states(), []);
 }
 
-/// A server before ZooKeeper 3.6, as it may be met when an ensemble is rolled back.
+/// A server before ZooKeeper 3.6, for example after an ensemble was rolled back.
 #[test]
-fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
+fn a_refused_set_watches_2_ends_the_persistent_watches_alone() {
     let mut rig = Rig::connected();
     let mut one_shot = armed(&mut rig, "/a", 1);
-    let lasting = [WatchKind::Persistent, WatchKind::Recursive].map(|kind| lasting(&mut rig, kind, "/a", 1));
+    let persistent = [WatchKind::Persistent, WatchKind::Recursive]
+        .map(|kind| persistent(&mut rig, kind, "/a", 1));
     rig.cut();
     rig.connect();
     rig.states();
@@ -235,14 +240,14 @@ fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
     rig.reply_ok(XID_SET_WATCHES);
     rig.reply(XID_SET_WATCHES, 1, Err(ErrorCode::Unimplemented));
     assert_eq!((rig.states(), rig.effects().len()), (vec![], 0));
-    for mut lasting in lasting {
+    for mut persistent in persistent {
         let ended = PersistentEvent::Ended(WatchEnded::Refused(ErrorCode::Unimplemented));
-        assert_eq!(lasting.try_recv(), Ok(PersistentEvent::Disarmed));
-        assert_eq!(lasting.try_recv(), Ok(ended));
-        assert!(lasting.try_recv().is_err());
+        assert_eq!(persistent.try_recv(), Ok(PersistentEvent::Disarmed));
+        assert_eq!(persistent.try_recv(), Ok(ended));
+        assert!(persistent.try_recv().is_err());
     }
     assert!(is_open(&mut one_shot));
-    // The next connection has nothing to ask for but the other.
+    // The next connection re-arms only the other watch.
     rig.cut();
     rig.connect();
     assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
@@ -251,11 +256,15 @@ fn a_refused_set_watches_2_ends_the_lasting_watches_alone() {
 }
 
 #[test]
-fn nothing_was_missed_if_the_server_is_where_the_last_answer_was() {
+fn nothing_was_missed_if_the_server_is_at_the_last_zxid() {
     let mut rig = Rig::connected();
-    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     assert_eq!(rearmed(&mut rig, &mut watch, &[10]), Some(true));
-    assert_eq!(rearmed(&mut rig, &mut watch, &[10]), Some(true), "no answer but that to the re-arming");
+    assert_eq!(
+        rearmed(&mut rig, &mut watch, &[10]),
+        Some(true),
+        "no answer but that to the re-arming"
+    );
     assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
     assert_eq!(
         rearmed(&mut rig, &mut watch, &[11]),
@@ -268,7 +277,7 @@ fn nothing_was_missed_if_the_server_is_where_the_last_answer_was() {
         rig.reply(xid, zxid, result);
         assert_eq!(rearmed(&mut rig, &mut watch, &[zxid]), Some(true));
     }
-    // Another epoch.
+    // A transaction of another epoch.
     assert_eq!(rearmed(&mut rig, &mut watch, &[(1 << 32) + 13]), Some(false));
 }
 
@@ -276,32 +285,34 @@ fn nothing_was_missed_if_the_server_is_where_the_last_answer_was() {
 fn an_answer_without_a_transaction_says_nothing() {
     for zxid in [0, -1] {
         let mut rig = Rig::connected();
-        let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", zxid);
+        let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", zxid);
         assert_eq!(rearmed(&mut rig, &mut watch, &[zxid]), Some(false));
     }
 }
 
 #[test]
-fn the_answer_to_a_ping_shows_what_has_been_told() {
+fn a_ping_response_confirms_the_delivered_events() {
     let mut rig = Rig::connected();
-    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     ping(&mut rig, 20);
     assert_eq!(rig.machine.last_zxid, 20);
     assert_eq!(rearmed(&mut rig, &mut watch, &[20]), Some(true));
     assert_eq!(rearmed(&mut rig, &mut watch, &[21]), Some(false));
 }
 
-/// A multi changes several nodes: the event of another one may have been lost with the connection.
+/// A multi changes several nodes: the event of another node may have been lost with the connection.
 #[test]
 fn an_event_does_not_show_that_its_transaction_was_told_whole() {
     let mut rig = Rig::connected();
-    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     rig.receive(|out| {
         ReplyHeader { xid: XID_NOTIFICATION, zxid: 11, err: 0 }.encode(out);
         let event_type = EventType::NodeCreated as i32;
         WatcherEvent { event_type, state: 3, path: "/a".into() }.encode(out);
     });
-    assert!(matches!(watch.try_recv(), Ok(PersistentEvent::Changed(event)) if event.zxid() == Some(11)));
+    assert!(
+        matches!(watch.try_recv(), Ok(PersistentEvent::Changed(event)) if event.zxid() == Some(11))
+    );
     assert_eq!(rig.machine.last_zxid, 10);
     assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
     assert_eq!(rig.machine.last_zxid, 11);
@@ -311,11 +322,11 @@ fn an_event_does_not_show_that_its_transaction_was_told_whole() {
 fn the_last_chunk_says_whether_anything_was_missed() {
     let mut rig = Rig::connected();
     let _one_shot = armed(&mut rig, "/a", 10);
-    let mut watch = lasting(&mut rig, WatchKind::Persistent, "/p", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Persistent, "/p", 10);
     assert_eq!(rearmed(&mut rig, &mut watch, &[10, 10]), Some(true));
     assert_eq!(rearmed(&mut rig, &mut watch, &[10, 11]), Some(false));
     assert_eq!(rearmed(&mut rig, &mut watch, &[11, 11]), Some(true));
-    // The connection is lost between two chunks: 12 may have been missed.
+    // The connection is lost between two chunks: transaction 12 may have been missed.
     rig.cut();
     rig.connect();
     rig.sent();
@@ -326,12 +337,13 @@ fn the_last_chunk_says_whether_anything_was_missed() {
     assert_eq!(rearmed(&mut rig, &mut watch, &[12, 12]), Some(true));
 }
 
-/// It may have applied what was never committed, and what a client has seen it asks every server for.
+/// A read-only server may have applied transactions that were never committed, and a client demands
+/// every transaction that it has seen from every server.
 #[test]
-fn only_requests_show_what_a_read_only_server_has_applied() {
+fn only_requests_show_the_zxid_of_a_read_only_server() {
     let mut rig = Rig::with("h:1,h:2", |builder| builder.read_only(true));
     rig.connect();
-    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     rig.cut();
     rig.open();
     let password = Some(Bytes::from_static(PASSWORD));
@@ -358,11 +370,11 @@ fn only_requests_show_what_a_read_only_server_has_applied() {
     assert_eq!(rig.machine.last_zxid, 12);
 }
 
-/// A reader of the last zxid takes the events up to it out of its watches.
+/// A reader of the last zxid finds the events up to it in its watches.
 #[test]
 fn the_last_zxid_is_published_behind_the_events() {
     let mut rig = Rig::connected();
-    let mut watch = lasting(&mut rig, WatchKind::Recursive, "/", 10);
+    let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     let read = rig.get("/a");
     let xid = rig.sent()[0].xid;
     let mut buf = BytesMut::new();

@@ -1,0 +1,10 @@
+//! Items for the other crates of this workspace. They are not part of the API and may change in any
+//! release.
+//!
+//! ```compile_fail,E0432
+//! use zk_curator_client::Signal;
+//! ```
+
+pub use crate::locked::Locked;
+pub use crate::signal::Signal;
+pub use zk_curator_proto::{bounded, millis};
