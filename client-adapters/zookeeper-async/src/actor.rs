@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
+use zk_curator_client::internal::bounded;
 use zk_curator_client::{Error, SessionState, Stat};
 use zookeeper_async::ZooKeeper;
 
@@ -12,7 +13,7 @@ use super::convert;
 use super::link::{LinkState, Reports};
 use super::registry::{Kind, Stale};
 
-/// What requests are made with.
+/// The handle with which requests are made.
 pub(super) struct Api {
     pub(super) zk: ZooKeeper,
     pub(super) reports: Arc<Reports>,
@@ -20,12 +21,12 @@ pub(super) struct Api {
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A request, queued by its method.
+/// A queued request.
 pub(super) struct Request {
-    /// Sends it and answers it; or answers why it was not sent.
+    /// Sends the request and delivers its response, or delivers the error if it was not sent.
     pub(super) run: Box<dyn FnOnce(Result<Arc<Api>, Error>) -> Work + Send>,
     pub(super) progress: Arc<Progress>,
-    /// When it fails for want of a connection.
+    /// The time at which it fails if there is no connection.
     pub(super) patience: Instant,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Identity {
 
 type Reply = oneshot::Sender<Result<(), Error>>;
 
-/// Whether a request was sent before its caller gave it up.
+/// The state of a request: sent, or given up by its caller.
 #[derive(Default)]
 pub(super) struct Progress(AtomicU8);
 
@@ -50,12 +51,12 @@ const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Progress {
-    /// Whether it may be sent.
+    /// Returns `true` if the request may be sent.
     fn send(&self) -> bool {
         self.0.compare_exchange(0, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether it will never be sent.
+    /// Returns `true` if the request will never be sent.
     pub(super) fn give_up(&self) -> bool {
         self.0.compare_exchange(0, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -65,7 +66,8 @@ impl Progress {
     }
 }
 
-/// Sends one request at a time, in the order of the calls; identities and watches first on every connection.
+/// Sends one request at a time, in the order of the calls. On every connection it first adds
+/// identities and arms watches.
 pub(super) struct Actor {
     api: Arc<Api>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -86,7 +88,7 @@ impl Actor {
             self.prepare().await;
             let command = tokio::select! {
                 biased;
-                // To prepare the next connection, or to end.
+                // The next connection must be prepared, or the session is over.
                 changed = self.link.changed() => match changed {
                     Ok(()) if *self.link.borrow() != LinkState::Over => continue,
                     _ => break,
@@ -118,12 +120,12 @@ impl Actor {
         *self.link.borrow()
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns the reason why nothing can be sent any more.
     fn ended(&self) -> Error {
         self.api.reports.states.current().end().unwrap_or(Error::Closed { sent: false })
     }
 
-    /// Proves all identities and arms all watches, once on every connection.
+    /// Adds all identities and arms all watches, once on every connection.
     async fn prepare(&mut self) {
         loop {
             let LinkState::Up(connection) = *self.link.borrow_and_update() else { return };
@@ -146,7 +148,7 @@ impl Actor {
         }
     }
 
-    /// Waits for an answer, for as long as the connection lasts.
+    /// Waits for a response while the connection lasts.
     async fn on_this_connection<T>(
         &self,
         answer: impl Future<Output = Result<T, zookeeper_async::ZkError>>,
@@ -171,7 +173,9 @@ impl Actor {
             }
             Err(_) => false,
             Ok(()) => {
-                if let Some(reply) = self.identities.get_mut(index).and_then(|(_, reply)| reply.take()) {
+                if let Some(reply) =
+                    self.identities.get_mut(index).and_then(|(_, reply)| reply.take())
+                {
                     drop(reply.send(Ok(())));
                 }
                 true
@@ -179,7 +183,7 @@ impl Actor {
         }
     }
 
-    /// Reads again what a watch is about, and leaves a watch; tells what has happened meanwhile.
+    /// Reads the watched node again, and sets a watch. Reports a change since the last read.
     async fn arm(&self, stale: &Stale) -> bool {
         let (api, path) = (&self.api, &*stale.path);
         let read: Result<Option<Stat>, Error> = match stale.kind {
@@ -189,12 +193,15 @@ impl Actor {
                 Err(error) => gone(error),
             },
             Kind::Children => {
-                // The stat before the watch: a change in between is told, rather than not.
+                // The stat is read before the watch is set. A change in between is reported rather
+                // than missed.
                 match self.on_this_connection(api.zk.exists(path, false)).await.map(converted) {
-                    Ok(Some(stat)) => match self.on_this_connection(api.zk.get_children(path, true)).await {
-                        Ok(_) => Ok(Some(stat)),
-                        Err(error) => gone(error),
-                    },
+                    Ok(Some(stat)) => {
+                        match self.on_this_connection(api.zk.get_children(path, true)).await {
+                            Ok(_) => Ok(Some(stat)),
+                            Err(error) => gone(error),
+                        }
+                    }
                     other => other,
                 }
             }
@@ -205,7 +212,8 @@ impl Actor {
                 true
             }
             Err(Error::ConnectionLoss { .. }) => false,
-            // No longer allowed to read it, for example: whoever waits reads, and learns why.
+            // The client may no longer be allowed to read it, for example. A waiter reads, and gets
+            // the error.
             Err(_) => {
                 api.reports.registry.rearmed(stale, None);
                 true
@@ -235,24 +243,24 @@ impl Actor {
         tokio::select! {
             biased;
             () = (request.run)(Ok(Arc::clone(&self.api))) => {}
-            // Dropped unanswered: the caller takes it for lost. Should the crate send it yet, it does so before
-            // everything that comes later.
+            // Dropped without a response: the caller considers it lost. If the crate still sends
+            // it, it does so before all later requests.
             _ = link.wait_for(|now| *now != connection) => {}
         }
     }
 
     async fn close(&mut self, within: Duration) -> Result<(), Error> {
         if self.api.reports.states.session().is_none() {
-            // There is none to close.
+            // There is no session to close.
             return Ok(());
         }
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + bounded(within);
         let lost = Err(Error::ConnectionLoss { sent: false });
         let closed = async {
             self.link.wait_for(|state| *state != LinkState::Down).await.ok()?;
             if *self.link.borrow() != LinkState::Over {
                 self.api.zk.close().await.ok()?;
-                // Until the server has answered.
+                // Until the server has responded.
                 self.link.wait_for(|state| *state == LinkState::Over).await.ok()?;
             }
             Some(())
@@ -267,7 +275,7 @@ impl Actor {
         }
     }
 
-    /// Answers everybody.
+    /// Fails all waiting callers.
     async fn end(mut self) {
         self.api.reports.over(SessionState::Closed);
         self.commands.close();
@@ -280,7 +288,9 @@ impl Actor {
         }
         for (_, reply) in &mut self.identities {
             if let Some(reply) = reply.take() {
-                drop(reply.send(Err(self.api.reports.states.current().end().unwrap_or(Error::NotConnected))));
+                drop(reply.send(Err(
+                    self.api.reports.states.current().end().unwrap_or(Error::NotConnected),
+                )));
             }
         }
     }

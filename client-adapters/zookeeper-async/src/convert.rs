@@ -1,9 +1,9 @@
-//! The crate's types and ours.
+//! Conversions between the crate's types and those of this project.
 
 use zk_curator_client::{Acl, CreateMode, Error, ErrorCode, Permissions, Stat};
 use zookeeper_async as crated;
 
-/// Every permission and its name in the crate, which does not show their bits.
+/// Every permission with the crate's name for it, because the crate does not expose the bits.
 const PERMISSIONS: [(Permissions, crated::Permission); 5] = [
     (Permissions::READ, crated::Permission::READ),
     (Permissions::WRITE, crated::Permission::WRITE),
@@ -12,14 +12,17 @@ const PERMISSIONS: [(Permissions, crated::Permission); 5] = [
     (Permissions::ADMIN, crated::Permission::ADMIN),
 ];
 
-/// The crate tells a lost connection by the code that a server may answer, too: the request may have been applied.
+/// Converts an error. The crate reports a lost connection by a code that a server may also send, so
+/// the request may have been applied.
 pub(super) fn error(error: crated::ZkError) -> Error {
     match error {
         crated::ZkError::ConnectionLoss => Error::ConnectionLoss { sent: true },
         crated::ZkError::SessionExpired => Error::SessionExpired { sent: true },
         crated::ZkError::AuthFailed => Error::AuthFailed { sent: true },
-        crated::ZkError::MarshallingError => Error::UnexpectedAnswer,
-        other => ErrorCode::from_code(other as i32).map_or(Error::UnexpectedAnswer, Error::Refused),
+        crated::ZkError::MarshallingError => Error::UnexpectedResponse,
+        other => {
+            ErrorCode::from_code(other as i32).map_or(Error::UnexpectedResponse, Error::Refused)
+        }
     }
 }
 
@@ -57,7 +60,7 @@ pub(super) fn acl_from_crate(acl: Vec<crated::Acl>) -> Vec<Acl> {
     acl.into_iter().map(|acl| Acl::new(permissions(acl.perms), acl.scheme, acl.id)).collect()
 }
 
-/// `None` for what the crate cannot create: it sends containers as ordinary nodes.
+/// Converts a mode. Returns `None` for containers: the crate would send them as ordinary nodes.
 pub(super) const fn mode(mode: CreateMode) -> Option<crated::CreateMode> {
     Some(match mode {
         CreateMode::Persistent => crated::CreateMode::Persistent,

@@ -1,5 +1,6 @@
-//! The raw client over the crate `zookeeper-async`, for services that must use that crate. With the feature
-//! `zookeeper-async` of `zk-curator` it is the module `zk_curator::raw::zookeeper_async`.
+//! A raw client implemented with the crate `zookeeper-async`, for services that must use that
+//! crate. With the feature `zookeeper-async` of `zk-curator` it is the module
+//! `zk_curator::raw::zookeeper_async`.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), zk_curator::Error> {
@@ -14,34 +15,38 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What it repairs
+//! # Repaired behaviour
 //!
-//! The crate loses watches and identities with every connection, goes on in a new session without a word, connects again
-//! in a tight loop and for ever, and hangs where nobody listens. So it is not let near the network: it talks to an
-//! address on the loopback interface, and what it says there is passed on. On the way
+//! The crate loses watches and identities with every connection, continues in a new session
+//! silently, reconnects in a tight loop without end, and hangs if there is no listener. So it does
+//! not connect to the network: it talks to an address on the loopback interface, and this adapter
+//! forwards the frames. The adapter
 //!
-//! * servers are looked for with pauses, deadlines and a fresh look-up of names;
-//! * the session's number and granted timeout are read, silent servers are noticed after two thirds of it, and the
-//!   session is given up when it has passed, as by the native client;
-//! * watches are armed again after a reconnect, by reading again and comparing transaction ids, and fire for what
-//!   happened meanwhile; identities are proven before;
-//! * a session that is over stays over, and its tasks, of which the crate never ends one, end with a runtime of their own.
+//! * searches for servers with pauses, deadlines and a new look-up of names;
+//! * reads the session's id and granted timeout, notices silent servers after two thirds of it, and
+//!   gives the session up when it has passed, like the native client;
+//! * arms watches again after a reconnect: it reads again and compares transaction ids, so they fire
+//!   for changes in between. Identities are added first;
+//! * ends a session permanently when it is over, with the crate's tasks, which never end by
+//!   themselves and therefore run in a separate runtime.
 //!
-//! # What it cannot
+//! # Limitations
 //!
-//! * Transactions, containers, sequential nodes without a name, lasting watches, removal of watches, and the configuration of the ensemble fail with
-//!   `Unsupported`. Missing parents are then created as persistent nodes (as Curator does on servers without containers);
-//!   fenced writes need transactions.
+//! * Transactions, containers, sequential nodes without a name, persistent watches, removal of
+//!   watches, and the configuration of the ensemble fail with `Unsupported`. Missing parents are
+//!   then created as persistent nodes (as Curator does on servers without containers); fenced
+//!   writes need transactions.
 //! * TLS, SASL and read-only servers: `CuratorFrameworkBuilder::build` fails for the latter.
-//! * The limits of requests, of answers and of what waits are its own.
+//! * The limits of requests, of responses and of what waits are its own.
 //! * One request is in flight at a time; reading children takes three.
-//! * `sync` is a delete of a node that does not exist: a write goes through the leader, and is answered after everything
-//!   that was committed before it.
+//! * `sync` is a delete of a node that does not exist: a write goes through the leader, and its
+//!   response comes after everything that was committed before it.
 //! * A watch that is dropped stays on the server until it fires.
-//! * While it is connecting, another process of this machine could take the place of the crate at the loopback address. It
-//!   would gain a connection to the servers, which it can have without that, and break ours.
+//! * While the crate is connecting, another process of this machine could take its place at the
+//!   loopback address. It would gain a connection to the servers, which it could also open itself,
+//!   and break this one.
 //!
-//! Each session has a thread of its own, and works in real time only.
+//! Each session has a thread of its own, and works only in real time.
 
 mod actor;
 mod convert;
@@ -57,12 +62,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
+use zk_curator_client::internal::bounded;
 use zk_curator_client::raw::{
     NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings,
 };
 use zk_curator_client::{
-    Acl, AclOf, Children, ConnectString, Created, Data, Error, ErrorCode, OneshotWatch, Op, OpResult,
-    SessionInfo, Stat, StatePublisher, Version,
+    Acl, AclOf, Children, ConnectString, Created, Data, Error, ErrorCode, OneshotWatch, Op,
+    OpResult, SessionInfo, Stat, StatePublisher, Version,
 };
 use zookeeper_async::ZooKeeper;
 
@@ -70,19 +76,22 @@ use actor::{Actor, Api, Command, Identity, Progress, Request, converted};
 use link::{Link, LinkState, Reports};
 use registry::{Kind, Registry};
 
-/// How long the crate waits between attempts to reach us.
+/// The pause between the crate's attempts to reach this adapter.
 const RETRY: Duration = Duration::from_millis(50);
-/// How often the children of a node are listed to get a stat that fits.
+/// The maximum number of listings of a node's children to get a stat that matches.
 const LISTINGS: usize = 5;
 
-/// Opens sessions of the crate `zookeeper-async`; see the [crate](self).
+/// A factory of sessions of the crate `zookeeper-async`; see the [crate](self).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ZookeeperAsyncFactory;
 
 #[async_trait]
 impl RawClientFactory for ZookeeperAsyncFactory {
-    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn validate(
+        &self,
+        settings: &SessionSettings,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         if settings.read_only {
             return Err(Box::new(Error::Unsupported("a server in read-only mode")));
         }
@@ -93,11 +102,16 @@ impl RawClientFactory for ZookeeperAsyncFactory {
     }
 
     async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, Error> {
-        let servers: ConnectString =
-            settings.connect_string.parse().map_err(|_| Error::InvalidArgument("connect string"))?;
+        let servers: ConnectString = settings
+            .connect_string
+            .parse()
+            .map_err(|_| Error::InvalidArgument("connect string"))?;
         let failed = |_| Error::InvalidArgument("no thread or no local port can be had");
-        let runtime =
-            Builder::new_multi_thread().worker_threads(1).thread_name("zookeeper-async").enable_all().build();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("zookeeper-async")
+            .enable_all()
+            .build();
         let runtime = Ended(Some(runtime.map_err(failed)?));
         let reports = Arc::new(Reports {
             states: StatePublisher::default(),
@@ -107,11 +121,13 @@ impl RawClientFactory for ZookeeperAsyncFactory {
         let (commands, queue) = mpsc::unbounded_channel();
         let (settings, told) = (settings.clone(), Arc::clone(&reports));
         let begin = async move {
-            let listener =
-                tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+            let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))
+                .await
+                .map_err(failed)?;
             let here = listener.local_addr().map_err(failed)?.to_string();
             let asked = settings.session_timeout;
-            let link = tokio::spawn(Link::new(listener, servers.hosts, asked, Arc::clone(&told)).run());
+            let link =
+                tokio::spawn(Link::new(listener, servers.hosts, asked, Arc::clone(&told)).run());
             drop(link);
             let zk = ZooKeeper::connect_with_retry_time(&here, asked, |_| {}, RETRY)
                 .await
@@ -132,7 +148,7 @@ impl RawClientFactory for ZookeeperAsyncFactory {
     }
 }
 
-/// A runtime that may be dropped anywhere: it ends without being waited for.
+/// A runtime that may be dropped anywhere: it ends in the background.
 struct Ended(Option<Runtime>);
 
 impl std::ops::Deref for Ended {
@@ -155,14 +171,14 @@ impl Drop for Ended {
 #[derive(Clone)]
 struct Client {
     shared: Arc<Shared>,
-    /// For every request of this handle.
+    /// The deadline of every request of this handle.
     deadline: Option<Duration>,
 }
 
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     reports: Arc<Reports>,
-    /// The crate knows nothing of it.
+    /// The chroot, which the crate does not support.
     chroot: String,
     connection_timeout: Duration,
     close_timeout: Duration,
@@ -178,7 +194,7 @@ impl fmt::Debug for Client {
 type CrateResult<T> = Result<T, zookeeper_async::ZkError>;
 
 impl Client {
-    /// Queues a request and waits for its answer.
+    /// Queues a request and waits for its response.
     fn submit<T, F>(&self, send: impl FnOnce(Arc<Api>) -> F + Send + 'static) -> RawFuture<T>
     where
         T: Send + 'static,
@@ -199,11 +215,11 @@ impl Client {
         let request = Request {
             run: Box::new(run),
             progress: Arc::clone(&progress),
-            patience: now + self.shared.connection_timeout,
+            patience: now + bounded(self.shared.connection_timeout),
         };
         let queued = self.shared.commands.send(Command::Request(request));
         let shared = Arc::clone(&self.shared);
-        let deadline = self.deadline.map(|deadline| now + deadline);
+        let deadline = self.deadline.map(|deadline| now + bounded(deadline));
         Box::pin(async move {
             if queued.is_err() {
                 return Err(shared.ended(false));
@@ -219,8 +235,12 @@ impl Client {
         })
     }
 
-    /// The same for one request about a node.
-    fn at<T, F>(&self, path: &str, send: impl FnOnce(Arc<Api>, String) -> F + Send + 'static) -> RawFuture<T>
+    /// Submits a request about one node.
+    fn at<T, F>(
+        &self,
+        path: &str,
+        send: impl FnOnce(Arc<Api>, String) -> F + Send + 'static,
+    ) -> RawFuture<T>
     where
         T: Send + 'static,
         F: Future<Output = CrateResult<T>> + Send + 'static,
@@ -240,7 +260,7 @@ impl Client {
         })
     }
 
-    /// Reads with a watch: `read` answers what it has read, the watch's kind, and the stat.
+    /// Submits a read with a watch. `read` returns the result, the kind of the watch, and the stat.
     fn watched<T, F>(
         &self,
         path: &str,
@@ -266,7 +286,7 @@ impl Client {
     }
 }
 
-/// A watch whose read has not been answered: forgotten, if it never is.
+/// A watch whose read has no response yet. It is removed if there is none.
 struct Unarmed<'a> {
     reports: &'a Reports,
     id: Option<u64>,
@@ -287,7 +307,7 @@ impl Drop for Unarmed<'_> {
 }
 
 impl Shared {
-    /// Why there is no answer.
+    /// Returns the reason why there is no response.
     fn ended(&self, sent: bool) -> Error {
         match self.reports.states.current().end() {
             Some(Error::SessionExpired { .. }) => Error::SessionExpired { sent },
@@ -306,9 +326,9 @@ fn converted_data((data, stat): (Vec<u8>, zookeeper_async::Stat)) -> Data {
     Data::new(data.into(), convert::stat(&stat))
 }
 
-/// The names of the children, and the stat of the parent. The crate tells no stat with the names: it is read before and
-/// after, until nothing has changed in between; or the one before is answered, with which a watch tells too much rather
-/// than too little. The answer has that stat, too.
+/// Returns the names of the children, and the stat of the parent. The crate returns no stat with
+/// the names. So the stat is read before and after, until nothing has changed in between. If that
+/// fails, the earlier stat is returned, with which a watch reports too much rather than too little.
 async fn list(api: &Api, path: &str, watch: bool) -> Result<(Children, Stat), Error> {
     let stat = async || {
         let stat = api.zk.exists(path, false).await.map_err(convert::error)?;
@@ -376,11 +396,13 @@ impl RawClient for Client {
 
     fn delete(&self, path: &str, version: Version) -> RawFuture<()> {
         match version.to_wire() {
-            // Without the chroot, whose node is not to be deleted: the server refuses it.
-            Ok(version) if path == "/" => {
-                self.submit(async move |api| api.zk.delete("/", Some(version)).await.map_err(convert::error))
+            // Without the chroot, whose node must not be deleted: the server refuses the request.
+            Ok(version) if path == "/" => self.submit(async move |api| {
+                api.zk.delete("/", Some(version)).await.map_err(convert::error)
+            }),
+            Ok(version) => {
+                self.at(path, async move |api, path| api.zk.delete(&path, Some(version)).await)
             }
-            Ok(version) => self.at(path, async move |api, path| api.zk.delete(&path, Some(version)).await),
             Err(error) => failed(error),
         }
     }
@@ -421,9 +443,9 @@ impl RawClient for Client {
 
     fn get_children(&self, path: &str) -> RawFuture<Children> {
         match self.absolute(path) {
-            Ok(path) => {
-                self.submit(async move |api| list(&api, &path, false).await.map(|(children, _)| children))
-            }
+            Ok(path) => self.submit(async move |api| {
+                list(&api, &path, false).await.map(|(children, _)| children)
+            }),
             Err(error) => failed(error),
         }
     }
@@ -436,12 +458,15 @@ impl RawClient for Client {
     }
 
     fn sync(&self, path: &str) -> RawFuture<()> {
-        let nothing =
-            format!("{}/_zk_curator_sync_{}", path.trim_end_matches('/'), Uuid::new_v4().as_hyphenated());
+        let nothing = format!(
+            "{}/_zk_curator_sync_{}",
+            path.trim_end_matches('/'),
+            Uuid::new_v4().as_hyphenated()
+        );
         let refused = self.delete(&nothing, Version::Any);
         Box::pin(async move {
             match refused.await {
-                // Refused by the leader, which is what a sync waits for.
+                // The leader refuses it, after everything that a sync waits for.
                 Ok(()) | Err(Error::Refused(ErrorCode::NoNode | ErrorCode::NoAuth)) => Ok(()),
                 Err(error) => Err(error),
             }

@@ -1,9 +1,10 @@
-//! The connection between the crate and the servers, which this end of it watches over.
+//! The connection between the crate and the servers, which this adapter controls.
 //!
-//! The crate tells neither the number of its session nor the timeout that was granted, it connects again in a tight
-//! loop and for ever, goes on in a new session without a word, and notices a silent server late. So it is given an
-//! address on the loopback interface; what it says there is passed on, frame by frame, to a server that was found with
-//! pauses and deadlines. Whatever the framework has to know of a session is read here.
+//! The crate exposes neither the id of its session nor the granted timeout. It reconnects in a
+//! tight loop without end, continues in a new session silently, and notices a silent server late.
+//! So it gets an address on the loopback interface. This adapter finds a server with pauses and
+//! deadlines, and forwards the frames. From these frames it reads all properties of the session
+//! that the framework needs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,24 +25,24 @@ use zk_curator_proto::{Decoder, Encoder, OpCode, Record, XID_NOTIFICATION, XID_P
 
 use super::registry::Registry;
 
-/// The first pause between attempts to connect, doubled up to the longest.
+/// The first pause between attempts to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that lasted this long was a good one.
+/// A connection that lasted this long resets the pause.
 const GOOD: Duration = Duration::from_secs(1);
-/// No answer of a server is larger; a longer one is a mistake, or an attack.
+/// The largest response of a server. A longer one is an error or an attack.
 const MAX_FRAME: usize = 64 << 20;
 
-/// Where the link stands.
+/// The state of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkState {
     Down,
-    /// On its so-manyth connection.
+    /// The link is up; the number counts its connections.
     Up(u64),
     Over,
 }
 
-/// What the link tells, and whom.
+/// The reports of the link, and their receivers.
 #[derive(Debug)]
 pub(super) struct Reports {
     pub(super) states: StatePublisher,
@@ -50,7 +51,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// The session is over; the first to say so is right.
+    /// Ends the session; the first reason counts.
     pub(super) fn over(&self, state: SessionState) {
         self.states.publish(state);
         let closed = self.states.current() == SessionState::Closed;
@@ -59,24 +60,24 @@ impl Reports {
     }
 }
 
-/// One session's way to the servers.
+/// The link of one session to the servers.
 pub(super) struct Link {
     pub(super) listener: TcpListener,
-    /// At least one.
+    /// The servers, at least one.
     pub(super) hosts: Vec<HostPort>,
-    /// What is asked for, until the server has granted one.
+    /// The requested timeout, until the server has granted one.
     pub(super) timeout: Duration,
     pub(super) reports: Arc<Reports>,
-    /// Of the session, once there is one.
+    /// The id of the session, if there is one already.
     session: Option<i64>,
-    /// When the last request was sent that was answered.
+    /// The time at which the last answered request was sent.
     heard: Instant,
     next_host: usize,
     failures: u32,
     connections: u64,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 enum End {
     Lost(io::Error),
     Over(SessionState),
@@ -88,7 +89,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// What was sent and not answered yet, in order.
+/// The requests that were sent and not answered yet, in order.
 struct Sent {
     at: Instant,
     what: What,
@@ -97,7 +98,7 @@ struct Sent {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Handshake,
-    /// A ping of the crate, or our own, which it is not to see.
+    /// A ping of the crate, or the adapter's own, whose response the crate must not see.
     Ping {
         ours: bool,
     },
@@ -163,7 +164,7 @@ impl Link {
         }
     }
 
-    /// One connection of the crate.
+    /// Serves one connection of the crate.
     async fn serve(&mut self, mut client: TcpStream) -> Result<std::convert::Infallible, End> {
         client.set_nodelay(true)?;
         let mut from_client = BytesMut::new();
@@ -173,9 +174,10 @@ impl Link {
             }
             read(&mut client, &mut from_client).await?;
         };
-        let request = ConnectRequest::decode(&mut Decoder::new(hello.clone()), "").map_err(malformed)?;
+        let request =
+            ConnectRequest::decode(&mut Decoder::new(hello.clone()), "").map_err(malformed)?;
         if self.session.is_some_and(|session| session != request.session_id) {
-            // The crate begins another session in silence. It is ours to say so.
+            // The crate begins another session silently; the adapter ends this one instead.
             return Err(End::Over(SessionState::Expired(ExpiredBy::Clock)));
         }
         let expires = self.session.map(|_| self.heard + self.timeout);
@@ -200,11 +202,12 @@ impl Link {
         end
     }
 
-    /// Finds a server, however long it takes.
+    /// Finds a server, without a time limit.
     async fn dial(&mut self) -> TcpStream {
         loop {
             if self.failures > 0 {
-                let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
+                let pause =
+                    FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
                 sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             }
             let host = self.hosts[self.next_host % self.hosts.len()].clone();
@@ -217,7 +220,9 @@ impl Link {
                     Err(why) => why,
                 },
                 Ok(Err(why)) => why,
-                Err(_) => io::Error::new(io::ErrorKind::TimedOut, format!("{host} does not answer")),
+                Err(_) => {
+                    io::Error::new(io::ErrorKind::TimedOut, format!("{host} does not answer"))
+                }
             };
             debug!(%host, why = %refused, "no connection");
             self.reports.states.failed(refused);
@@ -250,7 +255,7 @@ impl Link {
                 if self.pass(&answer, &mut sent)? {
                     continue;
                 }
-                // It may have gone already, when it has asked for the end.
+                // The crate may have closed the connection already, if it has requested the end.
                 let told = self.send(&mut client, &answer).await;
                 if !leaving {
                     told?;
@@ -280,7 +285,7 @@ impl Link {
         }
     }
 
-    /// Looks at what a server sends; whether the crate is not to see it.
+    /// Inspects a response of a server. Returns `true` if the crate must not see it.
     fn pass(&mut self, answer: &Bytes, sent: &mut VecDeque<Sent>) -> Result<bool, End> {
         let mut decoder = Decoder::new(answer.clone());
         if sent.front().is_some_and(|sent| sent.what == What::Handshake) {
@@ -294,7 +299,11 @@ impl Link {
             let _err = decoder.i32("err").map_err(malformed)?;
             let event = WatcherEvent::decode(&mut decoder, "").map_err(malformed)?;
             if let Ok(event_type) = event.event_type.try_into() {
-                self.reports.registry.fire(&event.path, event_type, Some(zxid).filter(|zxid| *zxid > 0));
+                self.reports.registry.fire(
+                    &event.path,
+                    event_type,
+                    Some(zxid).filter(|zxid| *zxid > 0),
+                );
             }
             return Ok(false);
         }
@@ -324,7 +333,8 @@ impl Link {
         self.session = Some(granted.session_id);
         self.heard = asked;
         self.connections += 1;
-        // The actor first arms watches and proves identities, so the framework may know at once.
+        // The actor first arms watches and adds identities, so the framework may be notified
+        // immediately.
         self.reports.link.send_replace(LinkState::Up(self.connections));
         let info = SessionInfo::new(SessionId::new(granted.session_id), self.timeout);
         self.reports.states.publish(SessionState::Connected(info));
@@ -345,7 +355,7 @@ fn take(buffer: &mut BytesMut) -> Result<Option<Bytes>, End> {
     frame::take(buffer, MAX_FRAME).map_err(malformed)
 }
 
-/// Reads more; the end of the stream is an error. Cancelled, it loses nothing.
+/// Reads more bytes; the end of the stream is an error. Cancellation loses nothing.
 async fn read(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), End> {
     match from.read_buf(into).await? {
         0 => Err(lost("closed by the other end")),

@@ -1,18 +1,20 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
+use zk_curator_client::internal::Locked;
 use zk_curator_client::{EventType, OneshotWatch, Stat, WatchEnded, WatchNotifier};
 
-/// What a watch was armed by.
+/// The read that armed a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
     Children,
-    /// `exists` of a node that was not there.
+    /// `exists` of a node that did not exist.
     Absent,
 }
 
-/// What was read when a watch was armed: the transactions that created, wrote and re-populated the node.
+/// The result of the read that armed a watch: the transactions that created the node, wrote it, and
+/// changed its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     czxid: i64,
@@ -26,48 +28,49 @@ impl From<&Stat> for Seen {
     }
 }
 
-/// What has happened between two reads, if it is something that a watch of this kind tells.
+/// Returns the change between two reads, if a watch of this kind reports it.
 pub(super) fn change(kind: Kind, before: Option<Seen>, now: Option<Seen>) -> Option<EventType> {
     match (kind, before, now) {
         (Kind::Absent, _, now) => now.map(|_| EventType::NodeCreated),
         (_, _, None) => Some(EventType::NodeDeleted),
-        (Kind::Data, Some(before), Some(now)) => {
-            ((before.czxid, before.mzxid) != (now.czxid, now.mzxid)).then_some(EventType::NodeDataChanged)
-        }
-        (Kind::Children, Some(before), Some(now)) => {
-            ((before.czxid, before.pzxid) != (now.czxid, now.pzxid)).then_some(EventType::NodeChildrenChanged)
-        }
-        // Nothing was read before: better to tell once too often.
+        (Kind::Data, Some(before), Some(now)) => ((before.czxid, before.mzxid)
+            != (now.czxid, now.mzxid))
+            .then_some(EventType::NodeDataChanged),
+        (Kind::Children, Some(before), Some(now)) => ((before.czxid, before.pzxid)
+            != (now.czxid, now.pzxid))
+            .then_some(EventType::NodeChildrenChanged),
+        // There was no earlier read: an additional event is better than a missing one.
         (Kind::Data, None, Some(_)) => Some(EventType::NodeDataChanged),
         (Kind::Children, None, Some(_)) => Some(EventType::NodeChildrenChanged),
     }
 }
 
-/// One watch that somebody waits for.
+/// A watch with a waiter.
 #[derive(Debug)]
 struct Entry {
-    /// On the server.
+    /// The path on the server.
     path: Arc<str>,
     kind: Kind,
     seen: Option<Seen>,
-    /// Whether the server has answered the read that arms it: what it tells before belongs to another watch.
+    /// `true` if the server has responded to the read that arms the watch. Earlier events belong to
+    /// another watch.
     armed: bool,
     notifier: WatchNotifier,
 }
 
-/// The watches of a session. The link fires them in the order of what the server sends.
+/// The watches of a session. The link fires them in the order of the server's events.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<Inner>);
+pub(super) struct Registry(Locked<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     entries: HashMap<u64, Entry>,
     next: u64,
-    /// How many entries there may be before those that nobody waits for are thrown out.
+    /// The number of entries above which those without a waiter are removed.
     purge_at: usize,
 }
 
-/// A watch that has to be armed again.
+/// A watch that must be armed again.
 #[derive(Debug)]
 pub(super) struct Stale {
     pub(super) id: u64,
@@ -77,7 +80,7 @@ pub(super) struct Stale {
 }
 
 impl Registry {
-    /// A watch whose read is about to be sent; `visible` is the path without the chroot.
+    /// Adds a watch whose read is about to be sent; `visible` is the path without the chroot.
     pub(super) fn insert(&self, path: &str, visible: &str, kind: Kind) -> (u64, OneshotWatch) {
         let (notifier, watch) = OneshotWatch::channel(visible);
         let mut inner = self.lock();
@@ -87,28 +90,31 @@ impl Registry {
         }
         let id = inner.next;
         inner.next += 1;
-        inner.entries.insert(id, Entry { path: path.into(), kind, seen: None, armed: false, notifier });
+        inner
+            .entries
+            .insert(id, Entry { path: path.into(), kind, seen: None, armed: false, notifier });
         (id, watch)
     }
 
-    /// The read is answered: every watch that waits for that is armed. There is one request at a time.
+    /// Arms every watch that waits for the response to its read. Only one request is in flight at a
+    /// time.
     pub(super) fn arm(&self) {
         self.lock().entries.values_mut().for_each(|entry| entry.armed = true);
     }
 
-    /// What the read has answered.
+    /// Notes the result of the read.
     pub(super) fn saw(&self, id: u64, kind: Kind, stat: Option<&Stat>) {
         if let Some(entry) = self.lock().entries.get_mut(&id) {
             (entry.kind, entry.seen) = (kind, stat.map(Seen::from));
         }
     }
 
-    /// The read has failed, or the watch has fired.
+    /// Removes a watch whose read has failed, or that has fired.
     pub(super) fn remove(&self, id: u64) {
         self.lock().entries.remove(&id);
     }
 
-    /// The server has told something.
+    /// Handles an event of the server.
     pub(super) fn fire(&self, path: &str, event: EventType, zxid: Option<i64>) {
         let fires = |entry: &Entry| {
             &*entry.path == path
@@ -120,7 +126,8 @@ impl Registry {
                 }
         };
         let mut inner = self.lock();
-        let ids: Vec<_> = inner.entries.iter().filter(|(_, entry)| fires(entry)).map(|(id, _)| *id).collect();
+        let ids: Vec<_> =
+            inner.entries.iter().filter(|(_, entry)| fires(entry)).map(|(id, _)| *id).collect();
         for id in ids {
             if let Some(entry) = inner.entries.remove(&id) {
                 entry.notifier.notify_of(event, zxid);
@@ -128,7 +135,7 @@ impl Registry {
         }
     }
 
-    /// A watch was armed again, or has fired because of what happened meanwhile.
+    /// Notes that a watch was armed again. Fires it if its node has changed in between.
     pub(super) fn rearmed(&self, stale: &Stale, now: Option<&Stat>) {
         let now = now.map(Seen::from);
         let mut inner = self.lock();
@@ -146,7 +153,7 @@ impl Registry {
         }
     }
 
-    /// The connection is another one: every watch that somebody waits for, to be armed again.
+    /// Returns every watch with a waiter, to be armed again on another connection.
     pub(super) fn stale(&self) -> Vec<Stale> {
         let mut inner = self.lock();
         inner.entries.retain(|_, entry| !entry.notifier.is_abandoned());
@@ -162,7 +169,7 @@ impl Registry {
             .collect()
     }
 
-    /// The session is over.
+    /// Ends all watches, because the session is over.
     pub(super) fn end(&self, why: WatchEnded) {
         for (_, entry) in self.lock().entries.drain() {
             entry.notifier.notify(Err(why));
@@ -170,8 +177,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -180,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_tells_what_happened_since_the_one_before() {
+    fn a_read_reports_the_changes_since_the_previous_one() {
         use EventType as E;
         let seen = |czxid, mzxid, pzxid| Some(Seen { czxid, mzxid, pzxid });
         let before = seen(1, 5, 7);
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_before_the_answer_belongs_to_another_watch() {
+    fn events_before_the_response_belong_to_another_watch() {
         let registry = Registry::default();
         let (id, mut watch) = registry.insert("/app/a", "/a", Kind::Data);
         let mut fired = || {
