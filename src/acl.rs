@@ -1,18 +1,19 @@
-//! Access control lists of nodes that are created without one.
+//! Access control lists of nodes that are created without an explicit one.
 
 use std::fmt::Debug;
 
 use zk_curator_client::Acl;
 
-/// Says which access control list a new node gets, if its builder names none: parents, containers of namespaces and
-/// nodes of recipes included (CURATOR-58).
+/// Returns the access control list of a new node whose builder sets none. This includes parents,
+/// containers of namespaces and nodes of recipes (CURATOR-58).
 pub trait AclProvider: Debug + Send + Sync + 'static {
-    /// The list for the node at `path`, which includes the namespace, but not the chroot of the connect string. A
-    /// sequential node has no number yet, and a protected one no prefix.
+    /// Returns the list for the node at `path`, which includes the namespace, but not the chroot of
+    /// the connect string. The path of a sequential node has no number yet, and that of a protected
+    /// one no prefix.
     fn acl(&self, path: &str) -> Vec<Acl>;
 }
 
-/// Everybody may do everything.
+/// Allows everything to all clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OpenAcl;
@@ -23,7 +24,7 @@ impl AclProvider for OpenAcl {
     }
 }
 
-/// One list for all nodes.
+/// Uses one list for all nodes.
 impl AclProvider for Vec<Acl> {
     fn acl(&self, _: &str) -> Vec<Acl> {
         self.clone()

@@ -1,7 +1,8 @@
-//! Tasks that run while nobody awaits them, and their failures.
+//! Tasks that run in the background, and their failures.
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -11,45 +12,48 @@ use crate::framework::CuratorFramework;
 use crate::state::BackgroundErrors;
 
 impl CuratorFramework {
-    /// Follows what fails in the background, where no caller waits for it: cleanup that is not possible (with the path
-    /// on the server), sessions that cannot be opened, credentials that are refused, an ensemble that cannot be followed,
-    /// background tasks that end early.
+    /// Follows the failures in the background, for which no caller waits: impossible cleanup (with
+    /// the path on the server), sessions that cannot be opened, refused credentials, an ensemble
+    /// that cannot be followed, background tasks that end early.
     #[must_use]
     pub fn background_errors(&self) -> BackgroundErrors {
         BackgroundErrors::new(self.core().errors.subscribe(), self.core().ended.clone())
     }
 
-    /// Tells those who follow [`background_errors`](Self::background_errors) of an error: for recipes that work in the
-    /// background, where no caller waits for them.
+    /// Reports an error to the followers of [`background_errors`](Self::background_errors), for
+    /// recipes that work in the background without a waiting caller.
     pub fn report_background_error(&self, error: Error) {
         self.core().report_background_error(error);
     }
 
-    /// Waits until the ephemeral nodes whose guards were dropped before this call, and which the janitor is to delete, are gone or
-    /// their session is over. So what they stood for, locks, leases, claims, is free for others. Returns `false` when that takes
-    /// longer than twice the session timeout, because a session lives whose requests are not answered: the janitor goes on. A node that
-    /// the servers do not let us delete, for `NoAuth`, is told of by [`background_errors`](Self::background_errors), and not waited for.
+    /// Waits until the ephemeral nodes whose guards were dropped before this call are deleted, or
+    /// their session is over. Other clients can then acquire the locks, leases and claims of these
+    /// nodes. Returns `false` after twice the session timeout, if the session lives but its
+    /// requests are not answered; the janitor then continues. If the servers refuse a delete with
+    /// `NoAuth`, [`background_errors`](Self::background_errors) reports the node, and this call
+    /// does not wait for it.
     ///
-    /// For the end of a service, before [`close`](Self::close), and for tests. Guards have a method of their own that waits for the
-    /// answer, such as `release`, which says whether it went well.
+    /// It is for the end of a service, before [`close`](Self::close), and for tests. Guards have a
+    /// method of their own that waits for the response, such as `release`, and returns its result.
     ///
     /// # Cancel safety
-    /// Nothing is changed: the janitor goes on.
-    pub async fn wait_released(&self) -> bool {
+    /// Dropping the future has no effect: the janitor continues.
+    pub async fn wait_until_released(&self) -> bool {
         let core = self.core();
         let granted = self.session().map(|session| session.timeout);
         let longest = granted.unwrap_or(core.settings.session.session_timeout);
-        timeout(longest * 2, core.held.released()).await.is_ok()
+        timeout(longest.saturating_mul(2), core.resources.released()).await.is_ok()
     }
 
     /// Starts a task where the background tasks of the framework run: on its
-    /// [spawner](crate::CuratorFrameworkBuilder::spawner), or else on the present tokio runtime. For recipes that have to work
-    /// while nobody awaits them. Such a task ends by itself, at the latest when the framework is closed:
-    /// [`StateWatch`](crate::state::StateWatch) tells it. One that panics, or whose runtime ends before the framework is closed, is told of by
-    /// [`background_errors`](Self::background_errors).
+    /// [spawner](crate::CuratorFrameworkBuilder::spawner), or else on the present tokio runtime,
+    /// or, outside of a runtime, on that of the framework. It is for recipes that work in the
+    /// background. The task has to end by itself, at the latest when the framework is closed, which
+    /// [`StateWatch`](crate::state::StateWatch) reports. If the task panics, or its runtime ends
+    /// before the framework is closed, [`background_errors`](Self::background_errors) reports it.
     ///
     /// # Panics
-    /// Outside a tokio runtime, if there is no spawner.
+    /// Panics if there is [no place](Self::can_spawn) to run it.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let unfinished = Unfinished(Some(Arc::clone(self.core())));
         self.start_task(async move {
@@ -58,16 +62,28 @@ impl CuratorFramework {
         });
     }
 
+    /// Returns `true` if [`spawn`](Self::spawn) can start a task: there is a spawner, a runtime
+    /// around the caller, or the runtime of a started framework.
+    #[must_use]
+    pub fn can_spawn(&self) -> bool {
+        let core = self.core();
+        core.settings.spawner.is_some()
+            || Handle::try_current().is_ok()
+            || core.runtime.get().is_some()
+    }
+
     pub(crate) fn start_task(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let task = task.instrument(self.core().background());
-        match &self.core().settings.spawner {
-            Some(spawner) => spawner.spawn(Box::pin(task)),
-            None => drop(tokio::spawn(task)),
+        let core = self.core();
+        let task = task.instrument(core.background());
+        match (&core.settings.spawner, core.runtime.get()) {
+            (Some(spawner), _) => spawner.spawn(Box::pin(task)),
+            (None, Some(runtime)) if Handle::try_current().is_err() => drop(runtime.spawn(task)),
+            (None, _) => drop(tokio::spawn(task)),
         }
     }
 }
 
-/// A task that has not come to its end: reports it when it is dropped.
+/// Reports a task that has not run to its end, when it is dropped.
 struct Unfinished(Option<Arc<Core>>);
 
 impl Unfinished {

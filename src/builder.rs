@@ -38,7 +38,7 @@ pub struct CuratorFrameworkBuilder {
     settings: Settings,
     namespace: String,
     native: NativeFactory,
-    /// Instead of it.
+    /// Replaces the native client.
     raw_client: Option<Arc<dyn RawClientFactory>>,
     deadline: Option<Duration>,
 }
@@ -70,126 +70,142 @@ impl Default for CuratorFrameworkBuilder {
 }
 
 impl CuratorFrameworkBuilder {
-    /// The servers, and optionally the chroot: `host:port,host:port/chroot`. Required.
+    /// Sets the servers, and optionally the chroot: `host:port,host:port/chroot`. Required.
     pub fn connect_string(mut self, connect_string: impl Into<String>) -> Self {
         self.settings.session.connect_string = connect_string.into();
         self
     }
 
-    /// Creates the chroot of the connect string, and what is missing above it, as persistent nodes with this ACL, when the
-    /// first server is reached; in a session of its own, which is closed at once. Default: no;
-    /// [`CuratorFramework::start`] fails with `NoNode` if the chroot does not exist.
+    /// Creates the chroot of the connect string, and missing nodes above it, as persistent nodes
+    /// with this ACL, when the first server is reached. This uses a session of its own, which is
+    /// closed immediately. Default: none, [`CuratorFramework::start`] fails with `NoNode` if the
+    /// chroot does not exist.
     pub fn create_chroot(mut self, acl: Vec<Acl>) -> Self {
         self.settings.create_chroot = Some(acl);
         self
     }
 
-    /// The node below which all paths are, without a leading slash. It is created, as a container, when it
-    /// is first needed. Default: none.
+    /// Sets the node below which all paths are, without a leading slash. It is created as a
+    /// container when it is first needed. Default: none.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The session timeout to ask for, from 1 ms to about 24 days; the servers grant what they allow, usually
-    /// from 4 to 40 s. Default 60 s, as Curator's.
+    /// Sets the requested session timeout, from 1 ms to about 24 days. The servers limit it,
+    /// usually to 4 to 40 s. Default: 60 s, as in Curator.
     pub const fn session_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session.session_timeout = timeout;
         self
     }
 
-    /// How long [`CuratorFramework::start`] waits for a connection before it fails with `ConnectionLoss`, and every
-    /// operation before it does what the [retry policy](Self::retry) says, which is asked how long to pause before each
-    /// further look. Default 15 s, as Curator's.
+    /// Sets the time that [`CuratorFramework::start`] and every operation wait for a connection.
+    /// After it, `start` fails with `ConnectionLoss`, and an operation asks its [retry
+    /// policy](Self::retry) for a pause before each further check for a connection. Default: 15 s,
+    /// as in Curator.
     ///
-    /// An operation that was in flight when the server fell silent waits this long once that is noticed, after
-    /// at most two thirds of the session timeout, or anew once the session is lost by it.
+    /// If a server falls silent while an operation is in flight, the wait begins when the silence
+    /// is noticed, after at most two thirds of the session timeout. It begins again if the session
+    /// is lost.
     pub const fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session.connection_timeout = timeout;
         self
     }
 
-    /// How long [`CuratorFramework::close`] takes at most: three quarters for the cleanup that is still owed, and the rest
-    /// for telling a server. Default 5 s.
+    /// Sets the maximum duration of [`CuratorFramework::close`]: three quarters for the pending
+    /// cleanup, and the rest for closing the session. Default: 5 s.
     pub const fn close_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session.close_timeout = timeout;
         self
     }
 
-    /// When failed operations are tried again. Default [`ExponentialBackoffRetry`] with 100 ms and 5 retries.
+    /// Sets the retry policy of failed operations. Default: [`ExponentialBackoffRetry`] with 100 ms
+    /// and 5 retries.
     pub fn retry(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.retry = Arc::new(policy);
         self
     }
 
-    /// How long one operation may take, its retries and pauses included, unless its builder says otherwise. Default:
-    /// no limit but what the retry policy and the [connection timeout](Self::connection_timeout) make of it.
+    /// Sets the time that one operation may take, with its retries and pauses, unless its builder
+    /// sets another one. Default: no limit except that of the retry policy and the [connection
+    /// timeout](Self::connection_timeout).
     pub const fn operation_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The access control lists of nodes that are created without one, parents included: an [`AclProvider`], or a
-    /// `Vec<Acl>` for all of them. Default: [`OpenAcl`], everybody may do everything.
+    /// Sets the access control lists of nodes that are created without an explicit one, parents
+    /// included: an [`AclProvider`], or a `Vec<Acl>` for all of them. Default: [`OpenAcl`], which
+    /// allows everything.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
         self.settings.acl_provider = Arc::new(provider);
         self
     }
 
-    /// The data of nodes that are created without any, but not of parents, which have none. Default: none.
+    /// Sets the data of nodes that are created without data, except parents, which have none.
+    /// Default: none.
     ///
-    /// Java Curator writes the IP address of the machine in such nodes. Readers that expect it are served by
-    /// [`default_data_is_local_address`](Self::default_data_is_local_address).
+    /// Java Curator writes the IP address of the machine into such nodes. For readers that expect
+    /// it, use [`default_data_is_local_address`](Self::default_data_is_local_address).
     pub fn default_data(mut self, data: impl Into<Bytes>) -> Self {
         self.settings.default_data = data.into();
         self
     }
 
-    /// Makes the [default data](Self::default_data) what they are in Java Curator: the IP address of this machine as
-    /// ASCII. It is the one from which the network outside is reached, and without a network the loopback address.
+    /// Sets the [default data](Self::default_data) as in Java Curator: the IP address of this
+    /// machine as ASCII. It is the address that is used for external connections, or the loopback
+    /// address without a network.
     pub fn default_data_is_local_address(self) -> Self {
         self.default_data(local_address())
     }
 
-    /// Is content with a server in read-only mode, which has lost its ensemble, until a writable one is found:
-    /// [`ConnectionState::ReadOnly`](crate::ConnectionState::ReadOnly). Writes fail with `ReadOnly` meanwhile.
-    /// Default: no.
+    /// Accepts a read-only server, which has lost its quorum, until a writable one is found:
+    /// [`ConnectionState::ReadOnly`](crate::ConnectionState::ReadOnly). Writes fail with `ReadOnly`
+    /// until then. Default: `false`.
     pub const fn read_only(mut self, allowed: bool) -> Self {
         self.settings.session.read_only = allowed;
         self
     }
 
-    /// Which states of the connection recipes take for an error. Default
-    /// [`Standard`](ConnectionStateErrorPolicy::Standard), as Curator's.
-    pub const fn connection_state_error_policy(mut self, policy: ConnectionStateErrorPolicy) -> Self {
+    /// Sets the connection states that recipes treat as errors. Default:
+    /// [`Standard`](ConnectionStateErrorPolicy::Standard), as in Curator.
+    pub const fn connection_state_error_policy(
+        mut self,
+        policy: ConnectionStateErrorPolicy,
+    ) -> Self {
         self.settings.error_policy = policy;
         self
     }
 
-    /// Spares everybody who follows the state of the connection, recipes included, the flapping of a bad network: see
-    /// [`CircuitBreaker`](crate::state::CircuitBreaker). `policy` says how long it lasts. Default: every change is told. Curator:
+    /// Suppresses rapid changes of the connection state on an unstable network, for all observers,
+    /// including recipes: see [`CircuitBreaker`](crate::state::CircuitBreaker). `policy` determines
+    /// how long. Default: off, every change is reported. Curator:
     /// `ConnectionStateListenerManagerFactory.circuitBreaking`.
     ///
-    /// SUSPENDED and LOST are told at once, so that nobody leads or holds on for longer. That the connection is back is told
-    /// when the circuit closes: until then no leader begins a term, [`status`](CuratorFramework::status) stays as it was told,
-    /// and [`wait_connected`](CuratorFramework::wait_connected) waits. Operations are sent all the same, and guards are lost
-    /// with their session.
+    /// SUSPENDED and LOST are reported immediately, so that no leadership or hold lasts longer. The
+    /// return of the connection is reported when the circuit closes. Until then no leader begins a
+    /// term, [`status`](CuratorFramework::status) stays as last reported, and
+    /// [`wait_connected`](CuratorFramework::wait_connected) waits. Operations are still sent, and
+    /// guards are lost with their session.
     pub fn circuit_breaker(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.circuit_breaker = Some(Arc::new(policy));
         self
     }
 
-    /// Gives a session up when it has been suspended for this part of the negotiated timeout, from 1 to 100 percent.
-    /// Default 100, where the client counts from the last request that was answered, and thereby exactly.
+    /// Treats a session as lost after it has been suspended for this part of the negotiated
+    /// timeout, from 1 to 100 percent. Default: 100. The client counts from the last request that
+    /// was answered, so 100 percent is exact.
     ///
-    /// Less leaves the holder of a lock time to stop before the server gives it to another.
+    /// A lower value gives the holder of a lock time to stop before the server gives the lock to
+    /// another client.
     pub const fn simulated_session_expiration_percent(mut self, percent: u8) -> Self {
         self.settings.session.expiration_percent = percent;
         self
     }
 
-    /// The largest request in bytes, from 64 to `i32::MAX`: the servers' `jute.maxbuffer`. Default
-    /// [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one below 1 MiB.
+    /// Sets the maximum size of a request in bytes, from 64 to `i32::MAX`: the servers'
+    /// `jute.maxbuffer`. Default: [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one
+    /// below 1 MiB.
     ///
     /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
@@ -197,44 +213,50 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// The largest answer in bytes, from [`max_frame`](Self::max_frame) on, which is taken in place of a smaller one; zero is
-    /// refused. Default 4 times that: a listing of about 60,000 protected names.
+    /// Sets the maximum size of a response in bytes. A value below [`max_frame`](Self::max_frame)
+    /// is raised to it, and zero is refused. Default: 4 times `max_frame`, which is enough to list
+    /// about 60,000 protected names.
     ///
-    /// A larger answer fails its request alone, with [`AnswerTooLarge`](ErrorKind::AnswerTooLarge). It is not kept in memory.
-    pub const fn max_answer(mut self, bytes: usize) -> Self {
-        self.settings.session.max_answer = Some(bytes);
+    /// A larger response fails only its own request, with
+    /// [`ResponseTooLarge`](ErrorKind::ResponseTooLarge). It is not kept in memory.
+    pub const fn max_response(mut self, bytes: usize) -> Self {
+        self.settings.session.max_response = Some(bytes);
         self
     }
 
-    /// The limits of requests that wait for their answers: number, from 1, and size in bytes, from 64. Default 65,536 and
-    /// 256 MiB.
+    /// Sets the limits of the requests that wait for a response: their number, from 1, and their
+    /// size in bytes, from 64. Default: 65,536 and 256 MiB.
     ///
-    /// Above either, requests fail with [`Overloaded`](ErrorKind::Overloaded), and are tried again as the retry policy says.
+    /// Above either limit, requests fail with [`Overloaded`](ErrorKind::Overloaded), and are
+    /// retried as the retry policy allows.
     pub const fn queue_limits(mut self, requests: usize, bytes: usize) -> Self {
         self.settings.session.queue_limits = Some((requests, bytes));
         self
     }
 
-    /// Follows the configuration of the ensemble (`/zookeeper/config`): when members come and go, they become the
-    /// servers of this framework. Default: no, unlike Curator.
+    /// Follows the configuration of the ensemble (`/zookeeper/config`): its members become the
+    /// servers of this framework whenever they change. Default: `false`, unlike Curator.
     ///
-    /// The ensemble names the addresses that it knows itself by. Where clients reach it by others (through NAT, or
-    /// names in a certificate), it must not be followed, or by [their addresses](Self::ensemble_tracker_addresses). It costs
-    /// one request for each session, and a watch.
+    /// The ensemble names its own addresses. If clients use other addresses (through NAT, or
+    /// because of names in a certificate), do not follow it, or set [their
+    /// addresses](Self::ensemble_tracker_addresses). It costs one request for each session, and a
+    /// watch.
     ///
-    /// The client ports that it names are those without TLS. With an [encrypted](Connector::is_encrypted) connector,
-    /// [`build`](Self::build) therefore refuses to follow them.
+    /// The client ports in the configuration are those without TLS. With an
+    /// [encrypted](Connector::is_encrypted) connector, [`build`](Self::build) therefore refuses to
+    /// follow them.
     pub const fn ensemble_tracker(mut self, follow: bool) -> Self {
         self.settings.ensemble_tracker = follow;
         self
     }
 
-    /// [`ensemble_tracker`](Self::ensemble_tracker), where `address` says how clients reach a member, as `host:port`; members
-    /// of which it does not are left out. Default: by their client addresses.
+    /// Does the same as [`ensemble_tracker`](Self::ensemble_tracker), with `address` returning the
+    /// address of a member for clients, as `host:port`. Members for which it returns `None` are
+    /// left out. Default: the client addresses of the configuration.
     ///
     /// ```
     /// # fn main() -> Result<(), zk_curator::Error> {
-    /// // The secure client port is in no configuration of an ensemble.
+    /// // The configuration of an ensemble does not contain the secure client port.
     /// let builder = zk_curator::CuratorFramework::builder()
     ///     .connect_string("zk1:2281,zk2:2281")
     ///     .ensemble_tracker_addresses(|server| Some(format!("{}:2281", server.peers.first()?.host)));
@@ -255,66 +277,74 @@ impl CuratorFrameworkBuilder {
         self
     }
 
-    /// Asks for credentials on every connection of the native client, for tokens that rotate; see [`CredentialsProvider`]. They
-    /// are added to those of [`authorization`](Self::authorization). Default: none.
+    /// Sets a provider that is asked for credentials on every connection of the native client, for
+    /// tokens that rotate; see [`CredentialsProvider`]. They are added to those of
+    /// [`authorization`](Self::authorization). Default: none.
     ///
-    /// Servers that refuse them twice in a row make [`CuratorFramework::start`] fail with `AuthFailed`. A failure of the provider
-    /// is a failed connection: [`CuratorFramework::last_failure`] has it, and another connection is tried.
+    /// If servers refuse them twice in a row, [`CuratorFramework::start`] fails with `AuthFailed`.
+    /// A failure of the provider counts as a failed connection: [`CuratorFramework::last_failure`]
+    /// returns it, and another connection is tried.
     pub fn credentials_provider(mut self, provider: Arc<dyn CredentialsProvider>) -> Self {
         self.native = self.native.credentials_provider(provider);
         self
     }
 
-    /// Takes up a session that another framework has [left](CuratorFramework::detach), with its ephemeral nodes, in place of the
-    /// first new one. Default: a new session.
+    /// Resumes a session that another framework has [detached](CuratorFramework::detach), with its
+    /// ephemeral nodes, in place of the first new one. Default: a new session.
     ///
-    /// If it has expired, [`CuratorFramework::background_errors`] tells `SessionExpired`, and a new session is opened. The
-    /// connect string must have the chroot of the one before, and the session timeout should be the same.
+    /// If the session has expired, [`CuratorFramework::background_errors`] reports
+    /// `SessionExpired`, and a new session is opened. The connect string must have the same chroot
+    /// as before, and the session timeout should be the same.
     ///
-    /// A session is for one framework: see [`zk_curator_client::ZooKeeperBuilder::resume`] for what two of them with the same
-    /// session do to each other.
+    /// A session is for one framework. [`zk_curator_client::ZooKeeperBuilder::resume`] describes
+    /// what happens with two of them.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.settings.resume = Some(credentials);
         self
     }
 
-    /// How data are compressed and decompressed where that is asked for. Default: Curator's gzip, with the feature
-    /// `gzip`; else none.
+    /// Sets the compression of data, for operations that ask for it. Default: Curator's gzip with
+    /// the feature `gzip`, and else none.
     pub fn compression_provider(mut self, provider: impl CompressionProvider) -> Self {
         self.settings.compression.provider = Some(Arc::new(provider));
         self
     }
 
-    /// Compresses what all operations write and decompresses what they read, unless they say
+    /// Compresses all written data and decompresses all read data, unless an operation is
     /// [`uncompressed`](crate::op::CreateBuilder::uncompressed) or
-    /// [`undecompressed`](crate::op::GetDataBuilder::undecompressed). Default: only what an operation says.
+    /// [`undecompressed`](crate::op::GetDataBuilder::undecompressed). Default: off, each operation
+    /// decides.
     ///
-    /// Recipes compress the data of yours that have a node of their own: items of queues, jobs and their results, members
-    /// of groups, bindings of names, nodes that are kept. What recipes write of their own they never compress, so that
-    /// clients with and without compression, Java's among them, can be in one lock: labels of locks, ids of candidates,
-    /// requests to let go, shared counts, and all of a `ConfigStore` or a two-phase transaction.
+    /// Recipes compress your data that have a node of their own: items of queues, jobs and their
+    /// results, members of groups, bindings of names, persistent nodes. Recipes never compress
+    /// their own protocol data, so clients with and without compression, including Java's, can
+    /// share a lock: labels of locks, ids of candidates, requests to release, shared counts, and
+    /// all of a `ConfigStore` or a two-phase transaction.
     pub const fn enable_compression(mut self) -> Self {
         self.settings.compression.enabled = true;
         self
     }
 
-    /// The rules for nodes; what they forbid fails with `SchemaViolation` and is not sent. Default: none.
+    /// Sets the rules for nodes. A forbidden operation fails with `SchemaViolation` and is not
+    /// sent. Default: none.
     pub fn schema_set(mut self, schemas: SchemaSet) -> Self {
         self.settings.schemas = Arc::new(schemas);
         self
     }
 
-    /// How the native client reaches servers: with TLS, by a `tls::TlsConnector` (feature `tls`), or for example
-    /// through the in-memory network of a test server. Default: TCP.
+    /// Sets the connector of the native client to the servers: a `tls::TlsConnector` for TLS
+    /// (feature `tls`), or for example the in-memory network of a test server. Default: TCP.
     pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.native = self.native.connector(connector);
         self
     }
 
-    /// Where the background tasks run, those of the sessions of the native client included; see [`Spawn`]. Default: on
-    /// the tokio runtime in which [`CuratorFramework::start`] is called.
+    /// Sets the place where the background tasks run, including those of the sessions of the native
+    /// client; see [`Spawn`]. Default: the tokio runtime in which [`CuratorFramework::start`] is
+    /// called.
     ///
-    /// A service whose runtime may be kept busy for longer than a session lasts gives them a runtime of their own:
+    /// If the runtime of a service may be busy for longer than a session lasts, give these tasks a
+    /// runtime of their own:
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -325,52 +355,58 @@ impl CuratorFrameworkBuilder {
     /// # Ok(()) }
     /// ```
     ///
-    /// The session then lives on, and the state of the connection is known in time to whoever asks. But whoever does
-    /// not get to run cannot ask.
+    /// The session then stays alive, and the state of the connection is up to date. A task that is
+    /// starved on its own runtime still cannot observe it.
     pub fn spawner(mut self, spawner: Arc<dyn Spawn>) -> Self {
         self.native = self.native.spawner(Arc::clone(&spawner));
         self.settings.spawner = Some(spawner);
         self
     }
 
-    /// Tells the native client for how long the machine was suspended, which counts against its session; see [`Clock`]. Default:
+    /// Sets the clock of the native client, which reports the time for which the machine was
+    /// suspended; that time counts against the session. See [`Clock`]. Default:
     /// [`zk_curator_client::SystemClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.native = self.native.clock(clock);
         self
     }
 
-    /// Names the framework, in every event that it [tells](crate::observe) and in its [`FrameworkInspection`](crate::observe::FrameworkInspection):
-    /// for processes that have several. Default: none.
+    /// Sets the name of the framework, for processes with several. It appears in every event that
+    /// the framework [logs](crate::observe), in its
+    /// [`FrameworkInspection`](crate::observe::FrameworkInspection), and in the label `framework`
+    /// of its metrics and those of its recipes. Default: none, which is the empty label.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self
     }
 
-    /// Makes all random choices a function of `seed` and of the order in which they are made: GUIDs, the order of the
-    /// servers, the pauses between attempts and those of retry policies that have no seed of their own. Default: they
-    /// are random.
+    /// Makes all random choices a function of `seed` and their order: GUIDs, the order of the
+    /// servers, the pauses between attempts, and the pauses of retry policies without a seed of
+    /// their own. Default: random choices.
     ///
-    /// For simulations and tests, **never in production**: two frameworks with one seed give two protected nodes one
-    /// name, and take the node of the other for their own. What stays random all the same: a
-    /// [`circuit breaker`](crate::state::StateWatch::circuit_breaking)'s policy without a seed, SASL nonces, the order
-    /// of the addresses of one host name, and raw clients other than the native one.
+    /// It is for simulations and tests, **never for production**: two frameworks with one seed give
+    /// two protected nodes the same name, and mistake each other's node for their own. These
+    /// choices stay random in any case: a [`circuit
+    /// breaker`](crate::state::StateWatch::circuit_breaking)'s policy without a seed, SASL nonces,
+    /// the order of the addresses of one host name, and raw clients other than the native one.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = Some(seed);
         self
     }
 
-    /// Proves on every connection of the native client, with SASL DIGEST-MD5 and before anything else, who the client
-    /// is; see [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Default: not at all.
+    /// Authenticates on every connection of the native client with SASL DIGEST-MD5, before anything
+    /// else; see [`zk_curator_client::ZooKeeperBuilder::sasl_digest_md5`]. Default: no
+    /// authentication.
     ///
-    /// Servers that refuse make [`CuratorFramework::start`] fail with `AuthFailed`.
+    /// If servers refuse, [`CuratorFramework::start`] fails with `AuthFailed`.
     #[cfg(feature = "sasl")]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.native = self.native.sasl_digest_md5(user, password);
         self
     }
 
-    /// Uses another raw client, which knows nothing of the settings of the native one. Default: [`NativeFactory`].
+    /// Sets another raw client, which ignores the settings of the native one. Default:
+    /// [`NativeFactory`].
     pub fn raw_client(mut self, factory: Arc<dyn RawClientFactory>) -> Self {
         self.raw_client = Some(factory);
         self
@@ -379,14 +415,14 @@ impl CuratorFrameworkBuilder {
     /// Builds the framework. Nothing is sent before [`CuratorFramework::start`].
     ///
     /// # Errors
-    /// `InvalidArgument` when the connect string, a timeout or a limit is not valid, or an ensemble is followed to ports without TLS;
-    /// `InvalidPath` when the namespace
-    /// is not.
+    /// `InvalidArgument` if the connect string, a timeout or a limit is invalid, or an ensemble is
+    /// followed to ports without TLS. `InvalidPath` if the namespace is invalid.
     pub fn build(mut self) -> Result<CuratorFramework> {
         self.settings.factory = self.raw_client.unwrap_or_else(|| Arc::new(self.native));
         let namespace = Namespace::parse("build", &self.namespace)?;
         validate(&*self.settings.factory, &self.settings)?;
-        let follows_ports = self.settings.ensemble_tracker && self.settings.ensemble_addresses.is_none();
+        let follows_ports =
+            self.settings.ensemble_tracker && self.settings.ensemble_addresses.is_none();
         if follows_ports && self.settings.factory.is_encrypted() {
             let why = "the client ports of an ensemble are without TLS: say how its members are reached, with \
                        ensemble_tracker_addresses";
@@ -411,22 +447,22 @@ impl CuratorFramework {
     }
 }
 
-/// Checked once, when the framework is built.
+/// Checks the settings once, when the framework is built.
 fn validate(factory: &dyn RawClientFactory, settings: &Settings) -> Result<()> {
     factory
         .validate(&settings.session)
         .map_err(|why| Error::new(ErrorKind::InvalidArgument, "build", "").with_source(why))
 }
 
-/// The address from which the network outside is reached. Nothing is sent: connecting a UDP socket only looks up the
-/// route.
+/// Returns the address that is used for external connections. Nothing is sent: connecting a UDP
+/// socket only looks up the route.
 fn local_address() -> String {
     let of_route = |from: &str, to: &str| {
         let socket = UdpSocket::bind(from).ok()?;
         socket.connect(to).ok()?;
         Some(socket.local_addr().ok()?.ip())
     };
-    // Addresses that are reserved for documentation.
+    // These addresses are reserved for documentation.
     of_route("0.0.0.0:0", "192.0.2.1:9")
         .or_else(|| of_route("[::]:0", "[2001:db8::1]:9"))
         .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))

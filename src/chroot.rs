@@ -1,4 +1,5 @@
-//! The chroot of the connect string: looked for once, when the first server is reached, and created if that was asked for.
+//! The chroot of the connect string: checked once, when the first server is reached, and created if
+//! requested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::error::{ErrorKind, Result};
 use crate::raw::RawClient;
 
 const OP: &str = "start";
-/// The pause after an attempt that failed for a passing reason.
+/// The pause after an attempt that failed with a transient error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Below it every node is missing, and none can be created.
+/// The missing chroot: below it no node exists, and none can be created.
 #[derive(Debug)]
 pub(crate) struct MissingChroot(pub(crate) String);
 
@@ -54,24 +55,25 @@ pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Re
             }
         };
         let error = failed(error);
-        // A read-only server does not know what the ensemble has, and credentials that are refused end the session, which
-        // is told as such.
-        let passes = matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::AuthFailed);
-        if !error.is_retryable() && !error.is_session_lost() && !passes {
+        // A read-only server does not know the present state of the ensemble. Refused credentials
+        // end the session, which is reported as such.
+        if !error.is_transient()
+            && !matches!(error.kind(), ErrorKind::AuthFailed | ErrorKind::Closed)
+        {
             return Err(error);
         }
         sleep(PAUSE).await;
     }
 }
 
-/// Whether the chroot exists, which is the root of this session.
+/// Returns `true` if the chroot exists, which is the root of this session.
 async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
-    // Another client may have created it at a server that is ahead of ours.
+    // Another client may have created it at a server that is ahead of this one.
     match read_behind_quorum(raw, "/", |raw, path| raw.exists(path)).await {
         // NoAuth means that the node exists.
         Err(RawError::Refused(ErrorCode::NoAuth)) => Ok(true),
         Err(error @ RawError::Refused(ErrorCode::NotReadOnly)) => match raw.exists("/").await {
-            // What a read-only server has seen created is there.
+            // A read-only server that knows the node is sufficient proof of its existence.
             Ok(Some(_)) | Err(RawError::Refused(ErrorCode::NoAuth)) => Ok(true),
             Ok(None) => Err(error),
             Err(error) => Err(error),
@@ -81,7 +83,7 @@ async fn exists(raw: &dyn RawClient) -> Result<bool, RawError> {
     }
 }
 
-/// Creates it in a session of its own, which has no chroot.
+/// Creates the chroot in a session of its own, which has no chroot.
 async fn create(core: &Core, chroot: &str, acl: &[Acl]) -> Result<(), RawError> {
     let raw = core.open_outside_chroot().await?;
     let result = create_all(&raw, chroot, acl).await;
@@ -98,7 +100,7 @@ async fn create_all(raw: &Arc<dyn RawClient>, chroot: &str, acl: &[Acl]) -> Resu
         let (data, acl, mode) = (Bytes::new(), acl.to_vec(), CreateMode::Persistent);
         match raw.create(&Op::Create { path: path.clone(), data, acl, mode, ttl: None }).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {}
-            // Refused before the server has looked whether it exists.
+            // The server refuses this before it checks if the node exists.
             Err(RawError::Refused(ErrorCode::NoAuth)) if raw.exists(&path).await?.is_some() => {}
             Err(error) => return Err(error),
         }

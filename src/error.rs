@@ -11,19 +11,19 @@ use crate::value::Failure;
 /// The result of an operation of the framework.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An operation failed: which one, on which path, and why.
+/// The error of an operation. It names the operation, the path, and the reason.
 ///
-/// It is printed with its reason: what is wrong with an argument, or why there is no connection
-/// (`start: connection loss (connect zk1:2181: connection refused)`). The source has that as a value. For a connection that
-/// was lost, or that there never was, it is the [`io::Error`] with which that happened
-/// ([`CuratorFramework::last_failure`](crate::CuratorFramework::last_failure)).
+/// The printed error includes its cause: the problem of an argument, or the reason why there is no
+/// connection (`start: connection loss (connect zk1:2181: connection refused)`).
+/// [`cause`](Self::cause) returns that as a value, and `source` returns only the source of the
+/// cause. So printing an error with its sources repeats nothing.
 ///
 /// ```
 /// # fn handle(error: zk_curator::Error) {
 /// if error.may_have_applied() {
-///     // The request was sent and its answer lost: read before writing again.
+///     // The request was sent and its response lost: read before writing again.
 /// } else if error.is_retryable() {
-///     // Nothing has happened; try again later.
+///     // Nothing was applied; try again later.
 /// }
 /// # }
 /// ```
@@ -37,28 +37,35 @@ pub struct Error {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// Why an operation failed, grouped by what a caller can do about it.
+/// The reason why an operation failed, grouped by the reaction of the caller.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    // Try again.
+    // Retry.
     /// The connection was lost, or there was none for the connection timeout.
     ConnectionLoss,
-    /// There was no answer before the deadline of the call, or the server gave up on the operation.
+    /// There was no response before the deadline of the call, or the server gave up on the
+    /// operation.
     OperationTimeout,
     /// The session has moved to another server.
     SessionMoved,
+    /// The server is overloaded and has refused the request (`zookeeper.throttled_op_wait_time`).
+    /// Nothing was applied.
+    Throttled,
 
-    // Begin anew in the next session.
-    /// The session has expired, and with it what belonged to it.
+    // Begin again in a new session.
+    /// The session has expired, with its ephemeral nodes.
     SessionExpired,
-    /// The node of a [fenced transaction](crate::Ownership::fenced) is gone; nothing was applied.
+    /// The node of a [fenced transaction](crate::Ownership::fenced) is gone. Nothing was applied.
     OwnershipLost,
+    /// The caller has [withdrawn](crate::op::Transaction::withdrawn_by) the transaction before it
+    /// was sent.
+    Withdrawn,
 
-    // What was seen before is gone.
-    /// No server has the last transaction that the earlier sessions of this framework have seen, as after a restore from a
-    /// backup. The framework goes on without it, and reads may go back in time. Only in
-    /// [`background_errors`](crate::CuratorFramework::background_errors).
+    // An earlier state is lost.
+    /// No server has the last transaction that the earlier sessions of this framework have seen, as
+    /// after a restore from a backup. The framework continues, and reads may go back in time. Only
+    /// in [`background_errors`](crate::CuratorFramework::background_errors).
     HistoryLost,
 
     // Another client was faster.
@@ -66,7 +73,7 @@ pub enum ErrorKind {
     NoNode,
     /// The node exists already.
     NodeExists,
-    /// The version is another one.
+    /// The version of the node does not match the expected one.
     BadVersion,
     /// The node has children.
     NotEmpty,
@@ -74,13 +81,13 @@ pub enum ErrorKind {
     NoChildrenForEphemerals,
     /// An operation of a transaction failed, so none was applied.
     TransactionFailed {
-        /// Which operation, from zero.
+        /// The index of the operation, from zero.
         index: usize,
-        /// Why.
+        /// The reason.
         code: ErrorCode,
     },
 
-    // Not allowed.
+    // The operation is not allowed.
     /// The session lacks a permission.
     NoAuth,
     /// An ACL is not valid.
@@ -99,27 +106,36 @@ pub enum ErrorKind {
     TooLarge,
     /// A [schema](crate::schema) forbids it.
     SchemaViolation,
-    /// The raw client, or the framework as it is configured, cannot do this.
+    /// The raw client, the framework with its present settings, or the server does not support
+    /// this. If it is the server, the error names the version of ZooKeeper that does.
     Unsupported,
-    /// More requests wait for answers than allowed.
+    /// More requests wait for responses than allowed.
     Overloaded,
     /// The framework was not started.
     NotStarted,
 
-    // Data of others.
-    /// The data of a node are not what was asked for: not compressed, too large when decompressed, or not of the type.
+    // Invalid data in a node.
+    /// The data of a node cannot be returned as requested: they are not compressed, too large when
+    /// decompressed, or not of the type.
     Undecodable,
-    /// The answer is longer than [allowed](crate::CuratorFrameworkBuilder::max_answer), and was not kept. A write was applied.
-    AnswerTooLarge,
+    /// The response exceeds the [limit](crate::CuratorFrameworkBuilder::max_response), and was
+    /// discarded. A write was applied.
+    ResponseTooLarge,
 
-    // The end.
+    // The end of the framework.
     /// The framework was closed.
     Closed,
-    /// [`close`](crate::CuratorFramework::close) could not clean up: [`Error::left_behind`] says what may be left.
+    /// [`close`](crate::CuratorFramework::close) could not complete the cleanup.
+    /// [`Error::left_behind`] returns what may be left.
     LeftBehind,
 
-    // A peer that does not keep to the protocol, or that is newer than this crate.
-    /// The answer could not be understood.
+    // A body of the service.
+    /// The body that a recipe ran has failed, or its process is gone. A
+    /// [`RetryPolicy`](crate::retry::RetryPolicy) of a recipe may retry it.
+    BodyFailed,
+
+    // A server that violates the protocol, or is newer than this crate.
+    /// The response could not be understood.
     Malformed,
     /// Another error of the server.
     Server(ErrorCode),
@@ -130,7 +146,10 @@ impl Error {
         Self { kind, operation, path: path.into(), may_have_applied: false, source: None }
     }
 
-    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         self.source = Some(source.into().into());
         self
     }
@@ -140,48 +159,69 @@ impl Error {
         self
     }
 
-    /// Names the failure of the connection, which tells more than that there was one.
+    /// Adds the failure of the connection as the cause, which is more specific than the kind.
     pub(crate) fn because(mut self, failure: Arc<io::Error>) -> Self {
         self.source = Some(failure);
         self
     }
 
-    /// `InvalidArgument` for a setting that makes no sense, before anything is sent. `why` is shown.
+    /// Returns an `InvalidArgument` error for an invalid setting, before anything is sent. `why` is
+    /// printed.
     #[must_use]
-    pub fn invalid_argument(operation: &'static str, path: impl Into<String>, why: &'static str) -> Self {
+    pub fn invalid_argument(
+        operation: &'static str,
+        path: impl Into<String>,
+        why: &'static str,
+    ) -> Self {
         Self::raw(operation, path, RawError::InvalidArgument(why))
     }
 
-    /// `Undecodable` for data that are no value of the type that was asked for, with the reason.
+    /// Returns an `Undecodable` error for data that are not a value of the requested type, with the
+    /// reason.
     #[must_use]
     pub fn undecodable(operation: &'static str, path: impl Into<String>, why: Failure) -> Self {
         Self::new(ErrorKind::Undecodable, operation, path).with_shared_source(why)
     }
 
-    /// `Closed` for a handle of a recipe that is closed, or whose framework is.
+    /// Returns a `Closed` error for a handle of a recipe that is closed, or whose framework is.
     #[must_use]
     pub fn closed(operation: &'static str, path: impl Into<String>) -> Self {
         Self::new(ErrorKind::Closed, operation, path)
     }
 
-    pub(crate) fn invalid_path(operation: &'static str, path: impl Into<String>, why: PathError) -> Self {
+    /// Returns a `BodyFailed` error for a body that a recipe ran, with the reason.
+    #[must_use]
+    pub fn body_failed(
+        operation: &'static str,
+        path: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self::new(ErrorKind::BodyFailed, operation, path).with_source(why.into())
+    }
+
+    pub(crate) fn invalid_path(
+        operation: &'static str,
+        path: impl Into<String>,
+        why: PathError,
+    ) -> Self {
         Self::new(ErrorKind::InvalidPath, operation, path).with_source(why)
     }
 
     pub(crate) fn raw(operation: &'static str, path: impl Into<String>, error: RawError) -> Self {
         let mut wrapped = Self::new(kind_of(&error), operation, path);
         wrapped.may_have_applied = error.may_have_applied();
-        // What the kind says already is not said again by a source.
+        // The source must not repeat the text of the kind.
         match error {
-            RawError::Refused(_) | RawError::TransactionFailed { .. } | RawError::SessionExpired { .. } => {
-                wrapped
-            }
+            RawError::Refused(_)
+            | RawError::TransactionFailed { .. }
+            | RawError::SessionExpired { .. } => wrapped,
             error => wrapped.with_source(error),
         }
     }
 
-    /// The error of a transaction that the caller of `operation` did not write, and whose parts mean nothing to it: the
-    /// operation is named, and `TransactionFailed` becomes what the part at fault failed with, for example `NoAuth`.
+    /// Translates the error of a transaction that the caller of `operation` did not write itself.
+    /// The error names `operation`, and `TransactionFailed` becomes the error of the failed part,
+    /// for example `NoAuth`.
     #[must_use]
     pub fn of_operation(mut self, operation: &'static str) -> Self {
         self.operation = operation;
@@ -191,19 +231,27 @@ impl Error {
         self
     }
 
-    /// The paths that `close` could not clean up.
+    /// Returns the error of a `close` that could not delete these paths.
     pub(crate) fn of_left_behind(left: LeftBehind) -> Self {
         let path = left.paths.first().cloned().unwrap_or_default();
         Self::new(ErrorKind::LeftBehind, "close", path).with_source(left)
     }
 
-    /// Of the kind [`LeftBehind`](ErrorKind::LeftBehind): which nodes may be left.
+    /// Returns the nodes that may be left, if the kind is [`LeftBehind`](ErrorKind::LeftBehind).
     #[must_use]
     pub fn left_behind(&self) -> Option<&LeftBehind> {
         self.source.as_deref()?.downcast_ref()
     }
 
-    /// The source, if it tells more than the kind does.
+    /// Returns the cause of the error as a value, for example the [`io::Error`] of a failed
+    /// connection ([`CuratorFramework::last_failure`](crate::CuratorFramework::last_failure)) or a
+    /// [`SchemaViolation`](crate::schema::SchemaViolation). The printed error includes its text.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
+
+    /// Returns the cause, if it is more specific than the kind.
     fn reason(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         let source = self.source.as_deref()?;
         let says_more = match source.downcast_ref::<RawError>() {
@@ -212,8 +260,9 @@ impl Error {
                 RawError::InvalidPath(_)
                 | RawError::InvalidArgument(_)
                 | RawError::Unsupported(_)
+                | RawError::Unimplemented { .. }
                 | RawError::TooLarge { .. }
-                | RawError::AnswerTooLarge { .. }
+                | RawError::ResponseTooLarge { .. }
                 | RawError::QueueFull { .. },
             ) => true,
             Some(_) => false,
@@ -232,61 +281,67 @@ impl Error {
         self
     }
 
-    /// Marks the outcome as unknown: the operation was sent.
-    pub(crate) const fn of_unknown_outcome(mut self) -> Self {
+    /// Marks the operation as one that [may have been applied](Self::may_have_applied), for a step
+    /// that fails after another one has changed something.
+    #[must_use]
+    pub const fn of_unknown_outcome(mut self) -> Self {
         self.may_have_applied = true;
         self
     }
 
-    /// Why.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The operation that failed, for example `create`.
+    /// Returns the failed operation, for example `create`.
     #[must_use]
     pub const fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// The path it was about, within the namespace; empty for an operation without one.
+    /// Returns the path of the operation, within the namespace; empty for an operation without one.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether the same call may succeed later, without anything else changing.
+    /// Returns `true` if the same call may succeed later without other changes: there was no
+    /// connection, the server answered with a [transient](ErrorCode::is_passing) code, or too many
+    /// requests wait for a response (`Overloaded`).
+    ///
+    /// Retry policies are asked only about these errors and `SessionExpired`.
+    /// [`is_transient`](Self::is_transient) also covers errors that end with the session.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(
-            self.kind,
-            ErrorKind::ConnectionLoss
-                | ErrorKind::OperationTimeout
-                | ErrorKind::SessionMoved
-                | ErrorKind::Overloaded
-        )
+        match (self.kind, self.code()) {
+            (ErrorKind::Overloaded, _) => true,
+            (_, Some(code)) => code.is_passing(),
+            (_, None) => false,
+        }
     }
 
-    /// Whether the operation may have been applied although it failed here.
+    /// Returns `true` if the operation may have been applied although it failed.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {
         self.may_have_applied
     }
 
-    /// Whether the session is over.
+    /// Returns `true` if the session is over.
     #[must_use]
     pub const fn is_session_lost(&self) -> bool {
         matches!(self.kind, ErrorKind::SessionExpired | ErrorKind::Closed)
     }
 
-    /// The error code of the server, if it answered with one.
+    /// Returns the error code of the server, if it answered with one.
     #[must_use]
     pub const fn code(&self) -> Option<ErrorCode> {
         Some(match self.kind {
             ErrorKind::ConnectionLoss => ErrorCode::ConnectionLoss,
             ErrorKind::OperationTimeout => ErrorCode::OperationTimeout,
             ErrorKind::SessionMoved => ErrorCode::SessionMoved,
+            ErrorKind::Throttled => ErrorCode::Throttled,
             ErrorKind::SessionExpired => ErrorCode::SessionExpired,
             ErrorKind::NoNode => ErrorCode::NoNode,
             ErrorKind::NodeExists => ErrorCode::NodeExists,
@@ -301,22 +356,24 @@ impl Error {
             ErrorKind::TransactionFailed { code, .. } | ErrorKind::Server(code) => code,
             ErrorKind::OwnershipLost
             | ErrorKind::HistoryLost
+            | ErrorKind::Withdrawn
             | ErrorKind::InvalidPath
             | ErrorKind::InvalidArgument
             | ErrorKind::TooLarge
             | ErrorKind::SchemaViolation
             | ErrorKind::Undecodable
-            | ErrorKind::AnswerTooLarge
+            | ErrorKind::ResponseTooLarge
             | ErrorKind::Overloaded
             | ErrorKind::NotStarted
             | ErrorKind::Closed
             | ErrorKind::LeftBehind
+            | ErrorKind::BodyFailed
             | ErrorKind::Malformed => return None,
         })
     }
 }
 
-/// Nodes that outlive their session, and that a closed framework owed the deletion of.
+/// Persistent nodes whose deletion was pending when the framework was closed.
 #[derive(Debug, Clone)]
 pub struct LeftBehind {
     paths: Vec<String>,
@@ -325,29 +382,30 @@ pub struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// The longest list of paths.
+    /// The maximum number of listed paths.
     pub const MAX_PATHS: usize = 32;
 
-    /// The first [`MAX_PATHS`](Self::MAX_PATHS) of them, on the server; of a node that has to be found first, its parent
-    /// and how its name begins.
+    /// Returns the first [`MAX_PATHS`](Self::MAX_PATHS) paths on the server. For a node that was
+    /// not found yet, it returns the parent and the prefix of its name.
     #[must_use]
     pub fn paths(&self) -> &[String] {
         &self.paths
     }
 
-    /// The number of nodes that may be left.
+    /// Returns the number of nodes that may be left.
     #[must_use]
     pub const fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Why the session could not be closed either, if so: its ephemeral nodes stay until it expires.
+    /// Returns the reason why the session could not be closed either, if it could not. Its
+    /// ephemeral nodes then stay until it expires.
     #[must_use]
     pub fn session_failure(&self) -> Option<&Error> {
         self.session.as_deref()
     }
 
-    /// These, and more whose paths are not known.
+    /// Creates a list of these paths, and of `more` nodes with unknown paths.
     pub(crate) fn new<'a>(mut paths: impl Iterator<Item = &'a String>, more: usize) -> Self {
         let listed: Vec<_> = paths.by_ref().take(Self::MAX_PATHS).cloned().collect();
         Self { nodes: listed.len() + paths.count() + more, paths: listed, session: None }
@@ -377,7 +435,8 @@ fn kind_of(error: &RawError) -> ErrorKind {
             ErrorCode::ConnectionLoss => ErrorKind::ConnectionLoss,
             ErrorCode::OperationTimeout | ErrorCode::RequestTimeout => ErrorKind::OperationTimeout,
             ErrorCode::SessionMoved => ErrorKind::SessionMoved,
-            ErrorCode::SessionExpired => ErrorKind::SessionExpired,
+            ErrorCode::Throttled => ErrorKind::Throttled,
+            ErrorCode::SessionExpired | ErrorCode::UnknownSession => ErrorKind::SessionExpired,
             ErrorCode::NoNode => ErrorKind::NoNode,
             ErrorCode::NodeExists => ErrorKind::NodeExists,
             ErrorCode::BadVersion => ErrorKind::BadVersion,
@@ -402,10 +461,10 @@ fn kind_of(error: &RawError) -> ErrorKind {
         RawError::QueueFull { .. } => ErrorKind::Overloaded,
         RawError::InvalidPath(_) => ErrorKind::InvalidPath,
         RawError::InvalidArgument(_) => ErrorKind::InvalidArgument,
-        RawError::Unsupported(_) => ErrorKind::Unsupported,
+        RawError::Unsupported(_) | RawError::Unimplemented { .. } => ErrorKind::Unsupported,
         RawError::TooLarge { .. } => ErrorKind::TooLarge,
-        RawError::AnswerTooLarge { .. } => ErrorKind::AnswerTooLarge,
-        // `Malformed`, `UnexpectedAnswer`, and whatever is added to that enum.
+        RawError::ResponseTooLarge { .. } => ErrorKind::ResponseTooLarge,
+        // `Malformed`, `UnexpectedResponse`, and later variants of that enum.
         _ => ErrorKind::Malformed,
     }
 }
@@ -416,9 +475,11 @@ impl fmt::Display for ErrorKind {
             Self::ConnectionLoss => "connection loss",
             Self::OperationTimeout => "operation timeout",
             Self::SessionMoved => "session moved to another server",
+            Self::Throttled => "request throttled by the server",
             Self::SessionExpired => "session expired",
             Self::OwnershipLost => "ownership lost",
             Self::HistoryLost => "history lost",
+            Self::Withdrawn => "withdrawn before it was sent",
             Self::NoNode => "no node",
             Self::NodeExists => "node exists",
             Self::BadVersion => "bad version",
@@ -437,11 +498,12 @@ impl fmt::Display for ErrorKind {
             Self::SchemaViolation => "forbidden by a schema",
             Self::Unsupported => "not supported",
             Self::Undecodable => "data cannot be decoded",
-            Self::AnswerTooLarge => "answer too large",
+            Self::ResponseTooLarge => "answer too large",
             Self::Overloaded => "too many requests wait for answers",
             Self::NotStarted => "framework not started",
             Self::Closed => "framework closed",
             Self::LeftBehind => "closed without cleaning up",
+            Self::BodyFailed => "the body has failed",
             Self::Malformed => "malformed answer",
             Self::Server(code) => return fmt::Display::fmt(code, f),
         })
@@ -466,8 +528,9 @@ impl fmt::Display for Error {
 }
 
 impl StdError for Error {
+    /// Returns the source of the cause, because the error prints the cause itself.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.source.as_deref()?.source()
     }
 }
 
@@ -480,7 +543,11 @@ mod tests {
         let error = Error::raw("create", "/a", RawError::ConnectionLoss { sent: true });
         assert_eq!(error.to_string(), "create \"/a\": connection loss, may have been applied");
         assert!(error.is_retryable() && error.may_have_applied());
-        assert_eq!(error.source().unwrap().to_string(), "connection loss, request sent without an answer");
+        assert_eq!(
+            error.cause().unwrap().to_string(),
+            "connection loss, request sent without an answer"
+        );
+        assert!(error.source().is_none(), "the cause is already printed");
         let failed = Error::raw(
             "transaction",
             "/a",
@@ -491,7 +558,8 @@ mod tests {
         assert_eq!(error.to_string(), "start: connection loss");
         assert!(!error.may_have_applied());
         let failure = Arc::new(io::Error::other("connect zk1:2181: name not known"));
-        let error = Error::raw("create", "/a", RawError::ConnectionLoss { sent: true }).because(failure);
+        let error =
+            Error::raw("create", "/a", RawError::ConnectionLoss { sent: true }).because(failure);
         let told = "create \"/a\": connection loss (connect zk1:2181: name not known), may have been applied";
         assert_eq!(error.to_string(), told);
         let error = Error::raw("create", "/a", RawError::InvalidArgument("it is too late"));

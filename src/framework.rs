@@ -6,17 +6,24 @@ use tokio::time::timeout;
 use zk_curator_client::{Error as RawError, ErrorCode};
 
 use crate::chroot;
-use crate::core::{Call, Core, Lifecycle, Settings};
+use crate::core::{Call, Core, Lifecycle, Settings, tell};
 use crate::error::{Error, ErrorKind, Result};
 use crate::namespace::Namespace;
 use crate::retry::Budget;
 use crate::schema::SchemaSet;
 use crate::state::supervise;
 
-/// A handle to ZooKeeper: sessions, retries, connection state, and a builder for every operation.
+const DROPPED: &str = "the last handle of a framework was dropped without close(): its session is closed in the background if \
+     the runtime goes on, and nobody learns whether that worked. Call close() and await it, also where `?` leaves main";
+
+/// A handle to ZooKeeper with sessions, retries, connection state, and a builder for every
+/// operation.
 ///
-/// Cheap to clone; all clones share one session. The session is closed by [`CuratorFramework::close`], or in
-/// the background when the last handle is dropped, guards of recipes included.
+/// Cheap to clone; all clones share one session. [`CuratorFramework::close`] closes the session. If
+/// the last handle, including guards of recipes, is dropped without it, the session is closed in
+/// the background, and a warning is logged: if the runtime ends too early, as after a `main` that
+/// returns with `?`, the servers do not learn of the end, and locks and other ephemeral nodes stay
+/// until the session expires.
 ///
 /// Every verb returns a builder. **Nothing is sent until it is awaited.**
 #[derive(Clone)]
@@ -26,24 +33,28 @@ pub struct CuratorFramework {
     pub(crate) options: Arc<HandleOptions>,
 }
 
-/// The settings of one handle, beside the session.
+/// The settings of one handle, in addition to the session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HandleOptions {
     pub(crate) namespace: Namespace,
     pub(crate) call: Call,
-    /// Whether operations leave data as they are, also where the framework compresses.
+    /// `true` if operations leave data unchanged even where the framework compresses.
     pub(crate) uncompressed: bool,
 }
 
-/// The state that all clones share; its drop begins the shutdown. The background tasks hold only the core.
+/// The state that all clones share. Its drop begins the shutdown. The background tasks hold only
+/// the core.
 pub(crate) struct Handle {
     core: Arc<Core>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if *self.core.lifecycle() == Lifecycle::Latent {
-            self.core.never_started();
+        let lifecycle = *self.core.lifecycle();
+        match lifecycle {
+            Lifecycle::Latent => self.core.never_started(),
+            Lifecycle::Started => tell!(warn, self.core, self.core.status(), "{DROPPED}"),
+            Lifecycle::Closed => {}
         }
         self.core.shutdown.cancel();
     }
@@ -51,30 +62,37 @@ impl Drop for Handle {
 
 impl CuratorFramework {
     pub(crate) fn new(settings: Settings, options: HandleOptions) -> Self {
-        Self { handle: Arc::new(Handle { core: Arc::new(Core::new(settings)) }), options: Arc::new(options) }
+        Self {
+            handle: Arc::new(Handle { core: Arc::new(Core::new(settings)) }),
+            options: Arc::new(options),
+        }
     }
 
-    /// Starts the background tasks and waits until a server is reached, for as long as the connection timeout.
+    /// Starts the background tasks and waits until a server is reached, at most for the connection
+    /// timeout.
     ///
-    /// **It goes on trying**: whatever it answers, but for the last two errors, the framework is started, and connects when there is a
-    /// server. A service that can do without ZooKeeper for a while starts it with
-    /// [`start_in_background`](Self::start_in_background).
+    /// Even if this returns an error, except for the last two below, **the framework is started**,
+    /// and connects when a server is available. A service that can work without ZooKeeper for a
+    /// while should use [`start_in_background`](Self::start_in_background).
     ///
     /// # Errors
-    /// * `ConnectionLoss` when none was reached within the connection timeout; its source says why, if an attempt has
-    ///   failed by then; or when all that was reached is a read-only server that does not have the chroot. The framework
-    ///   is started all the same and goes on trying, until it is closed.
-    /// * `AuthFailed` when the servers refuse the credentials.
-    /// * `NoNode` when the chroot of the connect string does not exist: the error's path is the chroot. With
-    ///   [`create_chroot`](crate::CuratorFrameworkBuilder::create_chroot), what its creation fails with. The framework is started all
-    ///   the same.
-    /// * `InvalidArgument` when it was started before, `Closed` when it was closed.
+    /// * `ConnectionLoss` if no server was reached within the connection timeout; its source is the
+    ///   reason, if an attempt has failed before that. Also if only a read-only server without the
+    ///   chroot was reached. The framework is started, and keeps trying until it is closed.
+    /// * `Throttled`, or another transient refusal, if the servers refuse the check of the
+    ///   credentials for as long as the retry policy allows. The framework is started.
+    /// * `AuthFailed` if the servers refuse the credentials.
+    /// * `NoNode` if the chroot of the connect string does not exist; the path of the error is the
+    ///   chroot. With [`create_chroot`](crate::CuratorFrameworkBuilder::create_chroot), any error
+    ///   of its creation. The framework is started.
+    /// * `InvalidArgument` if it was already started, `Closed` if it was closed.
     ///
     /// # Cancel safety
-    /// Once polled, the framework is started; dropping the future only ends the waiting.
+    /// Once the future was polled, the framework is started. Dropping the future only stops the
+    /// wait.
     pub async fn start(&self) -> Result<()> {
         const OP: &str = "start";
-        // Tasks of their own: a dropped `start` leaves no framework half started.
+        // These are separate tasks, so a dropped `start` does not leave the framework half started.
         self.launch(OP)?;
         let core = &self.handle.core;
         timeout(core.connection_timeout(), self.reach(OP))
@@ -82,19 +100,21 @@ impl CuratorFramework {
             .unwrap_or_else(|_| Err(core.error(OP, "", RawError::NotConnected)))
     }
 
-    /// Starts the background tasks and does not wait for a server: for services that begin without ZooKeeper. They connect when
-    /// there is a server, and try for as long as it takes.
+    /// Starts the background tasks without waiting for a server, for services that can begin
+    /// without ZooKeeper. The tasks connect when a server is available, and try without a time
+    /// limit.
     ///
     /// Until then operations fail with `ConnectionLoss` when the retry policy gives up.
-    /// [`wait_connected`](Self::wait_connected) waits, [`health`](Self::health) says how it stands, and
-    /// [`background_errors`](Self::background_errors) tells of refused credentials and a missing chroot, which
-    /// [`start`](Self::start) would answer.
+    /// [`wait_connected`](Self::wait_connected) waits, and [`health`](Self::health) returns the
+    /// present state. [`background_errors`](Self::background_errors) reports refused credentials
+    /// and a missing chroot, which [`start`](Self::start) would return.
     ///
     /// # Errors
-    /// `InvalidArgument` when it was started before, `Closed` when it was closed.
+    /// `InvalidArgument` if it was already started, `Closed` if it was closed.
     ///
     /// # Panics
-    /// Outside a tokio runtime, if there is no [spawner](crate::CuratorFrameworkBuilder::spawner).
+    /// Panics outside a tokio runtime if there is no
+    /// [spawner](crate::CuratorFrameworkBuilder::spawner).
     pub fn start_in_background(&self) -> Result<()> {
         self.launch("start_in_background")
     }
@@ -106,16 +126,24 @@ impl CuratorFramework {
             match *lifecycle {
                 Lifecycle::Latent => *lifecycle = Lifecycle::Started,
                 Lifecycle::Started => {
-                    return Err(
-                        Error::new(ErrorKind::InvalidArgument, operation, "").with_source("started before")
-                    );
+                    return Err(Error::new(ErrorKind::InvalidArgument, operation, "")
+                        .with_source("started before"));
                 }
                 Lifecycle::Closed => return Err(Error::new(ErrorKind::Closed, operation, "")),
             }
         }
+        core.meter().begin();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            core.runtime.get_or_init(|| runtime);
+        }
         self.start_task(supervise(Arc::clone(core)));
         if let Some(chroot) = core.chroot() {
-            self.spawn(settle_chroot(Arc::clone(core), chroot));
+            let told = Arc::clone(core);
+            self.spawn_then(settle_chroot(Arc::clone(core), chroot), move |end| {
+                if let Err(why) = end {
+                    told.chroot.set(Some(Err(why.of_operation("start", ""))));
+                }
+            });
         }
         Ok(())
     }
@@ -127,11 +155,11 @@ impl CuratorFramework {
         let mut budget = Budget::new(core, &call);
         while !core.settings.auth.is_empty() || core.settings.factory.has_credentials() {
             let session = core.session_after(0).await;
-            // Servers answer in order, so the credentials have been judged when this is answered.
+            // Servers answer in order, so this response comes after the check of the credentials.
             match session.raw.exists("/").await {
-                // A refused read shows that the credentials were accepted all the same.
+                // Even a refused read shows that the credentials were accepted.
                 Ok(_) | Err(RawError::Refused(ErrorCode::NoAuth)) => break,
-                // It has only looked.
+                // The request was only a read.
                 Err(error) => {
                     let error = core.error(operation, "", error).of_a_read();
                     budget.spend(error, session.epoch).await?;
@@ -146,25 +174,30 @@ impl CuratorFramework {
         Ok(())
     }
 
-    /// Closes the framework, for all clones of the handle: performs the cleanup that is still owed, and closes the session,
-    /// both within the [close timeout](crate::CuratorFrameworkBuilder::close_timeout). Operations fail with `Closed` from now on.
+    /// Closes the framework, for all clones of the handle: performs the pending cleanup, and closes
+    /// the session, both within the [close timeout](crate::CuratorFrameworkBuilder::close_timeout).
+    /// Operations fail with `Closed` from now on.
     ///
-    /// Operations under way that owe the deletion of a lasting node if they are dropped, such as guaranteed deletes and
-    /// owned or protected creates, get their answer, or fail with `Closed` and their debt is paid here. One that nobody
-    /// polls is waited for in vain for a quarter of the close timeout. So is a guard of a lasting node; it is not deleted
-    /// then, because its holder may want to [keep](crate::OwnedNode::leak) it.
+    /// Some operations in flight have to delete a persistent node if they are dropped, such as
+    /// guaranteed deletes and owned or protected creates. They get their response, or fail with
+    /// `Closed` and this call performs their cleanup. If such an operation is not polled, this call
+    /// gives up on it after a quarter of the close timeout. The same holds for the guard of a
+    /// persistent node, but its node is not deleted, because its holder may want to
+    /// [keep](crate::OwnedNode::leak) it.
     ///
     /// # Errors
-    /// * `LeftBehind` when lasting nodes may be left that should have been deleted:
-    ///   [`left_behind`](crate::Error::left_behind) has their paths. [`background_errors`](Self::background_errors) tells it
-    ///   too, and ends after that.
-    /// * `ConnectionLoss` when no server could be told of the end of the session: ephemeral nodes stay until it expires.
-    /// * `Closed` when the runtime of the framework ended, or its task panicked, before it was closed.
+    /// * `LeftBehind` if persistent nodes may be left that should have been deleted:
+    ///   [`left_behind`](crate::Error::left_behind) returns their paths.
+    ///   [`background_errors`](Self::background_errors) reports it too, and then ends.
+    /// * `ConnectionLoss` if no server confirmed the end of the session: ephemeral nodes stay until
+    ///   it expires.
+    /// * `Closed` if the runtime of the framework ended, or its task panicked, before it was
+    ///   closed.
     ///
-    /// The framework is closed all the same, and who asks again is told the same.
+    /// The framework is closed even so, and later calls return the same error.
     ///
     /// # Cancel safety
-    /// Once polled, the framework is closed in the background all the same.
+    /// Once the future was polled, the framework is closed in the background in any case.
     pub async fn close(&self) -> Result<()> {
         let core = &self.handle.core;
         let before = std::mem::replace(&mut *core.lifecycle(), Lifecycle::Closed);
@@ -175,38 +208,40 @@ impl CuratorFramework {
         core.end.find(Option::clone).await
     }
 
-    /// The name that it was [given](crate::CuratorFrameworkBuilder::name), if any.
+    /// Returns the [name](crate::CuratorFrameworkBuilder::name) of the framework, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.core().name()
     }
 
-    /// The rules for nodes.
+    /// Returns the rules for nodes.
     #[must_use]
     pub fn schema_set(&self) -> &SchemaSet {
         self.handle.core.schemas()
     }
 
-    /// A new name that nobody else has: a random UUID (version 4) in lower case with hyphens, as Curator's GUIDs are.
+    /// Returns a new unique name: a random UUID (version 4) in lower case with hyphens, like
+    /// Curator's GUIDs.
     ///
-    /// Recipes take from here what must be told from the work of others. With a
-    /// [seed](crate::CuratorFrameworkBuilder::seed) it is not random at all.
+    /// Recipes use it to tell their nodes from those of other clients. With a
+    /// [seed](crate::CuratorFrameworkBuilder::seed) it is not random.
     #[must_use]
     pub fn new_guid(&self) -> String {
         self.core().random.guid()
     }
 
-    /// A random number, for whatever a service has to choose: the seed of a generator of its own, for example.
+    /// Returns a random number, for the choices of a service, such as the seed of a generator.
     ///
-    /// It is not for secrets. With a [seed](crate::CuratorFrameworkBuilder::seed), as in a simulation, it follows from the seed
-    /// and from what was drawn before.
+    /// It is not for secrets. With a [seed](crate::CuratorFrameworkBuilder::seed), as in a
+    /// simulation, it follows from the seed and the earlier draws.
     #[must_use]
     pub fn random_u64(&self) -> u64 {
         self.core().random.number()
     }
 
-    /// A random time from zero to `most`, both included: for pauses that are not to be the same in all processes. It follows the
-    /// seed as [`random_u64`](Self::random_u64) does.
+    /// Returns a random time from zero to `most`, both included, for pauses that should differ
+    /// between processes. With a seed, it follows from the seed as [`random_u64`](Self::random_u64)
+    /// does.
     #[must_use]
     pub fn jitter(&self, most: Duration) -> Duration {
         let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
@@ -225,7 +260,8 @@ impl CuratorFramework {
         &self.options.call
     }
 
-    /// Whether an operation of this handle compresses: `None` for as the framework does.
+    /// Returns `true` if an operation of this handle compresses, and `None` to do as the framework
+    /// does.
     pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
         asked.or_else(|| self.options.uncompressed.then_some(false))
     }
@@ -240,7 +276,7 @@ impl fmt::Debug for CuratorFramework {
     }
 }
 
-/// Finds out about the chroot, for who starts the framework and for who follows its errors.
+/// Checks the chroot, for the caller of `start` and for the followers of background errors.
 async fn settle_chroot(core: Arc<Core>, chroot: String) {
     let acl = core.settings.create_chroot.as_deref();
     let settled = tokio::select! {

@@ -1,4 +1,4 @@
-//! Handles of the same framework that treat operations in another way.
+//! Handles of the same framework with other settings.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use crate::framework::{CuratorFramework, HandleOptions};
 use crate::namespace::Namespace;
 use crate::retry::{Budget, RetryPolicy, RetryScope};
 
-/// Handles with settings of their own. They share the session, cost no task, and combine.
+/// Handles with settings of their own. They share the session, need no task, and can be combined.
 impl CuratorFramework {
-    /// Returns a handle with another namespace in place of its own; the empty string for none.
+    /// Returns a handle with another namespace in place of its own. The empty string means none.
     ///
     /// # Errors
-    /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
-    pub fn using_namespace(&self, namespace: &str) -> Result<Self> {
-        let namespace = Namespace::parse("using_namespace", namespace)?;
+    /// `InvalidPath` if the name is not the relative form of a path (`a` or `a/b`).
+    pub fn using_namespace(&self, namespace: impl Into<String>) -> Result<Self> {
+        let namespace = Namespace::parse("using_namespace", &namespace.into())?;
         Ok(self.with(|options| options.namespace = namespace))
     }
 
     /// Returns a handle with a namespace below its own: `b` below `a` is `a/b`.
     ///
     /// # Errors
-    /// `InvalidPath` when the name is not the relative form of a path (`a` or `a/b`).
-    pub fn nested_namespace(&self, namespace: &str) -> Result<Self> {
+    /// `InvalidPath` if the name is not the relative form of a path (`a` or `a/b`).
+    pub fn nested_namespace(&self, namespace: impl Into<String>) -> Result<Self> {
         const OP: &str = "nested_namespace";
-        let inner = Namespace::parse(OP, namespace)?;
+        let inner = Namespace::parse(OP, &namespace.into())?;
         match (self.namespace(), inner.name()) {
             ("", _) => Ok(self.with(|options| options.namespace = inner)),
             (_, "") => Ok(self.clone()),
@@ -39,27 +39,51 @@ impl CuratorFramework {
         }
     }
 
-    /// The namespace, without a leading slash; empty for none.
+    /// Returns the namespace, without a leading slash; empty for none.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.ns().name()
     }
 
-    /// Returns a handle with another retry policy, also in recipes that are given this handle.
+    /// Returns the absolute path on the servers of a path of this handle: the chroot of the connect
+    /// string, the [namespace](Self::namespace), and `path`. Sends nothing, and does not check
+    /// `path`.
+    ///
+    /// The paths of two handles of one ensemble denote the same node if and only if these results
+    /// are equal, whatever the chroots and namespaces are.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zk_curator::Error> {
+    /// let zk = zk_curator::CuratorFramework::builder().connect_string("zk1:2181/app").namespace("orders").build()?;
+    /// assert_eq!(zk.server_path("/locks"), "/app/orders/locks");
+    /// assert_eq!(zk.server_path("/"), "/app/orders");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn server_path(&self, path: &str) -> String {
+        let below_chroot = self.ns().apply(path);
+        match self.core().chroot() {
+            None => below_chroot,
+            Some(chroot) if below_chroot == "/" => chroot,
+            Some(chroot) => chroot + &below_chroot,
+        }
+    }
+
+    /// Returns a handle with another retry policy. It also applies in recipes that use this handle.
     #[must_use]
     pub fn with_retry(&self, policy: impl RetryPolicy) -> Self {
         self.with(|options| options.call.retry = Some(Arc::new(policy)))
     }
 
-    /// Returns a handle with a deadline for every operation, retries and pauses included, also in recipes that are
-    /// given this handle.
+    /// Returns a handle with a deadline for every operation, with retries and pauses. It also
+    /// applies in recipes that use this handle.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         self.with(|options| options.call.deadline = Some(deadline))
     }
 
-    /// Returns a handle whose operations share the budget of a scope, with its policy; a builder's own
-    /// policy is asked within the same budget.
+    /// Returns a handle whose operations share the budget of a scope, with its policy. The policy
+    /// of a single builder is used within the same budget.
     #[must_use]
     pub fn with_retry_scope(&self, scope: &RetryScope) -> Self {
         self.with(|options| {
@@ -68,34 +92,36 @@ impl CuratorFramework {
         })
     }
 
-    /// Returns a handle whose operations leave data as they are, also where the framework
-    /// [compresses](crate::CuratorFrameworkBuilder::enable_compression), unless an operation asks for compression.
+    /// Returns a handle whose operations store data unchanged, even if the framework
+    /// [compresses](crate::CuratorFrameworkBuilder::enable_compression), unless an operation asks
+    /// for compression.
     ///
-    /// For the bytes of a protocol, which others compare: recipes write and read their own through such a handle.
-    /// [Fenced](crate::Ownership::fenced) transactions of a node that was created through it compress as the framework
-    /// does, because they write the data of the holder.
+    /// It is for the bytes of a protocol, which other clients compare: recipes use such a handle
+    /// for their own data. [Fenced](crate::Ownership::fenced) transactions of a node that was
+    /// created through it compress as the framework does, because they write the data of the
+    /// holder.
     #[must_use]
     pub fn uncompressed(&self) -> Self {
         self.with(|options| options.uncompressed = true)
     }
 
-    /// The data as a `compressed` create would store them, without an operation.
+    /// Returns the data as a `compressed` create would store them, without an operation.
     ///
     /// # Errors
-    /// `InvalidArgument` when they cannot be compressed, or there is no provider.
-    pub fn compress(&self, path: &str, data: impl Into<Bytes>) -> Result<Bytes> {
-        self.core().compression().compress("compress", path, Some(true), data.into())
+    /// `InvalidArgument` if they cannot be compressed, or there is no provider.
+    pub fn compress(&self, path: impl Into<String>, data: impl Into<Bytes>) -> Result<Bytes> {
+        self.core().compression().compress("compress", &path.into(), Some(true), data.into())
     }
 
-    /// The data as a `decompressed` read would return them, without an operation.
+    /// Returns the data as a `decompressed` read would return them, without an operation.
     ///
     /// # Errors
-    /// `Undecodable` when they are not compressed data, `InvalidArgument` when there is no provider.
-    pub fn decompress(&self, path: &str, data: impl Into<Bytes>) -> Result<Bytes> {
-        self.core().compression().decompress("decompress", path, Some(true), data.into())
+    /// `Undecodable` if they are not compressed data, `InvalidArgument` if there is no provider.
+    pub fn decompress(&self, path: impl Into<String>, data: impl Into<Bytes>) -> Result<Bytes> {
+        self.core().compression().decompress("decompress", &path.into(), Some(true), data.into())
     }
 
-    /// Whether operations of this handle compress unless they say otherwise.
+    /// Returns `true` if operations of this handle compress by default.
     #[doc(alias = "compressionEnabled")]
     #[must_use]
     pub fn is_compressing(&self) -> bool {
@@ -111,8 +137,8 @@ impl CuratorFramework {
         }
     }
 
-    /// Returns a handle whose operations are made in the present session or not at all: they fail with
-    /// `SessionExpired` when it is over. Curator's `SessionFailRetryLoop` in mode FAIL.
+    /// Returns a handle whose operations are made only in the present session: after its end they
+    /// fail with `SessionExpired`. Corresponds to Curator's `SessionFailRetryLoop` in mode FAIL.
     ///
     /// # Errors
     /// `NotStarted` before the start, `Closed` after the close.
@@ -121,9 +147,9 @@ impl CuratorFramework {
         Ok(self.with(|options| options.call.session_epoch = Some(session.epoch)))
     }
 
-    /// Runs a body whose operations, through the handle that it is given, are made in one session. When that ends
-    /// meanwhile, it is run again in the next one, as the retry policy allows; it must be fit for that. Curator's
-    /// `SessionFailRetryLoop` in mode RETRY.
+    /// Runs a body whose operations, through the given handle, are all made in one session. If the
+    /// session ends in between, the body runs again in the next one, as the retry policy allows, so
+    /// it must be repeatable. Corresponds to Curator's `SessionFailRetryLoop` in mode RETRY.
     ///
     /// ```
     /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
@@ -131,24 +157,25 @@ impl CuratorFramework {
     ///
     /// zk.in_one_session(|zk| async move {
     ///     zk.create("/worker").mode(CreateMode::Ephemeral).idempotent().await?;
-    ///     zk.set_data("/status", "up").await // never while the ephemeral node is of an earlier session
+    ///     zk.set_data("/status", "up").await // never while the ephemeral node belongs to an earlier session
     /// })
     /// .await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// The error of the body; `SessionExpired` when the policy gives up.
+    /// The error of the body. `SessionExpired` if the policy gives up.
     ///
     /// # Cancel safety
-    /// That of the body.
+    /// As that of the body.
     pub async fn in_one_session<T, F>(&self, body: impl Fn(Self) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
         let mut budget = Budget::new(self.core(), self.call());
         loop {
-            let session = self.core().opened_session("in_one_session", "", budget.time_left()).await?;
+            let session =
+                self.core().opened_session("in_one_session", "", budget.time_left()).await?;
             let epoch = session.epoch;
             let bound = self.with(|options| options.call.session_epoch = Some(epoch));
             match body(bound).await {

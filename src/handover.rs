@@ -1,16 +1,29 @@
 //! Sessions that outlive a framework: [`CuratorFramework::detach`].
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use zk_curator_client::SessionCredentials;
+use zk_curator_client::{SessionCredentials, Stat};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 
 impl CuratorFramework {
-    /// The credentials of the present session, once there is one and if the raw client tells them: for tests, and for
-    /// [`resume`](crate::CuratorFrameworkBuilder::resume).
+    /// Returns `true` if an ephemeral node was created in the present session by the framework from
+    /// which this one has [resumed](crate::CuratorFrameworkBuilder::resume) it. No guard of this
+    /// framework exists for the node, unless one adopts it. Returns `false` for nodes of other
+    /// sessions, and if the credentials had no [transaction](SessionCredentials::last_zxid).
+    #[must_use]
+    pub fn is_inherited(&self, stat: &Stat) -> bool {
+        let resumed = self.core().settings.resume.as_ref();
+        let is_own = |credentials: &&SessionCredentials| {
+            self.session().is_some_and(|session| session.id == credentials.id)
+                && stat.ephemeral_owner == credentials.id.get()
+        };
+        resumed.filter(is_own).is_some_and(|credentials| stat.czxid <= credentials.last_zxid)
+    }
+
+    /// Returns the credentials of the present session, if there is one and the raw client provides
+    /// them. They are for tests, and for [`resume`](crate::CuratorFrameworkBuilder::resume).
     ///
     /// A client with the credentials can act as the session and end it.
     #[must_use]
@@ -18,24 +31,24 @@ impl CuratorFramework {
         self.core().session("session_credentials", "").ok()?.raw.credentials()
     }
 
-    /// Closes the framework, for all clones of the handle, but not its session: another framework, in this process or another
-    /// one, can [take it up](crate::CuratorFrameworkBuilder::resume) within the session timeout. Ephemeral nodes stay until
-    /// then.
+    /// Closes the framework, for all clones of the handle, but not its session. Another framework,
+    /// in this process or another one, can [resume it](crate::CuratorFrameworkBuilder::resume)
+    /// within the session timeout. Ephemeral nodes stay until then.
     ///
-    /// The cleanup that is still owed is performed first, within the close timeout. Guards that are alive are lost: they do not
-    /// delete their nodes any more, but ephemeral nodes live on. Watches end.
+    /// The pending cleanup is performed first, within the close timeout. Live guards are lost: they
+    /// no longer delete their nodes, but ephemeral nodes stay. Watches end.
     ///
     /// # Errors
-    /// * `NotStarted` or `Closed` when there is no session, or it was closed by another caller.
-    /// * `SessionExpired`, `AuthFailed` when the session ended before it could be left.
-    /// * `ConnectionLoss` when requests were not answered within the close timeout.
-    /// * `Unsupported` when the raw client cannot leave a session; it is closed then.
+    /// * `NotStarted` or `Closed` if there is no session, or another caller has closed it.
+    /// * `SessionExpired`, `AuthFailed` if the session ended before it could be detached.
+    /// * `ConnectionLoss` if requests were not answered within the close timeout.
+    /// * `Unsupported` if the raw client cannot detach a session. The session is then closed.
     ///
-    /// The framework is closed all the same.
+    /// The framework is closed in each of these cases.
     ///
     /// # Cancel safety
-    /// Once polled, the framework leaves its session in the background all the same, and the credentials are lost if they were not
-    /// [read](Self::session_credentials) before.
+    /// Once the future was polled, the framework detaches its session in the background, and the
+    /// credentials are lost if they were not [read](Self::session_credentials) before.
     pub async fn detach(&self) -> Result<SessionCredentials> {
         const OP: &str = "detach";
         let core = self.core();
@@ -43,7 +56,7 @@ impl CuratorFramework {
         core.handover.leaves.store(true, Ordering::Release);
         match self.close().await {
             Ok(()) => {
-                let left = core.handover.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let left = core.handover.left.lock().clone();
                 left.ok_or_else(|| Error::new(ErrorKind::Closed, OP, ""))
             }
             Err(error) => Err(error.of_operation(OP)),

@@ -1,5 +1,5 @@
-//! The Curator for async Rust: a framework over Apache ZooKeeper that owns the session, the retries and the
-//! state of the connection, and a fluent builder for every operation.
+//! The Curator for async Rust: a framework over Apache ZooKeeper that manages the session, the
+//! retries and the state of the connection, with a fluent builder for every operation.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,23 +25,23 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Where things are:
+//! Modules and types:
 //!
 //! * [`CuratorFramework`] and its [builder](CuratorFrameworkBuilder): start here;
-//! * [`op`]: the builders of all operations, and what is tried again after a failure;
-//! * [`watch`]: states that are followed, and when to use which kind of watch;
+//! * [`op`]: the builders of all operations, and their retries;
+//! * [`watch`]: followed states, and the kinds of watches;
 //! * [`state`]: SUSPENDED, LOST and RECONNECTED, as a stream with epochs;
 //! * [`retry`]: Curator's retry policies, and budgets that several operations share;
-//! * [`certain`]: transactions that find out what became of them;
+//! * [`certain`]: transactions whose outcome can be determined after a lost response;
 //! * [`acl`] and [`ensemble`]: the ACLs of new nodes, and the members of the ensemble;
-//! * [`OwnedNode`] and [`Ownership`]: a node that goes with a guard, with a fencing token; what recipes are
-//!   made of;
+//! * [`OwnedNode`] and [`Ownership`]: a node with a guard that deletes it, and with a fencing
+//!   token; the basis of recipes;
 //! * [`typed`] and [`value`]: nodes as values of a type;
-//! * [`raw`]: the seam to the raw client.
+//! * [`raw`]: the interface to the raw client.
 //!
 //! Features, all off by default:
 //!
-//! | feature | brings |
+//! | feature | adds |
 //! |---|---|
 //! | `tls` | TLS to the servers: a [connector](CuratorFrameworkBuilder::connector) from the module `tls` |
 //! | `sasl` | SASL DIGEST-MD5: `CuratorFrameworkBuilder::sasl_digest_md5` |
@@ -52,8 +52,8 @@
 //! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
 //! | `serde` | values of any type in JSON: `value::Json` |
 //!
-//! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests in
-//! `zk-curator-testing`.
+//! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests
+//! in `zk-curator-testing`.
 
 pub mod acl;
 mod background;
@@ -67,6 +67,8 @@ mod error;
 mod framework;
 mod handle_options;
 mod handover;
+#[doc(hidden)]
+pub mod internal;
 mod janitor;
 mod namespace;
 pub mod observe;
@@ -89,14 +91,17 @@ pub use crate::core::FencingToken;
 pub use builder::CuratorFrameworkBuilder;
 pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
+pub use namespace::NamespaceError;
 pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, Health};
 pub use task::{TaskError, TaskHandle};
+/// Notifies several futures of an end: see [`Ownership::session_lost`].
+pub use tokio_util::sync::CancellationToken;
 
 pub use zk_curator_client::{
-    Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType, OpResult,
-    Permissions, PersistentEvent, SessionCredentials, SessionId, SessionInfo, Signal, Stat, Version,
-    WatchEnded, WatchedEvent, WatcherType,
+    Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType,
+    OpResult, Permissions, PersistentEvent, SessionCredentials, SessionId, SessionInfo, Stat,
+    Version, WatchEnded, WatchedEvent, WatcherType,
 };
 
 /// Compiles the examples of the README.

@@ -1,4 +1,4 @@
-//! Errors that pass by themselves.
+//! Transient errors.
 
 use std::time::Duration;
 
@@ -9,42 +9,53 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionState;
 
-/// The pause before something is tried again that has failed for as long as the retry policy allows.
+/// The minimum pause before an operation is tried again that has failed for as long as the retry
+/// policy allows.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The maximum random addition after a refusal by an overloaded server.
+const LONGEST_EXTRA: Duration = Duration::from_secs(2);
 
 impl Error {
-    /// Whether it passes by itself: the same call may succeed later, in this session or the next one, without another change
-    /// than that of the connection. [`CuratorFramework::ride_out`] waits for that.
+    /// Returns `true` if the error passes by itself: the same call may succeed later, in this
+    /// session or the next one, without a repair. [`CuratorFramework::wait_for_recovery`] waits for
+    /// that.
+    ///
+    /// These are the [retryable](Self::is_retryable) errors, `SessionExpired` and `ReadOnly`.
     #[must_use]
-    pub fn is_transient(&self) -> bool {
-        // A framework is closed for good, and its connection is there a little longer.
-        let session_lost = self.is_session_lost() && self.kind() != ErrorKind::Closed;
-        session_lost
-            || self.is_retryable()
-            || matches!(self.kind(), ErrorKind::NotStarted | ErrorKind::ReadOnly)
+    pub const fn is_transient(&self) -> bool {
+        self.is_retryable()
+            || matches!(self.kind(), ErrorKind::SessionExpired | ErrorKind::ReadOnly)
+    }
+
+    /// Returns `true` if a server has refused the request for now, and should not be asked again
+    /// immediately.
+    const fn is_refusal(&self) -> bool {
+        self.is_retryable() && matches!(self.kind(), ErrorKind::Throttled | ErrorKind::Server(_))
     }
 }
 
 impl CuratorFramework {
-    /// Waits until an operation that failed with this error may be tried again: for ever, and across sessions. For loops
-    /// that outlive every outage, after the retry policy has given up.
+    /// Waits until an operation that failed with this error may be tried again, without a time
+    /// limit and across sessions. It is for loops that must outlast every outage, after the retry
+    /// policy has given up.
     ///
-    /// It takes 100 milliseconds, and then until there is a connection; after `ReadOnly`, one to a server that accepts
-    /// writes.
+    /// It first waits 100 milliseconds, or a random time of up to 2.1 seconds if a server has
+    /// refused the operation (`Throttled`). Then it waits until there is a connection, and after
+    /// `ReadOnly` until there is one to a server that accepts writes.
     ///
     /// # Errors
-    /// The error itself, if it is not [transient](Error::is_transient), or if this handle is
-    /// [bound to a session](Self::bound_to_session) that is over; `Closed` when the framework is closed.
+    /// The error itself, if it is not [transient](Error::is_transient), or if this handle is [bound
+    /// to a session](Self::bound_to_session) that is over. `Closed` if the framework is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
-    pub async fn ride_out(&self, error: Error) -> Result<()> {
+    /// Dropping the future has no effect.
+    pub async fn wait_for_recovery(&self, error: Error) -> Result<()> {
         let is_bound = self.call().session_epoch.is_some();
         if !error.is_transient() || (is_bound && error.is_session_lost()) {
             return Err(error);
         }
         debug!(%error, "tries again");
-        sleep(PAUSE).await;
+        sleep(self.pause_after(&error)).await;
         let needs_writes = error.kind() == ErrorKind::ReadOnly;
         let will_do = |state: ConnectionState| {
             state.is_connected() && !(needs_writes && state == ConnectionState::ReadOnly)
@@ -53,5 +64,10 @@ impl CuratorFramework {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::Closed, error.operation(), error.path())),
         }
+    }
+
+    /// Returns the pause before the operation that has failed with this error is tried again.
+    pub(crate) fn pause_after(&self, error: &Error) -> Duration {
+        if error.is_refusal() { PAUSE + self.jitter(LONGEST_EXTRA) } else { PAUSE }
     }
 }

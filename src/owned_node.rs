@@ -1,40 +1,42 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
-use crate::core::{Call, Chore, Debt, Deletion, FencingToken, Session, Ticket, delete_created_by};
+use crate::core::{
+    Call, Cleanup, Deletion, FencingToken, PendingCleanup, Registration, Session, delete_created_by,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
-use crate::retry::Budget;
+use crate::retry::{Budget, RetryLoop};
 use crate::watch::Watch;
 
-/// The pause of [`Ownership::lost`] after a failed look.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// A node that we created and that goes with this guard.
+/// A guard of a node that this client has created, and that it deletes when it is dropped.
 ///
-/// The node of a guard that outlives its framework stays, if it is not ephemeral: [`close`](CuratorFramework::close) waits a
-/// moment for the guard, and names the node.
+/// If a guard outlives its framework, a persistent node stays: [`close`](CuratorFramework::close)
+/// waits a moment for the guard, and then reports the node.
 ///
-/// A guard whose node is known to be gone, or whose session is over and its node ephemeral, sends nothing any more.
+/// A guard sends nothing if its node is known to be gone, or its session is over and its node
+/// ephemeral.
 ///
 /// # Shared names
-/// No other client creates nodes with the names of [protected](crate::op::CreateBuilder::protected) and sequential nodes:
-/// these are deleted by their path. Others may create a node of a name that was given, also
-/// [protected by data](crate::op::CreateBuilder::protected_by_data), when somebody has deleted ours. Before such a
-/// delete the node is looked at (a transaction of one check and `exists`, one flight more), and it is deleted at the version
-/// that it had then, if it is the one that we created. ZooKeeper has no delete by identity: what remains is somebody who
-/// deletes our node by its path and creates another one, of the same version, in the moment between. Other guards of the
-/// same node, in the same framework, do not do that: of two that are dropped at once, one finds the node gone.
+/// No other client creates nodes with the names of [protected](crate::op::CreateBuilder::protected)
+/// and sequential nodes, so these are deleted by their path. A node with a given name, also one
+/// that is [protected by data](crate::op::CreateBuilder::protected_by_data), may be deleted and
+/// created again by other clients. So before such a delete, the guard reads the node (a transaction
+/// of one check and `exists`, one more round trip). It deletes the node at the version it has read,
+/// if it is the node that this client created. ZooKeeper has no delete by identity. In the
+/// remaining window, another client may delete the node by its path and create another one of the
+/// same version between the read and the delete. Guards of the same node in the same framework do
+/// not interfere: if two are dropped at the same time, one of them finds the node gone.
 ///
 /// # Cancel safety
-/// Dropping it leaves the delete to the janitor, which repeats it after a lost connection. That of a name that nobody
-/// shares is queued at once, ahead of everything that the session sends later.
+/// Dropping it leaves the delete to the janitor, which repeats it after a lost connection. For an
+/// unshared name, the delete is queued immediately, ahead of everything that the session sends
+/// later.
 #[must_use = "dropping it deletes the node in the background"]
 pub struct OwnedNode {
     ownership: Ownership,
@@ -42,14 +44,14 @@ pub struct OwnedNode {
     server_path: String,
     stat: zk_curator_client::Stat,
     ephemeral: bool,
-    /// Whether others create nodes of the same name.
+    /// `true` if other clients create nodes of the same name.
     shared_name: bool,
     armed: bool,
-    ticket: Ticket,
+    registration: Registration,
 }
 
 impl OwnedNode {
-    /// `created` has the path on the server.
+    /// Creates the guard. `created` has the path on the server.
     pub(crate) fn new(
         zk: &CuratorFramework,
         created: Created,
@@ -67,7 +69,14 @@ impl OwnedNode {
             gone: Arc::default(),
             session,
         };
-        let ticket = zk.core().held.node(&created.path, ownership.token, ownership.session.epoch, !ephemeral);
+        // No other author can mistake the node for its own.
+        zk.core().authors.created(&created.path, created.stat.czxid);
+        let registration = zk.core().resources.node(
+            &created.path,
+            ownership.token,
+            ownership.session.epoch,
+            !ephemeral,
+        );
         Self {
             ownership,
             server_path: created.path,
@@ -75,89 +84,103 @@ impl OwnedNode {
             ephemeral,
             shared_name,
             armed: true,
-            ticket,
+            registration,
         }
     }
 
-    /// The path of the node, within the namespace.
+    /// Returns the path of the node, within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
         self.ownership.path()
     }
 
-    /// The name of the node.
+    /// Returns the name of the node.
     #[must_use]
     pub fn name(&self) -> &str {
         crate::path::split(&self.server_path).1
     }
 
-    /// The stat of the node when it was created.
+    /// Returns the stat of the node when it was created.
     #[must_use]
     pub const fn stat(&self) -> &zk_curator_client::Stat {
         &self.stat
     }
 
-    /// Whether the node, if ephemeral, belongs to the session that is alive here and now (CURATOR-604).
+    /// Returns `true` if the node, if ephemeral, belongs to the present live session (CURATOR-604).
     #[must_use]
     pub fn is_ours(&self) -> bool {
         !self.ownership.is_session_lost()
             && (!self.ephemeral
-                || self.ownership.session_id.is_some_and(|id| id.get() == self.stat.ephemeral_owner))
+                || self
+                    .ownership
+                    .session_id
+                    .is_some_and(|id| id.get() == self.stat.ephemeral_owner))
     }
 
-    /// The ownership that the node stands for, without the duty to delete it.
+    /// Returns the ownership of the node, without the duty to delete it.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         &self.ownership
     }
 
-    /// Ends what the node has stood for so far: clones of its [`Ownership`] are lost, and the node goes on under a
-    /// new one. For one that passes the node on to another user.
+    /// Ends the present ownership: clones of its [`Ownership`] are lost, and the node continues
+    /// under a new one. It is for passing the node on to another user.
     pub fn renew_ownership(&mut self) {
         let term = self.ownership.session.lost.child_token();
         std::mem::replace(&mut self.ownership.term, term).cancel();
     }
 
-    /// Gives the node the fencing token of one that it takes the place of: whoever waits behind that one may have a
-    /// token between the two. Default: the transaction that created the node.
+    /// Gives the node the fencing token of a node that it replaces, because the contender behind
+    /// that node may have a token between the two. Default: the transaction that created the node.
     pub const fn keep_fencing_token(&mut self, token: FencingToken) {
         self.ownership.token = token;
     }
 
-    /// Deletes the node and waits for the answer.
+    /// Deletes the node and waits for the response.
     ///
     /// # Errors
-    /// * `NoNode` when it was gone already, or another one is in its place: whatever it stood for had been lost.
-    /// * `ConnectionLoss` or `SessionExpired` when that cannot be known; the janitor goes on.
+    /// * `NoNode` if the node was already gone, or another one has its path: the ownership had been
+    ///   lost.
+    /// * `ConnectionLoss` or `SessionExpired` if the outcome is unknown. The janitor continues.
     ///
     /// # Cancel safety
-    /// The node is deleted all the same.
+    /// If the future is dropped, the node is still deleted.
     pub async fn delete(mut self) -> Result<()> {
         const OP: &str = "delete";
         self.ownership.term.cancel();
         self.armed = false;
         let core = Arc::clone(self.ownership.zk.core());
-        // The guard has no deadline: whoever waits for it may have one.
+        // The guard has no deadline; its caller may have one.
         let call = Call { deadline: None, session_epoch: None, ..self.ownership.zk.call().clone() };
         let mut budget = Budget::new(&core, &call);
         let gone = || core.error(OP, self.path(), RawError::Refused(ErrorCode::NoNode));
         if self.ownership.is_gone() {
             return Err(gone());
         }
-        // From here on it is this future that owes the deletion.
-        let debt = Debt::new(&core, &self.server_path, !self.ephemeral);
+        // From here on this future is responsible for the deletion.
+        let pending = PendingCleanup::new(&core, &self.server_path, !self.ephemeral);
         let session = Arc::clone(&self.ownership.session);
         let deletion = Deletion::of(session, self.server_path.clone(), self.ephemeral);
-        let chore = Chore::Delete(Deletion { czxid: self.shared_czxid(), ..deletion });
-        debt.change(|owed| *owed = Some(chore)).map_err(|closed| core.error(OP, self.path(), closed))?;
-        self.ticket.hand_over();
-        let mut unknown = None;
+        let cleanup = Cleanup::Delete(Deletion { czxid: self.shared_czxid(), ..deletion });
+        pending
+            .change(|owed| *owed = Some(cleanup))
+            .map_err(|closed| core.error(OP, self.path(), closed))?;
+        self.registration.hand_over();
+        let mut retries = RetryLoop::new(&mut budget);
         loop {
             let session = &self.ownership.session;
             let raw = &*session.raw;
             let deleted = match self.shared_czxid() {
                 Some(czxid) => {
-                    delete_created_by(&core.deletes, raw, &self.server_path, czxid, Version::Any).await
+                    let looked_at = delete_created_by(
+                        &core.deletes,
+                        raw,
+                        &self.server_path,
+                        czxid,
+                        Version::Any,
+                    );
+                    // The rarer case is boxed, so that the guards of locks stay small.
+                    Box::pin(looked_at).await
                 }
                 None => raw.delete(&self.server_path, Version::Any).await.map(|()| true),
             };
@@ -166,33 +189,33 @@ impl OwnedNode {
                 Ok(false) => gone(),
                 Err(error) => core.error(OP, self.path(), error),
             };
-            if error.kind() == ErrorKind::NoNode && unknown.is_some() {
+            if error.kind() == ErrorKind::NoNode && retries.may_have_applied() {
                 break;
             }
-            if error.may_have_applied() {
-                unknown.get_or_insert_with(|| error.clone());
-            }
             if !error.is_retryable() {
-                // Gone is gone; anything else is left to the janitor, which knows what cannot be mended.
+                // A missing node is the goal. Other errors are left to the janitor, which knows the
+                // permanent ones.
                 if error.kind() == ErrorKind::NoNode {
-                    drop(debt.settle());
+                    drop(pending.settle());
                 }
-                return Err(unknown.unwrap_or(error));
+                return Err(retries.failure(error));
             }
-            budget.spend(error, session.epoch).await.map_err(|last| unknown.take().unwrap_or(last))?;
+            retries.again(error, session.epoch).await?;
         }
-        // Deleted, whoever else tries it as well.
-        drop(debt.settle());
+        // The node is deleted, even if other clients try that too.
+        drop(pending.settle());
         Ok(())
     }
 
-    /// The transaction that created the node, if others create nodes of the same name.
+    /// Returns the transaction that created the node, if other clients create nodes of the same
+    /// name.
     fn shared_czxid(&self) -> Option<i64> {
         self.shared_name.then_some(self.stat.czxid)
     }
 
-    /// Gives up the duty to delete the node: it stays, or ends with its session if it is ephemeral.
-    #[must_use = "the path and stat of the node are in the answer"]
+    /// Gives up the duty to delete the node. A persistent node stays, and an ephemeral one ends
+    /// with its session.
+    #[must_use = "the path and stat of the node are in the result"]
     pub fn leak(mut self) -> Created {
         self.armed = false;
         Created::new(self.ownership.path.clone(), self.stat)
@@ -214,7 +237,7 @@ impl Drop for OwnedNode {
         let czxid = self.shared_czxid();
         let first = czxid.is_none().then(|| session.raw.delete(&path, Version::Any));
         let deletion = Deletion { first, czxid, ..Deletion::of(session, path, self.ephemeral) };
-        self.ownership.zk.core().owe(Chore::Delete(deletion));
+        self.ownership.zk.core().owe(Cleanup::Delete(deletion));
     }
 }
 
@@ -224,7 +247,7 @@ impl fmt::Debug for OwnedNode {
     }
 }
 
-/// The ownership that an [`OwnedNode`] stands for. Cheap to clone; without the duty to delete the node.
+/// The ownership of an [`OwnedNode`]. Cheap to clone, without the duty to delete the node.
 #[derive(Clone)]
 pub struct Ownership {
     pub(crate) zk: CuratorFramework,
@@ -234,61 +257,71 @@ pub struct Ownership {
     /// The transaction that created the node.
     czxid: i64,
     token: FencingToken,
-    /// Cancelled when the session is over, or the node is given up, or known to be gone.
+    /// Cancelled when the session is over, the node is given up, or the node is known to be gone.
     term: CancellationToken,
-    /// Whether the node is known to be gone, whoever has deleted it.
+    /// `true` if the node is known to be gone, by any delete.
     gone: Arc<AtomicBool>,
 }
 
 impl Ownership {
-    /// The path of the node, within the namespace.
+    /// Returns the path of the node, within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The fencing token: the transaction that created the node, unless it has
-    /// [kept another one](OwnedNode::keep_fencing_token).
+    /// Returns the framework whose session the node belongs to.
+    #[must_use]
+    pub const fn framework(&self) -> &CuratorFramework {
+        &self.zk
+    }
+
+    /// Returns the fencing token: the transaction that created the node, unless the node has [kept
+    /// another one](OwnedNode::keep_fencing_token).
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.token
     }
 
-    /// Counts the sessions of the framework, from one: the one that the node belongs to.
+    /// Returns the number of the session that the node belongs to, counting the sessions of the
+    /// framework from one.
     #[must_use]
     pub fn session_epoch(&self) -> u64 {
         self.session.epoch
     }
 
-    /// The path on the server.
+    /// Returns the path on the server.
     pub(crate) fn server_path(&self) -> String {
         self.zk.ns().apply(&self.path)
     }
 
-    /// Whether the node is still ours, as far as is known here, and belongs to this session.
+    /// Returns `true` if the node is still owned, as far as this client knows, and belongs to this
+    /// session.
     pub(crate) fn is_of(&self, session: &Arc<Session>) -> bool {
         Arc::ptr_eq(&self.session, session) && !self.is_over()
     }
 
-    /// Whether the session of the node is known to be over.
+    /// Returns `true` if the session of the node is known to be over.
     #[must_use]
     pub fn is_session_lost(&self) -> bool {
         self.session.lost.is_cancelled()
     }
 
-    /// Cancelled when the session of the node is over.
+    /// Returns a token that is cancelled when the session of the node is over.
     #[must_use]
     pub fn session_lost(&self) -> CancellationToken {
         self.session.lost.child_token()
     }
 
-    /// Whether it is known here that the node is not ours any more: its session is over, or its guard has deleted it,
-    /// or begun to. What others do to the node is not known until somebody who waits in [`Ownership::lost`],
-    /// [`lost_by`](Ownership::lost_by) or [`lost_or`](Ownership::lost_or) has heard of it, or a
-    /// [fenced](Ownership::fenced) transaction has found it gone. From then on the guard sends nothing.
+    /// Returns `true` if this client knows that the node is no longer owned: its session is over,
+    /// or its guard has deleted it, or begun to. A delete by another client becomes known only when
+    /// a task that waits in [`Ownership::lost`], [`lost_by`](Ownership::lost_by) or
+    /// [`lost_or`](Ownership::lost_or) learns of it, or a [fenced](Ownership::fenced) transaction
+    /// finds the node gone. From then on the guard sends nothing.
     ///
-    /// It also looks at the [clock](Self::valid_until), so that code that runs first after a long stop sees it, before a task of
-    /// the framework could tell. Once over, it stays over, even if the session turns out to be alive.
+    /// It also checks the [clock](Self::valid_until), so code that runs first after a long stop
+    /// sees the end before a task of the framework reports it. Once it is over, it stays over, even
+    /// if the session turns out to be alive.
     #[must_use]
     pub fn is_over(&self) -> bool {
         if self.term.is_cancelled() {
@@ -301,17 +334,19 @@ impl Ownership {
         overdue
     }
 
-    /// Until when it is certain that the session of the node is alive, and an ephemeral node with it, on tokio's clock; in the past
-    /// when the session is over. `None` if the raw client does not tell.
+    /// Returns the time until which the session of the node, and an ephemeral node with it, is
+    /// certainly alive, on tokio's clock. It is in the past when the session is over. `None` if the
+    /// raw client does not report it.
     ///
-    /// It moves on with every answer of a server. A task that is about to do something that takes time compares it with the time
-    /// that this takes. That clock stands still while the machine is suspended: ask again rather than keep it.
+    /// It moves forward with every response of a server. A task can compare it with the time that
+    /// its next action takes. The clock stands still while the machine is suspended, so call this
+    /// again instead of keeping the value.
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         self.session.raw.valid_until()
     }
 
-    /// The node is gone, whoever has deleted it.
+    /// Records that the node is gone, by any delete.
     pub(crate) fn give_up(&self) {
         self.gone.store(true, Ordering::Release);
         self.term.cancel();
@@ -321,23 +356,24 @@ impl Ownership {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Resolves when the node can no longer be assumed to exist: its session is over, its guard has been released
-    /// or dropped, or somebody has deleted it. To learn of the latter it leaves a watch on the node, which costs
-    /// one request.
+    /// Resolves when the node can no longer be assumed to exist: its session is over, its guard was
+    /// released or dropped, or another client has deleted it. To learn of the latter it sets a
+    /// watch on the node, which costs one request.
     ///
-    /// It does not resolve while the connection is merely suspended.
+    /// It does not resolve while the connection is only suspended.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn lost(&self) {
         self.lost_or(|_| false).await;
     }
 
-    /// [`lost`](Self::lost), by a watch that [`get_data`](CuratorFramework::get_data) has left on the node: no request, unless
-    /// its data change.
+    /// Does the same as [`lost`](Self::lost), by a watch that
+    /// [`get_data`](CuratorFramework::get_data) has set on the node. It sends no request unless the
+    /// data change.
     ///
     /// # Cancel safety
-    /// Nothing is lost but the watch.
+    /// Dropping the future drops the watch.
     pub async fn lost_by(&self, watch: Watch) {
         let gone = async {
             match watch.await {
@@ -351,21 +387,22 @@ impl Ownership {
     /// Resolves when it [is over](Self::is_over).
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn over(&self) {
         self.term.cancelled().await;
     }
 
-    /// Resolves when the data of the node are such that `matches` says so, or when it is [`lost`](Self::lost). The
-    /// data are read now, and whenever they change.
+    /// Resolves when `matches` returns `true` for the data of the node, or the node is
+    /// [`lost`](Self::lost). The data are read now, and whenever they change.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn lost_or(&self, matches: impl Fn(&[u8]) -> bool + Send) {
         self.unless_over(self.gone_or(matches)).await;
     }
 
-    /// Waits for `gone`, which says whether the node is, or until it is over for another reason.
+    /// Waits for `gone`, which returns `true` if the node is gone, or until the ownership is over
+    /// for another reason.
     async fn unless_over(&self, gone: impl Future<Output = bool>) {
         tokio::select! {
             biased;
@@ -376,7 +413,8 @@ impl Ownership {
         }
     }
 
-    /// Waits until the node is gone, or, and then not `true`, its data match.
+    /// Waits until the node is gone, and returns `true`, or until its data match, and returns
+    /// `false`.
     async fn gone_or(&self, matches: impl Fn(&[u8]) -> bool + Send) -> bool {
         let server_path = self.server_path();
         loop {
@@ -385,16 +423,19 @@ impl Ownership {
                 Ok((data, _)) if matches(&data.data) => return false,
                 Ok((_, watch)) => match watch.await {
                     Ok(event) if event.event_type == EventType::NodeDeleted => return true,
-                    // Changed, or the watch has been removed: look.
+                    // The data have changed, or the watch was removed: reads the node again.
                     Ok(_) | Err(_) => {}
                 },
                 Err(RawError::Refused(ErrorCode::NoNode)) => return true,
-                // However long the outage: it is the session that decides.
-                Err(error) if Error::raw("lost", "", error.clone()).is_retryable() => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                // The session decides, regardless of the length of the outage.
+                Err(error) => {
+                    let error = Error::raw("lost", self.path.as_str(), error);
+                    if !error.is_transient() {
+                        // This read has no result. The wait ends with the session.
+                        std::future::pending::<()>().await;
+                    }
+                    tokio::time::sleep(self.zk.pause_after(&error)).await;
                 }
-                // Not to be learnt this way: the end of the session says it.
-                Err(_) => std::future::pending().await,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Paths: parsed once, then known to be valid.
+//! Paths that are parsed once, and then known to be valid.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl ZPath {
     /// Parses a path.
     ///
     /// # Errors
-    /// The first rule that `path` breaks.
+    /// The first rule that `path` violates.
     pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
         let path = path.into();
         validate(&path)?;
@@ -46,16 +46,16 @@ impl ZPath {
         }
     }
 
-    /// The root.
+    /// Returns the root.
     #[must_use]
     pub fn root() -> Self {
         Self("/".to_owned())
     }
 
-    /// The path of a child, or of a deeper descendant (`a/b`).
+    /// Returns the path of a child, or of a deeper descendant (`a/b`).
     ///
     /// # Errors
-    /// The first rule that the joined path breaks.
+    /// The first rule that the joined path violates.
     pub fn join(&self, name: &str) -> Result<Self, PathError> {
         if name.is_empty() {
             return Err(PathError::Empty);
@@ -63,19 +63,19 @@ impl ZPath {
         Self::parse(join(&self.0, name))
     }
 
-    /// The parent; `None` for the root.
+    /// Returns the parent; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         if self.0 == "/" { None } else { Some(Self(split(&self.0).0.to_owned())) }
     }
 
-    /// The last component; empty for the root.
+    /// Returns the last component; empty for the root.
     #[must_use]
     pub fn name(&self) -> &str {
         split(&self.0).1
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -100,12 +100,12 @@ impl From<ZPath> for String {
     }
 }
 
-/// The number that the server appended to the name of a sequential node: the parent's counter, ten digits,
-/// or eleven characters when it is negative (`-2147483648`).
+/// The number that the server appended to the name of a sequential node. It is the counter of the
+/// parent: ten digits, or eleven characters if it is negative (`-2147483648`).
 ///
-/// Numbers from 0 to 2^31 - 2 are given in ascending order. After that a server repeats 2147483647, gives
-/// negative numbers, or both by turns: then only the `czxid` of the nodes tells which came first. That is why
-/// numbers have no order here.
+/// Numbers from 0 to 2^31 - 2 are issued in ascending order. After that a server repeats
+/// 2147483647, issues negative numbers, or alternates between both. Only the `czxid` of the nodes
+/// then shows their order, so this type has no order.
 ///
 /// ```
 /// use zk_curator::path::SequenceSuffix;
@@ -117,19 +117,20 @@ impl From<ZPath> for String {
 pub struct SequenceSuffix(i32);
 
 impl SequenceSuffix {
-    /// The number at the end of `name`, if it has the server's form and follows upon `tag`.
+    /// Returns the number at the end of `name`, if it has the server's form and follows `tag`.
     #[must_use]
     pub fn after(name: &str, tag: &str) -> Option<Self> {
-        // Negative numbers of ten digits take one more; with the sign, which a tag may end with as well.
+        // A negative number of ten digits has one more character. The sign counts as one, and a tag
+        // may end with one too.
         [11, 10].into_iter().find_map(|length| {
             let (before, digits) = name.split_at_checked(name.len().checked_sub(length)?)?;
             let number: i32 = digits.parse().ok()?;
-            // Only what the server would print: no plus sign, no missing or additional zeros.
+            // Accepts only the server's form: no plus sign, no missing or additional zeros.
             (before.ends_with(tag) && format!("{number:010}") == digits).then_some(Self(number))
         })
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
@@ -141,7 +142,7 @@ pub(crate) fn validate_create(path: &str, sequential: bool) -> Result<(), PathEr
     if sequential { validate_sequential(path) } else { validate(path) }
 }
 
-/// Parent and name of a valid path. The parent of a top-level node is `/`.
+/// Splits a valid path into parent and name. The parent of a top-level node is `/`.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),
@@ -150,7 +151,7 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
     }
 }
 
-/// The path of a child.
+/// Returns the path of a child.
 pub(crate) fn join(parent: &str, name: &str) -> String {
     if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
 }

@@ -1,4 +1,4 @@
-//! The seam between the framework and a raw ZooKeeper client: see [`zk_curator_client::raw`].
+//! The interface between the framework and a raw ZooKeeper client: see [`zk_curator_client::raw`].
 //!
 //! A builder takes another client with [`raw_client`](crate::CuratorFrameworkBuilder::raw_client).
 

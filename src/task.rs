@@ -2,19 +2,23 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
 
 impl CuratorFramework {
-    /// Starts a task where [`spawn`](Self::spawn) does, and returns a handle of its result. Dropping the handle aborts the task.
+    /// Starts a task where [`spawn`](Self::spawn) does, and returns a handle to its result.
+    /// Dropping the handle aborts the task.
     ///
-    /// A service that starts all its tasks here runs unchanged in a simulation, where they are stopped and killed with their
-    /// process (`zk-curator-sim`). A panic is also told by [`background_errors`](Self::background_errors).
+    /// A service that starts all its tasks here runs unchanged in a simulation, where they are
+    /// stopped and killed with their process (`zk-curator-sim`).
+    /// [`background_errors`](Self::background_errors) also reports a panic.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,39 +29,75 @@ impl CuratorFramework {
     /// ```
     ///
     /// # Panics
-    /// Outside a tokio runtime, if there is no [spawner](crate::CuratorFrameworkBuilder::spawner).
+    /// Panics outside a tokio runtime if there is no
+    /// [spawner](crate::CuratorFrameworkBuilder::spawner).
     pub fn spawn_task<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> TaskHandle<T> {
         let (reply, result) = oneshot::channel();
-        let (mut reply, stop) = (Reply(Some(reply)), CancellationToken::new());
-        let stopped = stop.clone();
-        self.spawn(async move {
-            let output = stopped.run_until_cancelled_owned(task).await;
-            reply.send(output.ok_or(TaskError::Aborted));
+        let stop = CancellationToken::new();
+        let task = stop.clone().run_until_cancelled_owned(task);
+        // An error here means that no caller waits for the result.
+        self.spawn_then(task, |end| {
+            drop(reply.send(end.and_then(|output| output.ok_or(TaskError::Aborted))));
         });
         TaskHandle { result, stop }
+    }
+
+    /// Starts a task where [`spawn`](Self::spawn) does. `then` is called once, after the future of
+    /// the task was dropped. It gets the result of the task, or the reason why there is none: the
+    /// task panicked, or its runtime ended, perhaps before the first poll.
+    ///
+    /// It is for recipes with background tasks: `then` notifies callers that wait for such a task,
+    /// however the task ends. `then` must not block or panic. It may run without a runtime.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime if there is no
+    /// [spawner](crate::CuratorFrameworkBuilder::spawner). `then` is still called.
+    pub fn spawn_then<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+        then: impl FnOnce(Result<T, TaskError>) + Send + 'static,
+    ) {
+        let mut then = Then(Some(then), PhantomData);
+        self.spawn(async move {
+            // If this future is dropped, the task is dropped first, because it is used first.
+            let output = task.await;
+            then.call(Ok(output));
+        });
     }
 }
 
 /// A task that was started with [`CuratorFramework::spawn_task`]: a future of its result.
 ///
 /// # Cancel safety
-/// Dropping the handle [aborts](Self::abort) the task. Awaiting `&mut handle` and dropping that future changes nothing.
-#[must_use = "dropping it aborts the task; `CuratorFramework::spawn` starts one that runs on"]
+/// Dropping the handle [aborts](Self::abort) the task. Awaiting `&mut handle` and dropping that
+/// future has no effect.
+#[must_use = "dropping it aborts the task; `CuratorFramework::spawn` starts a task without a handle"]
 pub struct TaskHandle<T> {
     result: oneshot::Receiver<Result<T, TaskError>>,
     stop: CancellationToken,
 }
 
 impl<T> TaskHandle<T> {
-    /// Drops the future of the task at its next turn. A task that has ended by then keeps its result.
+    /// Aborts the task: its future is dropped the next time it would run. A task that has already
+    /// ended keeps its result.
     pub fn abort(&self) {
         self.stop.cancel();
     }
 
-    /// Whether the task has ended.
+    /// Returns the result as a future whose drop does not abort the task, for work that must be
+    /// completed even if no caller waits for it any more.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the task continues, and its result is dropped.
+    pub fn detached(mut self) -> impl Future<Output = Result<T, TaskError>> {
+        self.stop = CancellationToken::new();
+        self
+    }
+
+    /// Returns `true` if the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.result.is_terminated() || !self.result.is_empty()
@@ -69,7 +109,7 @@ impl<T> Future for TaskHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = Pin::new(&mut self.result).poll(cx);
-        // The reply is sent when it is dropped, if not before.
+        // The reply is sent at the latest when it is dropped.
         result.map(|result| result.unwrap_or(Err(TaskError::RuntimeEnded)))
     }
 }
@@ -80,9 +120,21 @@ impl<T> Drop for TaskHandle<T> {
     }
 }
 
+impl TaskError {
+    /// Returns the error of an operation that waited for the result of the task: of the kind
+    /// `Closed`, with the reason as its source. The outcome is unknown, because the task may have
+    /// sent requests.
+    #[must_use]
+    pub fn of_operation(self, operation: &'static str, path: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Closed, operation, path).with_source(self).of_unknown_outcome()
+    }
+}
+
 impl<T> fmt::Debug for TaskHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle").field("is_finished", &self.is_finished()).finish_non_exhaustive()
+        f.debug_struct("TaskHandle")
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,11 +142,11 @@ impl<T> fmt::Debug for TaskHandle<T> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskError {
-    /// [`TaskHandle::abort`] has ended it.
+    /// [`TaskHandle::abort`] ended the task.
     Aborted,
-    /// It panicked.
+    /// The task panicked.
     Panicked,
-    /// Its runtime ended first; in a simulation, its process.
+    /// The runtime of the task ended first; in a simulation, its process.
     RuntimeEnded,
 }
 
@@ -110,29 +162,29 @@ impl fmt::Display for TaskError {
 
 impl std::error::Error for TaskError {}
 
-/// The sender of a task's result. Dropped without a result, it sends the reason.
-struct Reply<T>(Option<oneshot::Sender<Result<T, TaskError>>>);
+/// Calls a function at the end of a task. If it is dropped before that, it calls the function with
+/// the reason.
+struct Then<T, F: FnOnce(Result<T, TaskError>)>(Option<F>, PhantomData<fn(T)>);
 
-impl<T> Reply<T> {
-    fn send(&mut self, result: Result<T, TaskError>) {
-        if let Some(reply) = self.0.take() {
-            // Nobody may wait for it.
-            drop(reply.send(result));
+impl<T, F: FnOnce(Result<T, TaskError>)> Then<T, F> {
+    fn call(&mut self, end: Result<T, TaskError>) {
+        if let Some(then) = self.0.take() {
+            then(end);
         }
     }
 }
 
-impl<T> Drop for Reply<T> {
+impl<T, F: FnOnce(Result<T, TaskError>)> Drop for Then<T, F> {
     fn drop(&mut self) {
         let is_panic = std::thread::panicking();
-        self.send(Err(if is_panic { TaskError::Panicked } else { TaskError::RuntimeEnded }));
+        self.call(Err(if is_panic { TaskError::Panicked } else { TaskError::RuntimeEnded }));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use tokio::runtime::Builder;
 
@@ -186,6 +238,53 @@ mod tests {
         assert_eq!(task.await, Err(TaskError::Panicked));
         let error = errors.next().await.unwrap();
         assert!(format!("{error:?}").contains("a background task panicked"), "{error:?}");
+    }
+
+    /// Records when the future of a task is dropped.
+    struct Held(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push("dropped");
+        }
+    }
+
+    /// Runs a task to its end in a runtime of its own, which ends after `polls` polls.
+    fn end_of(panics: bool, polls: usize) -> Vec<&'static str> {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let (held, then) = (Held(Arc::clone(&told)), Arc::clone(&told));
+        let entered = runtime.enter();
+        framework().spawn_then(
+            async move {
+                let _held = held;
+                assert!(!panics, "as the test wants it");
+                pending::<()>().await;
+            },
+            move |end| {
+                then.lock().unwrap().push(match end {
+                    Err(TaskError::Panicked) => "panicked",
+                    Err(TaskError::RuntimeEnded) => "runtime ended",
+                    _ => "another end",
+                });
+            },
+        );
+        drop(entered);
+        runtime.block_on(async {
+            for _ in 0..polls {
+                tokio::task::yield_now().await;
+            }
+        });
+        drop(runtime);
+        Arc::try_unwrap(told).unwrap().into_inner().unwrap()
+    }
+
+    #[test]
+    fn every_end_is_told_after_the_future_is_dropped() {
+        assert_eq!(end_of(true, 2), ["dropped", "panicked"]);
+        assert_eq!(end_of(false, 2), ["dropped", "runtime ended"]);
+        // The task is never polled.
+        assert_eq!(end_of(false, 0), ["dropped", "runtime ended"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Values of a service as the data of nodes: for [`typed`](crate::typed) nodes, and for recipes that store values.
+//! Values of a service as the data of nodes: for [`typed`](crate::typed) nodes, and for recipes
+//! that store values.
 //!
-//! Bytes are stored as they are; strings, numbers and booleans as text that people and programs in other languages can
-//! read. With the feature `serde`, `Json` stores a value of any type. Types of a service implement [`ToData`] and
-//! [`FromData`] themselves:
+//! Bytes are stored unchanged. Strings, numbers and booleans are stored as text that people and
+//! programs in other languages can read. With the feature `serde`, `Json` stores a value of any
+//! type. Other types implement [`ToData`] and [`FromData`]:
 //!
 //! ```
 //! use bytes::Bytes;
@@ -40,23 +41,24 @@ use bytes::Bytes;
 /// The reason why a value could not be encoded or decoded; the source of the operation's error.
 pub type Failure = Arc<dyn Error + Send + Sync>;
 
-/// Encodes a value as the data of a node (`org.apache.curator.x.async.modeled.ModelSerializer`, with [`FromData`]).
+/// Encodes a value as the data of a node (`org.apache.curator.x.async.modeled.ModelSerializer`,
+/// with [`FromData`]).
 pub trait ToData {
     /// Returns the data of the node.
     ///
     /// # Errors
-    /// When the value has no data.
+    /// The reason why the value cannot be encoded.
     fn to_data(&self) -> Result<Bytes, Failure>;
 }
 
 /// Decodes the data of a node.
 ///
-/// The data may have been written by others: implementations must not panic.
+/// Other programs may have written the data: implementations must not panic.
 pub trait FromData: Sized {
     /// Returns the value.
     ///
     /// # Errors
-    /// When the data are not those of a value of this type.
+    /// The reason why the data are not a value of this type.
     fn from_data(data: &Bytes) -> Result<Self, Failure>;
 }
 
@@ -124,7 +126,8 @@ fn text(data: &[u8]) -> Result<&str, Failure> {
     std::str::from_utf8(data).map_err(|why| Arc::new(why) as Failure)
 }
 
-/// Encodes types as text. Space around it, such as the end of a line, is ignored.
+/// Encodes types as text. Surrounding white space, such as the end of a line, is ignored when
+/// decoding.
 macro_rules! as_text {
     ($($type:ty)*) => {$(
         impl ToData for $type {
@@ -143,9 +146,9 @@ macro_rules! as_text {
 
 as_text!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
-/// A value of any type that serde knows, in JSON without additional spaces (feature `serde`). To decode one, the type
-/// must be `DeserializeOwned`; to encode one, `Serialize`. Fields that the type does not have are ignored, as by Curator's
-/// `JacksonModelSerializer`, unless the type says otherwise.
+/// A value of any serde type, in JSON without additional spaces (feature `serde`). To decode a
+/// value, its type must be `DeserializeOwned`; to encode it, `Serialize`. Unknown fields are
+/// ignored, as by Curator's `JacksonModelSerializer`, unless the type refuses them.
 ///
 /// ```
 /// use zk_curator::value::{FromData, Json, ToData};
@@ -159,7 +162,7 @@ as_text!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 /// ```
 #[cfg(feature = "serde")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "made and taken apart by its users")]
+#[expect(clippy::exhaustive_structs, reason = "users construct and destructure it")]
 pub struct Json<T>(pub T);
 
 #[cfg(feature = "serde")]

@@ -1,11 +1,10 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
-use super::receipt::{Receipt, Slip, Verdict, append};
+use super::receipt::{Receipt, ReceiptNode, ReceiptState, Verdict, append};
 use crate::core::{RACE_ROUNDS, Session};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -13,10 +12,7 @@ use crate::op::{OpFuture, Transaction};
 use crate::owned_node::OwnedNode;
 use crate::retry::Budget;
 
-/// The pause after a failed look at the receipt.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// A transaction that was applied, once.
+/// The result of a transaction that was applied once.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Applied {
@@ -26,42 +22,50 @@ pub struct Applied {
     proof: Proof,
 }
 
-/// The node of a [receipt](Receipt) that a transaction has written. See [`CertainTransaction::while_there`].
+/// The node of a [receipt](Receipt), as a transaction has written it. See
+/// [`CertainTransaction::while_there`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// On the server. No two nodes of receipts have the same.
+    /// The path on the server. No two receipts have the same.
     path: Arc<str>,
 }
 
 impl Applied {
-    /// The node that proves it.
+    /// Returns the node of the receipt that proves the transaction.
     #[must_use]
     pub const fn proof(&self) -> &Proof {
         &self.proof
     }
 
-    /// Its transaction: the `czxid` of the nodes that it has created, the `mzxid` of those that it has written, until
-    /// somebody writes them again.
+    /// Returns its transaction id. This is the `czxid` of the nodes that it created, and the
+    /// `mzxid` of the nodes that it wrote, until they are written again.
     #[must_use]
     pub const fn zxid(&self) -> i64 {
         self.zxid
     }
 
-    /// One [`OpResult`] for each operation, in order, with paths within the namespace. `None` if the answer was lost
-    /// and the receipt has proven it instead: names with sequence numbers, and stats, are not known then.
+    /// Returns one [`OpResult`] for each operation, in order, with paths within the namespace.
+    /// Returns `None` if the response was lost and the receipt has proven the transaction instead:
+    /// the sequence numbers and stats are then unknown.
     #[must_use]
     pub fn results(&self) -> Option<&[OpResult]> {
         self.results.as_deref()
     }
 
-    /// The guard of a node that this transaction created, whose name others may use too. `stat` is what was read of the
-    /// path since; `None` if that is of another node.
+    /// Returns the guard of a node that this transaction created, whose name other clients may use
+    /// too. `stat` is the result of a later read of the path. Returns `None` if it belongs to
+    /// another node.
     #[must_use = "the node has no guard otherwise"]
-    pub fn own(&self, zk: &CuratorFramework, path: &str, stat: Stat) -> Option<OwnedNode> {
+    pub fn own(
+        &self,
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        stat: Stat,
+    ) -> Option<OwnedNode> {
         if stat.czxid != self.zxid {
             return None;
         }
-        let created = Created::new(zk.ns().apply(path), stat);
+        let created = Created::new(zk.ns().apply(&path.into()), stat);
         Some(OwnedNode::new(zk, created, Arc::clone(&self.session), stat.is_ephemeral(), true))
     }
 }
@@ -77,13 +81,17 @@ impl Eq for Applied {}
 impl fmt::Debug for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { zxid, results, session: _, proof: _ } = self;
-        f.debug_struct("Applied").field("zxid", zxid).field("results", results).finish_non_exhaustive()
+        f.debug_struct("Applied")
+            .field("zxid", zxid)
+            .field("results", results)
+            .finish_non_exhaustive()
     }
 }
 
 impl Transaction {
-    /// Settles a lost answer: one more operation writes a number to the [receipt](Receipt), which is read after an
-    /// unknown outcome. Set the options of the transaction before. See [`certain`](super).
+    /// Settles a lost response. An additional operation writes a number to the [receipt](Receipt),
+    /// which is read after an unknown outcome. Set the options of the transaction first. See
+    /// [`certain`](super).
     ///
     /// **Awaiting returns** [`Applied`].
     pub fn certain(self, receipt: &Receipt) -> CertainTransaction {
@@ -92,31 +100,36 @@ impl Transaction {
 }
 
 /// A [certain](Transaction::certain) transaction, or a single certain operation, of
-/// [`CreateBuilder::certain`](crate::op::CreateBuilder::certain), [`SetDataBuilder::certain`](crate::op::SetDataBuilder::certain)
-/// or [`DeleteBuilder::certain`](crate::op::DeleteBuilder::certain). See the [module](super) for its protocol.
+/// [`CreateBuilder::certain`](crate::op::CreateBuilder::certain),
+/// [`SetDataBuilder::certain`](crate::op::SetDataBuilder::certain) or
+/// [`DeleteBuilder::certain`](crate::op::DeleteBuilder::certain). See the [module](super) for its
+/// protocol.
 ///
 /// **Awaiting returns** [`Applied`]. **Nothing is sent until it is awaited.**
 ///
 /// # Errors
-/// * Those of a [`Transaction`]; `TransactionFailed` counts the operations of the caller. Those of the operation, where it
-///   is a single one: `NoNode`, `NodeExists`, `BadVersion`, `NotEmpty`. `InvalidArgument` when its options are for another
-///   way to find out; nothing was sent.
-/// * Without `may_have_applied`: it was not applied. With it: the receipt could not be read, because the session ended
-///   (`SessionExpired`), the deadline passed (`OperationTimeout`), the framework was closed (`Closed`), or the receipt
-///   was deleted or written by somebody else (the error of the lost answer).
-/// * `NoNode`, `NoAuth`, `NoChildrenForEphemerals` with the path of the receipt, which is below its parent: the receipt
-///   cannot be created or written. Nothing was applied.
-/// * `Unsupported` with a raw client that has no transactions.
-/// * `InvalidArgument` when the receipt is of another framework.
+/// * The errors of a [`Transaction`]; `TransactionFailed` counts the operations of the caller. For
+///   a single operation, its own errors: `NoNode`, `NodeExists`, `BadVersion`, `NotEmpty`.
+///   `InvalidArgument` if its options select another way to settle a lost response; nothing was
+///   sent.
+/// * Without `may_have_applied`, the transaction was not applied. With it, the receipt could not be
+///   read: the session ended (`SessionExpired`), the deadline passed (`OperationTimeout`), the
+///   framework was closed (`Closed`), or another client deleted or wrote the receipt (the error of
+///   the lost response).
+/// * `NoNode`, `NoAuth`, `NoChildrenForEphemerals` with the path of the receipt, which is below its
+///   parent: the receipt cannot be created or written. Nothing was applied.
+/// * `Unsupported` with a raw client without transactions.
+/// * `InvalidArgument` if the receipt belongs to another framework.
 ///
 /// # Cancel safety
-/// Once polled, it may be applied. The receipt is fit for the next transaction.
+/// Once the future was polled, the transaction may be applied. The receipt can be used for the next
+/// one.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is committed and awaited"]
 pub struct CertainTransaction {
     transaction: Transaction,
     receipt: Receipt,
-    /// The node of the receipt that has to be there.
+    /// The node of a receipt that has to exist.
     proof: Option<Proof>,
 }
 
@@ -128,21 +141,22 @@ impl CertainTransaction {
         Self { transaction, receipt, proof: None }
     }
 
-    /// Applied only while this node of the receipt is there: nobody has deleted it, and its session has not ended. Otherwise it
-    /// fails with `NoNode` and the path of the receipt; nothing was applied.
+    /// Applies the transaction only while this node of the receipt exists: it was not deleted, and
+    /// its session has not ended. Otherwise it fails with `NoNode` and the path of the receipt, and
+    /// nothing was applied.
     ///
-    /// A node that has children cannot be deleted. So the parent of the receipt is the same node as when the proof was made, and
-    /// what was read of it since is of that node: the version in a conditional write cannot be the equal one of another node that
-    /// was created in its place.
+    /// A node with children cannot be deleted. So the parent of the receipt is still the node from
+    /// the time of the proof, and so are the results of later reads: the version in a conditional
+    /// write cannot match another node that was created in its place.
     pub fn while_there(mut self, proof: &Proof) -> Self {
         self.proof = Some(proof.clone());
         self
     }
 
-    /// [`Transaction::check_size`], with the receipt.
+    /// Does the same as [`Transaction::check_size`], with the receipt.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Transaction::check_size`].
     pub fn check_size(&self) -> Result<()> {
         let mut ops = self.transaction.resolve()?;
         let path = self.receipt.server_path(&uuid::Uuid::nil().to_string());
@@ -164,31 +178,43 @@ impl CertainTransaction {
         let mut ops = transaction.resolve()?;
         let own = ops.len();
         let mut budget = target.budget();
-        let mut turn = receipt.turn(&budget).await.map_err(|error| target.error(error))?;
-        let number = turn.next_number();
+        let mut state = receipt.lock(&budget).await.map_err(|error| target.error(error))?;
+        let number = state.next_number();
         let mut rounds = 0..RACE_ROUNDS;
         loop {
             let attempt = transaction.attempt(&budget).await?;
-            let mut slip = turn.take(&attempt.session).unwrap_or_else(|| receipt.slip(&attempt.session));
+            let mut node =
+                state.take(&attempt.session).unwrap_or_else(|| receipt.new_node(&attempt.session));
             if let Some(proof) = proof
-                && (slip.version.is_none() || *slip.path != *proof.path)
+                && (node.version.is_none() || *node.path != *proof.path)
             {
-                turn.put(slip);
+                state.put(node);
                 let gone = RawError::Refused(ErrorCode::NoNode);
                 return Err(Error::raw(target.operation, target.zk.ns().strip(&proof.path), gone));
             }
             ops.truncate(own);
-            slip.prove(number, &mut ops);
-            // Dropped while it waits: the slip owes a deletion, and the next transaction makes a new one.
-            let error = match attempt.raw.multi(&ops).await {
+            node.prove(number, &mut ops);
+            // If the future is dropped during the wait, the receipt deletes its node, and the next
+            // transaction creates a new one.
+            let answer = match transaction.send(&*attempt.raw, &ops).await {
+                Ok(answer) => answer,
+                Err(withdrawn) => {
+                    node.unwritten();
+                    state.put(node);
+                    return Err(withdrawn);
+                }
+            };
+            let error = match answer {
                 Ok(mut results) => {
                     let stat = results.split_off(own).last().and_then(OpResult::stat).copied();
-                    let Some(stat) = stat else { return Err(target.error(RawError::UnexpectedAnswer)) };
-                    slip.written(stat.mzxid, stat.version);
-                    let proof = Proof { path: slip.path.as_str().into() };
-                    turn.put(slip);
+                    let Some(stat) = stat else {
+                        return Err(target.error(RawError::UnexpectedResponse));
+                    };
+                    transaction.note_created(&ops, stat.mzxid);
+                    let proof = proven(&mut state, node, stat.mzxid, stat.version);
                     let results = Some(transaction.visible(results));
-                    return Ok(Applied { zxid: stat.mzxid, results, session: attempt.session, proof });
+                    let (zxid, session) = (stat.mzxid, attempt.session);
+                    return Ok(Applied { zxid, results, session, proof });
                 }
                 Err(error) => error,
             };
@@ -196,44 +222,51 @@ impl CertainTransaction {
             let suspect = matches!(refused, Some(ErrorCode::BadVersion | ErrorCode::NodeExists));
             if error.may_have_applied() || suspect {
                 let lost = transaction.error(&ops, error.clone());
-                match self.look(&budget, &slip, number, &lost).await? {
+                match self.check_outcome(&budget, &node, number, &lost).await? {
                     Verdict::Applied { zxid, version } => {
-                        slip.written(zxid, version);
-                        let proof = Proof { path: slip.path.as_str().into() };
-                        turn.put(slip);
-                        return Ok(Applied { zxid, results: None, session: attempt.session, proof });
+                        transaction.note_created(&ops, zxid);
+                        let proof = proven(&mut state, node, zxid, version);
+                        return Ok(Applied {
+                            zxid,
+                            results: None,
+                            session: attempt.session,
+                            proof,
+                        });
                     }
-                    Verdict::NotApplied if !suspect => slip.unwritten(),
+                    Verdict::NotApplied if !suspect => node.unwritten(),
                     Verdict::Unreadable if !suspect => return Err(lost),
-                    // Refused because of somebody else. A node that we have not created is not ours.
+                    // Another client caused the refusal. A node that this client has not created is
+                    // not its receipt.
                     _ if rounds.next().is_some() => {
-                        slip.unwritten();
+                        node.unwritten();
                         continue;
                     }
-                    _ => return Err(self.refusal(&slip, error)),
+                    _ => return Err(self.refusal(&node, error)),
                 }
-                turn.put(slip);
+                state.put(node);
                 budget.spend(lost, attempt.session.epoch).await.map_err(Error::not_applied)?;
                 continue;
             }
             if let Some(parent) = transaction.missing_parent(&ops, &error)
                 && rounds.next().is_some()
             {
-                slip.unwritten();
-                turn.put(slip);
+                node.unwritten();
+                state.put(node);
                 transaction.create_parents(&mut budget, parent).await?;
                 continue;
             }
             match refused {
-                // Deleted by somebody else.
-                Some(ErrorCode::NoNode) if slip.version.is_some() && rounds.next().is_some() => slip.gone(),
+                // Another client deleted the receipt.
+                Some(ErrorCode::NoNode) if node.version.is_some() && rounds.next().is_some() => {
+                    node.gone();
+                }
                 Some(code) => {
-                    slip.unwritten();
-                    return Err(self.refusal(&slip, RawError::Refused(code)));
+                    node.unwritten();
+                    return Err(self.refusal(&node, RawError::Refused(code)));
                 }
                 None => {
-                    slip.unwritten();
-                    turn.put(slip);
+                    node.unwritten();
+                    state.put(node);
                     let error = transaction.error(&ops, error);
                     budget.spend(error, attempt.session.epoch).await?;
                 }
@@ -250,46 +283,63 @@ impl CertainTransaction {
             .map_err(|why| Error::invalid_path(target.operation, receipt.parent(), why))
     }
 
-    fn refusal(&self, slip: &Slip, error: RawError) -> Error {
+    fn refusal(&self, node: &ReceiptNode, error: RawError) -> Error {
         let target = &self.transaction.target;
         let error = match error {
             RawError::TransactionFailed { code, .. } => RawError::Refused(code),
             error => error,
         };
-        Error::raw(target.operation, target.zk.ns().strip(&slip.path), error)
+        Error::raw(target.operation, target.zk.ns().strip(&node.path), error)
     }
 
-    /// Learns what became of the transaction, however long the outage: it is the session that decides. Fails when that
-    /// is over, with the call's deadline, or when the receipt cannot be read.
-    async fn look(&self, budget: &Budget<'_>, slip: &Slip, number: u64, lost: &Error) -> Result<Verdict> {
+    /// Finds out the outcome of the transaction, regardless of the length of an outage, because the
+    /// session decides. Fails if the session is over, with the deadline of the call, or if the
+    /// receipt cannot be read.
+    async fn check_outcome(
+        &self,
+        budget: &Budget<'_>,
+        node: &ReceiptNode,
+        number: u64,
+        lost: &Error,
+    ) -> Result<Verdict> {
         let target = &self.transaction.target;
         let expired = || target.error(RawError::SessionExpired { sent: true });
         loop {
             let attempt = target.attempt(budget).await.map_err(Error::of_unknown_outcome)?;
-            if !Arc::ptr_eq(&attempt.session, &slip.session) {
+            if !Arc::ptr_eq(&attempt.session, &node.session) {
                 return Err(expired());
             }
-            match slip.read(&*attempt.raw).await {
+            match node.read(&*attempt.raw).await {
                 Ok(read) => {
                     let read = read.as_ref().map(|read| (&read.data[..], &read.stat));
-                    return Ok(slip.judge(number, read));
+                    return Ok(node.judge(number, read));
                 }
-                Err(RawError::SessionExpired { .. } | RawError::AuthFailed { .. }) => return Err(expired()),
-                Err(error) if passes(&target.error(error.clone())) => {}
-                Err(_) => return Err(lost.clone()),
+                Err(RawError::SessionExpired { .. } | RawError::AuthFailed { .. }) => {
+                    return Err(expired());
+                }
+                Err(error) => {
+                    let error = target.error(error);
+                    if !error.is_transient() {
+                        return Err(lost.clone());
+                    }
+                    let pause = target.zk.pause_after(&error);
+                    tokio::time::sleep(pause.min(budget.time_left().unwrap_or(pause))).await;
+                }
             }
-            let pause = budget.time_left().map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
-            tokio::time::sleep(pause).await;
         }
     }
 }
 
-/// Whether a read of the receipt that failed with this error may succeed later.
-fn passes(error: &Error) -> bool {
-    error.is_transient() || error.code() == Some(ErrorCode::Throttled)
+/// Returns the proof of a receipt that a transaction has written, and makes the receipt available
+/// again.
+fn proven(state: &mut ReceiptState, mut node: ReceiptNode, zxid: i64, version: i32) -> Proof {
+    node.written(zxid, version);
+    let proof = Proof { path: node.path.as_str().into() };
+    state.put(node);
+    proof
 }
 
-/// Why the proof was refused, if that is why; the operations before it are `own`.
+/// Returns the code if the proof was refused. There are `own` operations before it.
 const fn refused(error: &RawError, own: usize) -> Option<ErrorCode> {
     match error {
         RawError::TransactionFailed { index, code } if *index >= own => Some(*code),

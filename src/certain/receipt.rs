@@ -6,37 +6,61 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Data, Error as RawError, ErrorCode, Op, Stat, Version};
 
-use crate::core::{Chore, Core, Deletion, FencingToken, Session, Ticket, read_behind_quorum};
+use crate::core::{
+    Cleanup, Core, Deletion, FencingToken, Registration, Session, read_behind_quorum,
+};
 use crate::framework::CuratorFramework;
 use crate::path::join;
 use crate::raw::RawClient;
 use crate::retry::Budget;
 
+/// The prefix of the names of receipts. A UUID follows.
+const PREFIX: &str = "_r_";
+
+/// Returns `true` if this is the name of the node of a [`Receipt`].
+///
+/// A listing of the parent of a receipt contains the receipt. Its data belong to the protocol and
+/// are never compressed. So a caller that reads all children as values has to leave it out before
+/// decoding.
+///
+/// ```
+/// use zk_curator::certain::is_receipt;
+///
+/// assert!(is_receipt("_r_5e0a7c8e-0000-4000-8000-000000000001"));
+/// assert!(!is_receipt("_r_mine"));
+/// ```
+#[must_use]
+pub fn is_receipt(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|guid| uuid::Uuid::try_parse(guid).is_ok())
+}
+
 /// Proof that [certain](crate::op::Transaction::certain) transactions were applied.
 ///
-/// Cheap to clone; clones are the same receipt. Transactions of one receipt are sent one at a time: tasks that should
-/// not wait for each other have one each. It holds its framework open, as guards do.
+/// Cheap to clone; clones are the same receipt. Transactions of one receipt are sent one at a time,
+/// so tasks that should not wait for each other need a receipt each. Like a guard, it keeps its
+/// framework open.
 ///
 /// # Cancel safety
-/// The node is deleted in the background when the last clone is dropped, and ends with its session in any case.
+/// The node is deleted in the background when the last clone is dropped. It ends with its session
+/// in any case.
 #[derive(Clone)]
 pub struct Receipt {
     zk: CuratorFramework,
     parent: String,
-    turn: Arc<Mutex<Turn>>,
+    state: Arc<Mutex<ReceiptState>>,
 }
 
 impl Receipt {
-    /// A receipt below a node that exists; the path is within the namespace. Its node is created by the first
-    /// transaction, and by the first one in every later session.
+    /// Creates a receipt below an existing node; the path is within the namespace. The first
+    /// transaction creates its node, and so does the first one in every later session.
     ///
-    /// The parent may be any node that may have children; a listing of it shows one more. An invalid path fails the
-    /// transaction.
+    /// The parent may be any node that may have children. A listing of it shows one more child. An
+    /// invalid path is an error of the transaction.
     pub fn at(zk: &CuratorFramework, parent: impl Into<String>) -> Self {
-        Self { zk: zk.clone(), parent: parent.into(), turn: Arc::default() }
+        Self { zk: zk.clone(), parent: parent.into(), state: Arc::default() }
     }
 
-    /// The parent, within the namespace.
+    /// Returns the parent, within the namespace.
     #[must_use]
     pub fn parent(&self) -> &str {
         &self.parent
@@ -46,33 +70,36 @@ impl Receipt {
         &self.zk
     }
 
-    /// Waits until no other transaction is outstanding.
-    pub(super) async fn turn(&self, budget: &Budget<'_>) -> Result<MutexGuard<'_, Turn>, RawError> {
+    /// Waits until no other transaction is in flight.
+    pub(super) async fn lock(
+        &self,
+        budget: &Budget<'_>,
+    ) -> Result<MutexGuard<'_, ReceiptState>, RawError> {
         match budget.time_left() {
-            None => Ok(self.turn.lock().await),
+            None => Ok(self.state.lock().await),
             Some(left) => {
-                let turn = timeout(left, self.turn.lock()).await;
-                turn.map_err(|_| RawError::DeadlineExceeded { sent: false })
+                let state = timeout(left, self.state.lock()).await;
+                state.map_err(|_| RawError::DeadlineExceeded { sent: false })
             }
         }
     }
 
-    /// A node that is not there yet, for this session.
-    pub(super) fn slip(&self, session: &Arc<Session>) -> Slip {
+    /// Returns a node that does not exist yet, for this session.
+    pub(super) fn new_node(&self, session: &Arc<Session>) -> ReceiptNode {
         let core = self.zk.core();
         let path = self.server_path(&core.random.guid());
-        Slip {
+        ReceiptNode {
             zk: self.zk.clone(),
             session: Arc::clone(session),
             path,
             version: None,
-            owed: false,
-            ticket: None,
+            may_exist: false,
+            registration: None,
         }
     }
 
     pub(super) fn server_path(&self, guid: &str) -> String {
-        join(&self.zk.ns().apply(&self.parent), &format!("_r_{guid}"))
+        join(&self.zk.ns().apply(&self.parent), &format!("{PREFIX}{guid}"))
     }
 }
 
@@ -82,88 +109,90 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// The state that the transactions of a receipt hand on to each other.
+/// The state that the transactions of a receipt pass on to each other.
 #[derive(Default)]
-pub(super) struct Turn {
-    /// Of the last transaction: no two have the same.
+pub(super) struct ReceiptState {
+    /// The number of the last transaction. No two have the same.
     number: u64,
-    /// The node, if it is known what it holds.
-    slip: Option<Slip>,
+    /// The node, if its content is known.
+    node: Option<ReceiptNode>,
 }
 
-impl Turn {
+impl ReceiptState {
     pub(super) const fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
 
-    /// Takes the node to write in this session. While it is taken, its content is not known; dropped then, it is
-    /// deleted.
-    pub(super) fn take(&mut self, session: &Arc<Session>) -> Option<Slip> {
-        // Versions that do not count up any longer are not relied on.
-        let fit = |slip: &Slip| {
-            Arc::ptr_eq(&slip.session, session) && slip.version.is_none_or(|version| version < i32::MAX)
+    /// Takes the node to write in this session. While it is taken, its content is unknown. If it is
+    /// dropped then, it is deleted.
+    pub(super) fn take(&mut self, session: &Arc<Session>) -> Option<ReceiptNode> {
+        // A version near the overflow is not used.
+        let fit = |node: &ReceiptNode| {
+            Arc::ptr_eq(&node.session, session)
+                && node.version.is_none_or(|version| version < i32::MAX)
         };
-        self.slip.take().filter(fit)
+        self.node.take().filter(fit)
     }
 
-    pub(super) fn put(&mut self, slip: Slip) {
-        self.slip = Some(slip);
+    pub(super) fn put(&mut self, node: ReceiptNode) {
+        self.node = Some(node);
     }
 }
 
-/// The node of a receipt in one session. Dropped, it owes the deletion.
-pub(super) struct Slip {
+/// The node of a receipt in one session. If it is dropped, the janitor deletes the node.
+pub(super) struct ReceiptNode {
     zk: CuratorFramework,
     pub(super) session: Arc<Session>,
-    /// On the server.
+    /// The path on the server.
     pub(super) path: String,
-    /// Once it is there.
+    /// The version, once the node exists.
     pub(super) version: Option<i32>,
-    /// Whether it may be there.
-    owed: bool,
-    ticket: Option<Ticket>,
+    /// `true` if the node may exist.
+    may_exist: bool,
+    registration: Option<Registration>,
 }
 
 /// The outcome of a transaction, by its receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It was applied: the transaction, and the version of the receipt since.
+    /// The transaction was applied: its id, and the version of the receipt since.
     Applied { zxid: i64, version: i32 },
-    /// It was not.
+    /// The transaction was not applied.
     NotApplied,
-    /// Another client has deleted or written it.
+    /// Another client has deleted or written the receipt.
     Unreadable,
 }
 
-impl Slip {
-    /// Appends the proof to the operations. From here on the node may be there.
+impl ReceiptNode {
+    /// Appends the proof to the operations. From here on the node may exist.
     pub(super) fn prove(&mut self, number: u64, ops: &mut Vec<Op>) {
-        self.owed = true;
+        self.may_exist = true;
         append(self.zk.core(), &self.path, self.version, number, ops);
     }
 
-    /// The last transaction was not applied: the node is as it was before.
+    /// Records that the last transaction was not applied, so the node is unchanged.
     pub(super) const fn unwritten(&mut self) {
-        self.owed = self.version.is_some();
+        self.may_exist = self.version.is_some();
     }
 
-    /// The node is gone.
+    /// Records that the node does not exist.
     pub(super) const fn gone(&mut self) {
-        self.owed = false;
+        self.may_exist = false;
     }
 
-    /// A transaction has written it.
+    /// Records that a transaction has written the node.
     pub(super) fn written(&mut self, zxid: i64, version: i32) {
         self.version = Some(version);
-        if self.ticket.is_none() {
+        if self.registration.is_none() {
             let (token, epoch) = (FencingToken::new(zxid), self.session.epoch);
-            let ticket = self.zk.core().held.node(&self.path, token, epoch, false);
-            self.ticket = Some(ticket);
+            let registration = self.zk.core().resources.node(&self.path, token, epoch, false);
+            self.registration = Some(registration);
         }
     }
 
-    /// Reads it, after everything that was sent in this session before: `None` if it is not there.
+    /// Reads the node, after everything that was sent in this session before. Returns `None` if it
+    /// does not exist.
     pub(super) async fn read(&self, raw: &dyn RawClient) -> Result<Option<Data>, RawError> {
         match read_behind_quorum(raw, &self.path, |raw, path| raw.get_data(path)).await {
             Ok(data) => Ok(Some(data)),
@@ -172,33 +201,47 @@ impl Slip {
         }
     }
 
-    /// Judges the transaction of this number by what was read: `None` if the node is not there.
+    /// Judges the transaction with this number by the receipt. `read` is `None` if the node does
+    /// not exist.
     pub(super) fn judge(&self, number: u64, read: Option<(&[u8], &Stat)>) -> Verdict {
         judge(self.version, number, read)
     }
 }
 
-impl Drop for Slip {
+impl Drop for ReceiptNode {
     fn drop(&mut self) {
-        if !self.owed || self.session.lost.is_cancelled() {
+        if !self.may_exist || self.session.lost.is_cancelled() {
             return;
         }
         let (session, path) = (Arc::clone(&self.session), std::mem::take(&mut self.path));
-        // After everything that was sent before: also after a transaction that has created it.
+        // The delete comes after everything that was sent before, including a transaction that
+        // created the node.
         let first = Some(session.raw.delete(&path, Version::Any));
-        self.zk.core().owe(Chore::Delete(Deletion { first, ..Deletion::of(session, path, true) }));
+        self.zk
+            .core()
+            .owe(Cleanup::Delete(Deletion { first, ..Deletion::of(session, path, true) }));
     }
 }
 
-/// Appends the operations that prove a transaction: two, where the node has to be created, so that there is a stat in
-/// the answer of every server.
-pub(super) fn append(core: &Core, path: &str, version: Option<i32>, number: u64, ops: &mut Vec<Op>) {
+/// Appends the operations that prove a transaction. Two operations are needed to create the node,
+/// so that every server returns a stat.
+pub(super) fn append(
+    core: &Core,
+    path: &str,
+    version: Option<i32>,
+    number: u64,
+    ops: &mut Vec<Op>,
+) {
     let path = path.to_owned();
     if version.is_none() {
         let (acl, mode) = (core.acl_of(&path), CreateMode::Ephemeral);
         ops.push(Op::Create { path: path.clone(), data: Bytes::new(), acl, mode, ttl: None });
     }
-    ops.push(Op::SetData { path, data: number.to_string().into(), version: version.unwrap_or(0).into() });
+    ops.push(Op::SetData {
+        path,
+        data: number.to_string().into(),
+        version: version.unwrap_or(0).into(),
+    });
 }
 
 fn judge(before: Option<i32>, number: u64, read: Option<(&[u8], &Stat)>) -> Verdict {

@@ -6,15 +6,16 @@ use flate2::{Compression, GzBuilder};
 
 use super::{CompressionFailure, CompressionProvider};
 
-/// Far more than a node can be meant to hold: servers refuse data of more than 1 MiB, unless told otherwise.
+/// Far more than the data of a node: servers refuse data of more than 1 MiB by default.
 const DEFAULT_LIMIT: usize = 64 << 20;
 
 /// The gzip of Apache Curator (RFC 1952); the default of a framework.
 ///
-/// It writes what Curator 5 writes: one member with the ten-byte header `1f 8b 08 00 00000000 00 00`, at the usual
-/// level. It reads every header of the RFC (extra field, name, comment, header checksum), and several members in a row,
-/// which Java's `GZIPInputStream` and gzip accept although Curator does not. Empty data, which no compressor writes,
-/// are read as empty: parents are created without data, however a framework is configured.
+/// It writes the same bytes as Curator 5: one member with the ten-byte header `1f 8b 08 00 00000000
+/// 00 00`, at the default level. It reads every header of the RFC (extra field, name, comment,
+/// header checksum), and several members in a row, which Java's `GZIPInputStream` and gzip accept
+/// although Curator does not. It reads empty data, which no compressor writes, as empty data,
+/// because parents are always created without data.
 ///
 /// ```
 /// use std::error::Error;
@@ -35,13 +36,14 @@ pub struct GzipCompressionProvider {
     limit: usize,
 }
 
-/// Why data could not be decompressed.
+/// The reason why data could not be decompressed.
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum GzipError {
-    /// They are not in gzip format, or damaged.
+    /// The data are not in gzip format, or are damaged.
     Malformed(io::Error),
-    /// They are larger than allowed when decompressed. No more memory than about twice the limit was used to find out.
+    /// The decompressed data are larger than allowed. The check uses at most about twice the limit
+    /// of memory.
     TooLarge {
         /// The limit in bytes.
         limit: usize,
@@ -49,14 +51,14 @@ pub enum GzipError {
 }
 
 impl GzipCompressionProvider {
-    /// With the default limit.
+    /// Creates a provider with the default limit.
     #[must_use]
     pub const fn new() -> Self {
         Self { limit: DEFAULT_LIMIT }
     }
 
-    /// How large data may be when decompressed, in bytes. 1 MiB of gzip can be made to unfold into 1 GiB. Default
-    /// 64 MiB.
+    /// Sets the maximum size of decompressed data in bytes. 1 MiB of gzip can expand to 1 GiB.
+    /// Default: 64 MiB.
     #[must_use]
     pub const fn max_decompressed_size(mut self, bytes: usize) -> Self {
         self.limit = bytes;
@@ -72,8 +74,9 @@ impl Default for GzipCompressionProvider {
 
 impl CompressionProvider for GzipCompressionProvider {
     fn compress(&self, _path: &str, data: &[u8]) -> Result<Bytes, CompressionFailure> {
-        // Java writes 0 for the operating system.
-        let mut encoder = GzBuilder::new().operating_system(0).write(Vec::new(), Compression::default());
+        // Java writes 0 as the operating system.
+        let mut encoder =
+            GzBuilder::new().operating_system(0).write(Vec::new(), Compression::default());
         encoder.write_all(data)?;
         Ok(encoder.finish()?.into())
     }
@@ -99,7 +102,9 @@ impl std::fmt::Display for GzipError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Malformed(_) => f.write_str("data are not valid gzip"),
-            Self::TooLarge { limit } => write!(f, "data are larger than {limit} bytes when decompressed"),
+            Self::TooLarge { limit } => {
+                write!(f, "data are larger than {limit} bytes when decompressed")
+            }
         }
     }
 }
@@ -137,7 +142,7 @@ mod tests {
         assert_eq!(decompressed(b"").unwrap(), "");
     }
 
-    /// All sixteen combinations of the optional fields of RFC 1952, and FTEXT.
+    /// Tests all sixteen combinations of the optional fields of RFC 1952, and FTEXT.
     #[test]
     fn every_header_is_read() {
         let plain = compressed(b"data");
@@ -164,7 +169,10 @@ mod tests {
             if flags & 2 != 0 {
                 let mut damaged = bytes;
                 damaged[4] ^= 1;
-                assert!(matches!(decompressed(&damaged), Err(GzipError::Malformed(_))), "flags {flags:#x}");
+                assert!(
+                    matches!(decompressed(&damaged), Err(GzipError::Malformed(_))),
+                    "flags {flags:#x}"
+                );
             }
         }
     }
@@ -179,9 +187,12 @@ mod tests {
     fn damage_is_an_error() {
         let whole = compressed(b"some data that are long enough");
         for length in 1..whole.len() {
-            assert!(matches!(decompressed(&whole[..length]), Err(GzipError::Malformed(_))), "{length} bytes");
+            assert!(
+                matches!(decompressed(&whole[..length]), Err(GzipError::Malformed(_))),
+                "{length} bytes"
+            );
         }
-        // Of the checksum, and of the length.
+        // Changes a byte of the checksum, and one of the length.
         for at in [whole.len() - 8, whole.len() - 4] {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
@@ -202,9 +213,12 @@ mod tests {
         };
         assert_eq!(limited(10_000).unwrap(), 10_000);
         let error = limited(9_999).unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(GzipError::TooLarge { limit: 9_999 })), "{error}");
+        assert!(
+            matches!(error.downcast_ref(), Some(GzipError::TooLarge { limit: 9_999 })),
+            "{error}"
+        );
         assert!(limited(0).is_err());
-        // Also when it is spread over many members.
+        // The limit also holds for data in many members.
         let members = bomb.repeat(100);
         let gzip = GzipCompressionProvider::new().max_decompressed_size(999_999);
         assert!(gzip.decompress("/", &members).is_err());

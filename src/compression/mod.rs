@@ -1,14 +1,15 @@
-//! Compressed data: what `.compressed()` and `.decompressed()` do, and Curator's gzip.
+//! Compression of data: `.compressed()`, `.decompressed()`, and Curator's gzip.
 //!
-//! Nothing in a node says that its data are compressed: whoever reads has to know. So it is asked for in each
-//! operation ([`compressed`](crate::op::CreateBuilder::compressed),
-//! [`decompressed`](crate::op::GetDataBuilder::decompressed)), or for all of them at once with
-//! [`enable_compression`](crate::CuratorFrameworkBuilder::enable_compression).
+//! A node does not show that its data are compressed, so a reader has to know. Each operation asks
+//! for compression itself ([`compressed`](crate::op::CreateBuilder::compressed),
+//! [`decompressed`](crate::op::GetDataBuilder::decompressed)), or
+//! [`enable_compression`](crate::CuratorFrameworkBuilder::enable_compression) does so for all of
+//! them.
 //!
-//! The feature `gzip` brings `GzipCompressionProvider`, which every framework then has unless it is given another
-//! provider. Its bytes are those of Apache Curator. Without the feature there is none until
-//! [`compression_provider`](crate::CuratorFrameworkBuilder::compression_provider) names one, and operations that need
-//! it fail with `InvalidArgument`.
+//! The feature `gzip` adds `GzipCompressionProvider`, which every framework uses unless it has
+//! another provider. Its bytes are those of Apache Curator. Without the feature there is no
+//! provider until [`compression_provider`](crate::CuratorFrameworkBuilder::compression_provider)
+//! sets one, and operations that need it fail with `InvalidArgument`.
 
 #[cfg(feature = "gzip")]
 mod gzip;

@@ -2,13 +2,16 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 
-/// Why data could not be compressed or decompressed; becomes the source of the operation's error.
+/// The reason why data could not be compressed or decompressed. It becomes the source of the
+/// operation's error.
 pub type CompressionFailure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Compresses and decompresses the data of nodes (`org.apache.curator.framework.api.CompressionProvider`).
+/// Compresses and decompresses the data of nodes
+/// (`org.apache.curator.framework.api.CompressionProvider`).
 ///
-/// It is called on the task that awaits the operation, so it should be quick; data of nodes are small. What it reads
-/// was written by others: it has to bound the memory that a few bytes of theirs can make it use.
+/// It is called on the task that awaits the operation, so it should be quick; the data of nodes are
+/// small. Other programs may have written the data that it reads, so it has to limit the memory
+/// that a few bytes of input can make it use.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -30,16 +33,17 @@ pub type CompressionFailure = Box<dyn std::error::Error + Send + Sync>;
 /// let builder = zk_curator::CuratorFramework::builder().compression_provider(Reversed);
 /// ```
 pub trait CompressionProvider: Debug + Send + Sync + 'static {
-    /// The data to store. `path` is the one that the operation was given.
+    /// Returns the data to store. `path` is the path of the operation.
     ///
     /// # Errors
-    /// When the data cannot be compressed. The operation then fails with `InvalidArgument` and sends nothing.
+    /// The reason why the data cannot be compressed. The operation then fails with
+    /// `InvalidArgument` and sends nothing.
     fn compress(&self, path: &str, data: &[u8]) -> Result<Bytes, CompressionFailure>;
 
-    /// The data that were stored.
+    /// Returns the data as they were before [`compress`](Self::compress).
     ///
     /// # Errors
-    /// When the bytes are not compressed data, or too many when decompressed. The operation then fails with
-    /// `Undecodable`.
+    /// The reason why the bytes cannot be decompressed, or are too many when decompressed. The
+    /// operation then fails with `Undecodable`.
     fn decompress(&self, path: &str, data: &[u8]) -> Result<Bytes, CompressionFailure>;
 }

@@ -7,7 +7,7 @@ use super::CompressionProvider;
 use super::GzipCompressionProvider;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The provider of a framework, and whether it is used unless an operation says otherwise.
+/// The provider of a framework, and the default of its operations.
 #[derive(Debug, Clone)]
 pub(crate) struct Compression {
     pub(crate) provider: Option<Arc<dyn CompressionProvider>>,
@@ -25,7 +25,7 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// Data on their way to the server; `wanted` is what the operation asks for.
+    /// Compresses data for the server. `wanted` is the request of the operation.
     pub(crate) fn compress(
         &self,
         operation: &'static str,
@@ -40,7 +40,7 @@ impl Compression {
         self.provider(operation, path)?.compress(path, &data).map_err(failed)
     }
 
-    /// Data as they came from the server.
+    /// Decompresses data from the server.
     pub(crate) fn decompress(
         &self,
         operation: &'static str,
@@ -57,8 +57,9 @@ impl Compression {
 
     fn provider(&self, operation: &'static str, path: &str) -> Result<&dyn CompressionProvider> {
         self.provider.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, operation, path)
-                .with_source("no compression provider: give the framework one, or turn on the feature `gzip`")
+            Error::new(ErrorKind::InvalidArgument, operation, path).with_source(
+                "no compression provider: give the framework one, or turn on the feature `gzip`",
+            )
         })
     }
 }

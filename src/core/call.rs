@@ -9,9 +9,9 @@ use crate::retry::{RetryPolicy, RetryScope};
 pub(crate) struct Call {
     pub(crate) retry: Option<Arc<dyn RetryPolicy>>,
     pub(crate) scope: Option<RetryScope>,
-    /// How long the whole call may take.
+    /// The time that the whole call may take.
     pub(crate) deadline: Option<Duration>,
-    /// The only session that it may be made in.
+    /// The only session in which the call may be made.
     pub(crate) session_epoch: Option<u64>,
 }
 

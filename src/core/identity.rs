@@ -1,21 +1,24 @@
-//! Deletes of nodes whose names others may use: by the transaction that created the node.
+//! Deletes of nodes with shared names, which are identified by the transaction that created the
+//! node.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use zk_curator_client::internal::Locked;
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::quorum::read_behind_quorum;
 use super::race::RACE_ROUNDS;
 use crate::raw::RawClient;
 
-/// The deletes of one framework that are between their look and their answer, by path and `czxid`.
+/// The deletes of one framework that are between their read and their response, by path and
+/// `czxid`.
 ///
-/// Several may delete one node: two guards of an ephemeral node that idempotent creates share, or a guard and a
-/// [`DeleteBuilder::czxid`](crate::op::DeleteBuilder::czxid). A look that was sent before another delete says nothing of what
-/// is there after it.
+/// Several deletes may concern one node, for example by a guard and by a
+/// [`DeleteBuilder::czxid`](crate::op::DeleteBuilder::czxid). A read that was sent before another
+/// delete does not show the state after it.
 #[derive(Debug, Default)]
-pub(crate) struct Deletes(Mutex<BTreeMap<(String, i64), Going>>);
+pub(crate) struct Deletes(Locked<BTreeMap<(String, i64), Going>>);
 
 #[derive(Debug, Default)]
 struct Going {
@@ -31,8 +34,7 @@ impl Deletes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, i64), Going>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -43,17 +45,17 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The number of deletes of this node that have been sent.
+    /// Returns the number of deletes of this node that were sent.
     fn sent(&self) -> u64 {
         self.deletes.lock().get(&self.key).map_or(0, |going| going.sent)
     }
 
-    /// Calls `send`, unless a delete was sent since there were `seen`.
+    /// Calls `send`, unless the number of sent deletes has grown since it was `seen`.
     fn send<T>(&self, seen: u64, send: impl FnOnce() -> T) -> Option<T> {
         let mut deletes = self.deletes.lock();
         let going = deletes.get_mut(&self.key).filter(|going| going.sent == seen)?;
         going.sent += 1;
-        // Queued by the call: a look that begins later is answered later.
+        // The call queues the request, so a later read is answered later.
         Some(send())
     }
 }
@@ -70,14 +72,15 @@ impl Drop for Look<'_> {
     }
 }
 
-/// Deletes the node that this transaction created, if it is there with this version: whether it was. `path` is the
-/// server's.
+/// Deletes the node that this transaction created, if it has this version. Returns `true` if it
+/// existed. `path` is the server's.
 ///
-/// ZooKeeper has no delete by identity, so the node is looked at first, and deleted at the version that was seen. What
-/// remains is another client that puts a node of the same version in its place between the two, which takes somebody who
-/// deletes ours by its path. No other delete of this framework can come between.
+/// ZooKeeper has no delete by identity. So the node is read first, and deleted at the version that
+/// was read. In the remaining window, another client may replace the node by one of the same
+/// version between the two requests, which requires a delete by path. No other delete of this
+/// framework can come between.
 ///
-/// A failed look has applied nothing, and its error says so.
+/// A failed read has applied nothing, and its error says so.
 pub(crate) async fn delete_created_by(
     deletes: &Deletes,
     raw: &dyn RawClient,
@@ -89,12 +92,13 @@ pub(crate) async fn delete_created_by(
     let mut rounds = 0..RACE_ROUNDS;
     loop {
         let seen = look.sent();
-        let there = read_behind_quorum(raw, path, |raw, path| raw.exists(path)).await.map_err(of_a_read)?;
+        let there =
+            read_behind_quorum(raw, path, |raw, path| raw.exists(path)).await.map_err(of_a_read)?;
         let Some(stat) = there.filter(|stat| stat.czxid == czxid) else { return Ok(false) };
         let at = if version.is_exact() { version } else { stat.version.into() };
         let Some(answer) = look.send(seen, || raw.delete(path, at)) else { continue };
         match answer.await {
-            // Written or replaced since it was looked at.
+            // The node was written or replaced since the read.
             Err(RawError::Refused(ErrorCode::BadVersion))
                 if !version.is_exact() && rounds.next().is_some() => {}
             answer => return answer.map(|()| true),

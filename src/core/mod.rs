@@ -1,12 +1,12 @@
-//! The base of all operations: the session, the settings, the cleanup that is owed, and the nodes that are held. Nothing here
-//! depends on the operations.
+//! The base of all operations: the session, the settings, the pending cleanup, and the held nodes.
+//! Nothing here depends on the operations.
 
+mod advice;
+mod authorship;
 mod call;
-mod chore;
-mod debt;
+mod cleanup;
 mod fencing;
 mod handover;
-mod held;
 mod identity;
 pub(crate) mod metrics;
 mod protection;
@@ -16,16 +16,15 @@ mod random;
 mod session;
 mod settings;
 mod shared;
-mod slot;
 mod sweep;
 mod tell;
 
+pub use authorship::Authorship;
+pub(crate) use authorship::PendingCreate;
 pub(crate) use call::Call;
-pub(crate) use chore::{Chore, Deletion};
-pub(crate) use debt::Debt;
+pub(crate) use cleanup::{Cleanup, Deletion, PendingCleanup, Registration, perform};
+pub use cleanup::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
 pub use fencing::FencingToken;
-pub(crate) use held::Ticket;
-pub use held::{HeldChore, HeldNode, HeldWatch, WatchKind};
 pub(crate) use identity::delete_created_by;
 pub(crate) use protection::{Found, Protection, find, new_prefix};
 pub(crate) use quorum::{read_behind_quorum, read_behind_sync};

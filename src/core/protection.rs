@@ -1,4 +1,4 @@
-//! Names that only we can have chosen, and the nodes that have them.
+//! Unique names of protected nodes, and the search for these nodes.
 
 use bytes::Bytes;
 use zk_curator_client::{Error as RawError, ErrorCode, Stat};
@@ -8,17 +8,17 @@ use super::random::Random;
 use crate::path::join;
 use crate::raw::RawClient;
 
-/// Where a protected node is, and how its name begins.
+/// The place of a protected node, and the prefix of its name.
 #[derive(Debug, Clone)]
 pub(crate) struct Protection {
     pub(crate) parent: String,
-    /// The whole name, if the data say whose node it is.
+    /// The prefix, or the whole name if the data identify the node.
     pub(crate) prefix: String,
-    /// The data that only our node has.
+    /// The data that identify the node.
     pub(crate) data: Option<Bytes>,
 }
 
-/// A new prefix, in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
+/// Returns a new prefix in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
 pub(crate) fn new_prefix(random: &Random) -> String {
     format!("_c_{}-", random.guid())
 }
@@ -26,14 +26,18 @@ pub(crate) fn new_prefix(random: &Random) -> String {
 /// The node of a protected create.
 pub(crate) struct Found {
     pub(crate) path: String,
-    /// If it was read with the data that say whose it is.
+    /// The stat, if the node was read with the data that identify it.
     pub(crate) stat: Option<Stat>,
 }
 
-/// Looks for the node of a protected create.
+/// Searches for the node of a protected create.
 ///
-/// The answer to the create was never seen, so the server we are connected to now may lag behind it (CURATOR-264).
-pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result<Option<Found>, RawError> {
+/// The response to the create was lost, so the present server may lag behind the create
+/// (CURATOR-264).
+pub(crate) async fn find(
+    raw: &dyn RawClient,
+    protection: &Protection,
+) -> Result<Option<Found>, RawError> {
     if let Some(ours) = &protection.data {
         let path = join(&protection.parent, &protection.prefix);
         return match read_behind_quorum(raw, &path, |raw, path| raw.get_data(path)).await {
@@ -42,7 +46,8 @@ pub(crate) async fn find(raw: &dyn RawClient, protection: &Protection) -> Result
             Err(error) => Err(error),
         };
     }
-    let children = read_behind_quorum(raw, &protection.parent, |raw, path| raw.get_children(path)).await;
+    let children =
+        read_behind_quorum(raw, &protection.parent, |raw, path| raw.get_children(path)).await;
     let names = match children {
         Ok(children) => children.names,
         Err(RawError::Refused(ErrorCode::NoNode)) => return Ok(None),

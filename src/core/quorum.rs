@@ -2,35 +2,37 @@ use zk_curator_client::{Error as RawError, Op, Version};
 
 use crate::raw::{RawClient, RawFuture};
 
-/// Reads what was committed before, also by requests of this session whose answers are lost.
+/// Reads a state that includes all earlier commits, also of requests of this session whose
+/// responses were lost.
 ///
-/// A transaction of one check goes ahead of the read, in the same flight. It is proposed to the ensemble whether the check
-/// holds or not, so it is answered only with a quorum. A `sync` is not enough: a leader that has been deposed and does not
-/// know it answers one (ZOOKEEPER-2136). A raw client without transactions gets the `sync`.
+/// A transaction of one check is sent before the read, in the same round trip. It is proposed to
+/// the ensemble even if the check fails, so it is answered only with a quorum. A `sync` is not
+/// enough: a deposed leader that does not know it still answers one (ZOOKEEPER-2136). With a raw
+/// client without transactions, a `sync` is sent.
 pub(crate) async fn read_behind_quorum<T>(
     raw: &dyn RawClient,
     path: &str,
     read: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
 ) -> Result<T, RawError> {
-    // Queued in this order by the calls.
+    // The calls queue the requests in this order.
     let check = raw.multi(&[Op::Check { path: path.to_owned(), version: Version::Any }]);
     let answer = read(raw, path);
     match check.await {
-        Ok(_) => {}
-        Err(error @ RawError::TransactionFailed { .. }) if !error.may_have_applied() => {}
+        Ok(_) | Err(RawError::TransactionFailed { .. }) => {}
         Err(RawError::Unsupported(_)) => return read_behind_sync(raw, path, read).await,
         Err(error) => return Err(error),
     }
     answer.await
 }
 
-/// Reads what the leader knows, in the same flight. No proof: see [`read_behind_quorum`].
+/// Reads at least the state of the leader, in the same round trip. This is no proof: see
+/// [`read_behind_quorum`].
 pub(crate) async fn read_behind_sync<T>(
     raw: &dyn RawClient,
     path: &str,
     read: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
 ) -> Result<T, RawError> {
-    // Sent first, so answered first.
+    // The sync is sent first, so it is answered first.
     let (synced, answer) = (raw.sync(path), read(raw, path));
     synced.await?;
     answer.await

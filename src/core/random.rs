@@ -1,16 +1,17 @@
 //! The random choices of a framework.
 
-use std::sync::{Mutex, PoisonError};
+use zk_curator_client::internal::Locked;
 
-/// A generator that is shared by all of a framework if it has a seed, and otherwise whatever is best for each choice.
-pub(crate) struct Random(Option<Mutex<fastrand::Rng>>);
+/// A generator that a whole framework shares if it has a seed. Without a seed, each choice has its
+/// own source.
+pub(crate) struct Random(Option<Locked<fastrand::Rng>>);
 
 impl Random {
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self(seed.map(|seed| Mutex::new(fastrand::Rng::with_seed(seed))))
+        Self(seed.map(|seed| Locked::new(fastrand::Rng::with_seed(seed))))
     }
 
-    /// A UUID of version 4, from the operating system if there is no seed.
+    /// Returns a UUID of version 4, from the operating system if there is no seed.
     pub(crate) fn guid(&self) -> String {
         let uuid = match self.draw(|rng| rng.u128(..)) {
             Some(bits) => uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid(),
@@ -19,24 +20,24 @@ impl Random {
         uuid.as_hyphenated().to_string()
     }
 
-    /// A number, and not one to keep secrets with.
+    /// Returns a number, which is not fit for secrets.
     pub(crate) fn number(&self) -> u64 {
         self.draw(|rng| rng.u64(..)).unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// A number from zero to `most`, both included.
+    /// Returns a number from zero to `most`, both included.
     pub(crate) fn up_to(&self, most: u64) -> u64 {
         self.draw(|rng| rng.u64(..=most)).unwrap_or_else(|| fastrand::u64(..=most))
     }
 
-    /// A seed for something else, if there is one.
+    /// Returns a seed for another generator, if this one has a seed.
     pub(crate) fn seed(&self) -> Option<u64> {
         self.draw(|rng| rng.u64(..))
     }
 
     fn draw<R>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> R) -> Option<R> {
         let rng = self.0.as_ref()?;
-        Some(draw(&mut rng.lock().unwrap_or_else(PoisonError::into_inner)))
+        Some(draw(&mut rng.lock()))
     }
 }
 

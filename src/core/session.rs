@@ -8,10 +8,10 @@ use crate::raw::RawClient;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) raw: Arc<dyn RawClient>,
-    /// Counts the sessions of a framework, from one.
+    /// The number of the session among those of the framework, from one.
     pub(crate) epoch: u64,
     /// Cancelled when the session is over.
     pub(crate) lost: CancellationToken,
-    /// The servers that it was opened with.
+    /// The connect string that the session was opened with.
     pub(super) servers: String,
 }

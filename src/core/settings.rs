@@ -12,7 +12,7 @@ use crate::retry::RetryPolicy;
 use crate::schema::SchemaSet;
 use crate::state::ConnectionStateErrorPolicy;
 
-/// How a member of the ensemble is reached.
+/// Returns the address of a member of the ensemble.
 pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
 
 pub(crate) struct Settings {
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) error_policy: ConnectionStateErrorPolicy,
     pub(crate) ensemble_tracker: bool,
     pub(crate) ensemble_addresses: Option<Addresses>,
-    /// The ACL of the chroot, if it is to be created.
+    /// The ACL for the creation of the chroot, if requested.
     pub(crate) create_chroot: Option<Vec<Acl>>,
     pub(crate) name: Option<String>,
     pub(crate) circuit_breaker: Option<Arc<dyn RetryPolicy>>,

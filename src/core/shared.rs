@@ -1,22 +1,27 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
-use zk_curator_client::{Acl, Error as RawError, SessionState, Signal};
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
+use zk_curator_client::internal::bounded;
+use zk_curator_client::{Acl, Error as RawError, SessionState};
 
-use super::chore::Chore;
+use super::advice::Advice;
+use super::authorship::Authors;
+use super::cleanup::{Cleanup, Registration, Resources};
 use super::handover::Handover;
-use super::held::{Held, Ticket};
 use super::identity::Deletes;
-use super::metrics;
+use super::metrics::Meter;
 use super::random::Random;
 use super::session::Session;
 use super::settings::{Addresses, Settings};
@@ -26,36 +31,43 @@ use crate::error::{Error, ErrorKind, LeftBehind, Result};
 use crate::raw::{RawClient, SessionSettings};
 use crate::retry::RetryPolicy;
 use crate::schema::SchemaSet;
-use crate::state::{BackgroundErrors, ConnectionState, ConnectionStatus, Input, Published, StateMachine};
+use crate::state::{
+    BackgroundErrors, ConnectionState, ConnectionStatus, Input, Published, StateMachine,
+};
 
 /// The state that handles, futures of builders and background tasks share.
 pub(crate) struct Core {
     pub(crate) settings: Settings,
-    /// The servers now: those of the settings until others are set.
-    connect_string: Mutex<String>,
-    lifecycle: Mutex<Lifecycle>,
+    /// The present connect string: that of the settings until another one is set.
+    connect_string: Locked<String>,
+    lifecycle: Locked<Lifecycle>,
     session: Signal<Option<Arc<Session>>>,
     pub(crate) status: Arc<Signal<Published>>,
     pub(crate) errors: broadcast::Sender<Error>,
-    chores: mpsc::UnboundedSender<(Chore, Ticket)>,
-    /// The nodes, watches and chores that are held.
-    pub(crate) held: Held,
+    cleanups: mpsc::UnboundedSender<(Cleanup, Registration)>,
+    /// The nodes, watches and cleanups.
+    pub(crate) resources: Resources,
     /// The deletes of nodes whose names others may use.
     pub(crate) deletes: Deletes,
-    /// Taken by the janitor.
-    pub(crate) chore_queue: Mutex<Option<mpsc::UnboundedReceiver<(Chore, Ticket)>>>,
+    /// The creates with an unknown outcome.
+    pub(crate) authors: Authors,
+    /// The queue of cleanups, until the janitor takes it.
+    pub(crate) cleanup_queue: Locked<Option<mpsc::UnboundedReceiver<(Cleanup, Registration)>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
-    /// Whether there is a chroot as the connect string names it, once that is known.
+    /// The result of the check of the chroot, once it is known.
     pub(crate) chroot: Signal<Option<Result<()>>>,
-    /// The end of the shutdown, with the answer of `close`.
+    /// The end of the shutdown, with the result of `close`.
     pub(crate) end: Signal<Option<Result<()>>>,
-    /// Cancelled with it.
+    /// Cancelled at the end of the shutdown.
     pub(crate) ended: CancellationToken,
     pub(crate) random: Random,
     pub(crate) handover: Handover,
-    /// The last transaction that the sessions before the present one have seen.
+    pub(crate) advice: Advice,
+    /// The last transaction that the earlier sessions have seen.
     last_zxid: AtomicI64,
+    /// The runtime on which the framework was started.
+    pub(crate) runtime: OnceLock<Handle>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,35 +79,38 @@ pub(crate) enum Lifecycle {
 
 impl Core {
     pub(crate) fn new(settings: Settings) -> Self {
-        let (chores, chore_queue) = mpsc::unbounded_channel();
+        let (cleanups, cleanup_queue) = mpsc::unbounded_channel();
         let random = Random::new(settings.seed);
         Self {
-            connect_string: Mutex::new(settings.session.connect_string.clone()),
+            connect_string: Locked::new(settings.session.connect_string.clone()),
+            resources: Resources::new(Meter::new(settings.name.as_deref())),
             settings,
-            lifecycle: Mutex::new(Lifecycle::Latent),
+            lifecycle: Locked::new(Lifecycle::Latent),
             session: Signal::new(None),
             status: Arc::new(Signal::new(Published::new(StateMachine::new().status()))),
             errors: broadcast::Sender::new(BackgroundErrors::CAPACITY),
-            chores,
-            held: Held::default(),
+            cleanups,
             deletes: Deletes::default(),
-            chore_queue: Mutex::new(Some(chore_queue)),
+            authors: Authors::default(),
+            cleanup_queue: Locked::new(Some(cleanup_queue)),
             shutdown: CancellationToken::new(),
             chroot: Signal::new(None),
             end: Signal::new(None),
             ended: CancellationToken::new(),
             random,
             handover: Handover::default(),
+            advice: Advice::default(),
             last_zxid: AtomicI64::new(0),
+            runtime: OnceLock::new(),
         }
     }
 
     pub(crate) const fn connection_timeout(&self) -> Duration {
-        self.settings.session.connection_timeout
+        bounded(self.settings.session.connection_timeout)
     }
 
     pub(crate) const fn close_timeout(&self) -> Duration {
-        self.settings.session.close_timeout
+        bounded(self.settings.session.close_timeout)
     }
 
     pub(crate) const fn compression(&self) -> &Compression {
@@ -114,7 +129,7 @@ impl Core {
         self.settings.default_data.clone()
     }
 
-    /// The access control list of a node to create; the path is the server's.
+    /// Returns the access control list of a node to create. The path is the server's.
     pub(crate) fn acl_of(&self, path: &str) -> Vec<Acl> {
         self.settings.acl_provider.acl(path)
     }
@@ -128,15 +143,19 @@ impl Core {
     }
 
     pub(crate) fn connect_string(&self) -> String {
-        self.connect_string.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.connect_string.lock().clone()
     }
 
-    pub(crate) fn set_connect_string(&self, operation: &'static str, connect_string: &str) -> Result<()> {
+    pub(crate) fn set_connect_string(
+        &self,
+        operation: &'static str,
+        connect_string: &str,
+    ) -> Result<()> {
         let invalid = |why: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(ErrorKind::InvalidArgument, operation, "").with_source(why)
         };
-        let mut present = self.connect_string.lock().unwrap_or_else(PoisonError::into_inner);
-        // Compared with what was set last, not with what the framework was built with (CURATOR-551).
+        let mut present = self.connect_string.lock();
+        // Compares with the last set connect string, not with that of the builder (CURATOR-551).
         if *present == connect_string {
             return Ok(());
         }
@@ -153,12 +172,12 @@ impl Core {
         Ok(())
     }
 
-    /// The chroot, with its leading slash, if there is one.
+    /// Returns the chroot, with its leading slash, if there is one.
     pub(crate) fn chroot(&self) -> Option<String> {
         chroot_of(&self.connect_string()).map(str::to_owned)
     }
 
-    /// Opens a session beside the present one, whose paths are the server's.
+    /// Opens an additional session, whose paths are the server's.
     pub(crate) async fn open_outside_chroot(&self) -> Result<Arc<dyn RawClient>, RawError> {
         let mut servers = self.connect_string();
         let chroot = chroot_of(&servers).map_or(0, str::len);
@@ -166,33 +185,39 @@ impl Core {
         self.open_raw(&self.session_settings(servers)).await
     }
 
-    /// Tells those who follow it of an error that no caller waits for.
+    /// Reports an error that no caller waits for to the followers.
     pub(crate) fn report_background_error(&self, error: Error) {
         tell!(warn, self, self.status(), %error, "in the background");
-        // A failure means that nobody follows.
+        // An error here means that there is no follower.
         drop(self.errors.send(error));
     }
 
-    /// The session for an operation.
+    /// Returns the session for an operation.
     pub(crate) fn session(&self, operation: &'static str, path: &str) -> Result<Arc<Session>> {
         let missing = match *self.lifecycle() {
             Lifecycle::Latent => ErrorKind::NotStarted,
             Lifecycle::Closed => ErrorKind::Closed,
             Lifecycle::Started => match self.session.look(Option::clone) {
                 Some(session) => return Ok(session),
-                // The framework was started just now.
+                // The framework has just been started.
                 None => ErrorKind::NotStarted,
             },
         };
         Err(Error::new(missing, operation, path))
     }
 
-    /// Whether it was started, and is not closed.
+    /// Returns `true` if the framework was neither started nor closed.
+    pub(crate) fn is_latent(&self) -> bool {
+        *self.lifecycle() == Lifecycle::Latent
+    }
+
+    /// Returns `true` if the framework was started, and is not closed.
     pub(crate) fn is_started(&self) -> bool {
         *self.lifecycle() == Lifecycle::Started
     }
 
-    /// The session for an operation. The first one is waited for until it is open, within the time limit.
+    /// Returns the session for an operation. Waits until the first session is open, within the time
+    /// limit.
     pub(crate) async fn opened_session(
         &self,
         operation: &'static str,
@@ -204,7 +229,7 @@ impl Core {
             return session;
         }
         let limit = limit.unwrap_or_else(|| self.connection_timeout());
-        // On the heap: it is rare.
+        // Boxed, because this case is rare.
         let opened = Box::pin(async {
             tokio::select! {
                 biased;
@@ -217,12 +242,12 @@ impl Core {
         opened.await
     }
 
-    /// Returns the error of an operation. Without a connection, it names the reason for that too.
+    /// Returns the error of an operation. Without a connection, it includes the reason for that.
     pub(crate) fn error(&self, operation: &'static str, path: &str, error: RawError) -> Error {
         let failure = match error {
-            RawError::ConnectionLoss { .. } | RawError::NotConnected | RawError::AuthFailed { .. } => {
-                self.last_failure()
-            }
+            RawError::ConnectionLoss { .. }
+            | RawError::NotConnected
+            | RawError::AuthFailed { .. } => self.last_failure(),
             RawError::DeadlineExceeded { .. } if !self.is_connected() => self.last_failure(),
             _ => None,
         };
@@ -242,7 +267,8 @@ impl Core {
         self.session.find(|session| session.clone().filter(|session| session.epoch > epoch)).await
     }
 
-    /// Waits until a session after the one with this epoch is connected to a server that accepts writes.
+    /// Waits until a session after the one with this epoch is connected to a server that accepts
+    /// writes.
     pub(crate) async fn connected_after(&self, epoch: u64) -> Arc<Session> {
         let writable = |status: &ConnectionStatus| {
             status.session_epoch > epoch
@@ -250,7 +276,9 @@ impl Core {
                 && status.state != ConnectionState::ReadOnly
         };
         let connected = self.status.find(|published| {
-            Some(&published.actual).filter(|status| writable(status)).map(|status| status.session_epoch)
+            Some(&published.actual)
+                .filter(|status| writable(status))
+                .map(|status| status.session_epoch)
         });
         let connected = connected.await;
         self.session_after(connected - 1).await
@@ -275,7 +303,8 @@ impl Core {
     async fn open_raw(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, RawError> {
         let raw = self.settings.factory.open(settings).await?;
         for (scheme, auth) in &self.settings.auth {
-            // The raw client replays it on every connection, and ends the session when it is refused.
+            // The raw client replays the credentials on every connection, and ends the session if
+            // they are refused.
             drop(raw.add_auth(scheme, auth));
         }
         Ok(raw)
@@ -283,8 +312,8 @@ impl Core {
 
     pub(crate) fn install(&self, session: &Arc<Session>) {
         self.session.set(Some(Arc::clone(session)));
-        // A replacement of the servers from now on finds the session; what was replaced while it was opened is told
-        // here.
+        // A later replacement of the servers finds the session. A replacement that happened while
+        // it was opened is applied here.
         let servers = self.connect_string();
         if servers != session.servers
             && let Err(error) = session.raw.update_server_list(&servers)
@@ -293,7 +322,8 @@ impl Core {
         }
     }
 
-    /// A session is over: the next one goes on from what it has seen.
+    /// Records the end of a session: the next one continues from the last transaction that it has
+    /// seen.
     pub(crate) fn has_ended(&self, session: &Session, begun: bool, over: &SessionState) {
         let seen = session.raw.last_zxid_seen();
         if seen > 0 {
@@ -309,36 +339,48 @@ impl Core {
 
     pub(crate) fn report_lost_history(&self, zxid: i64) {
         let why = format!("no server has transaction {zxid:#x}, which an earlier session has seen");
-        self.report_background_error(Error::new(ErrorKind::HistoryLost, "session", "").with_source(why));
+        self.report_background_error(
+            Error::new(ErrorKind::HistoryLost, "session", "").with_source(why),
+        );
     }
 
     pub(crate) fn is_connected(&self) -> bool {
         self.status.look(|published| published.actual.state.is_connected())
     }
 
-    /// Notes a status before it is told, or held back.
+    /// Records a status before it is reported or suppressed.
     pub(crate) fn note(&self, status: &ConnectionStatus) {
-        let before = self.status.modify(|published| std::mem::replace(&mut published.actual, status.clone()));
-        metrics::status(self.name(), &before, status);
+        let before = self
+            .status
+            .modify(|published| std::mem::replace(&mut published.actual, status.clone()));
+        self.meter().status(&before, status);
     }
 
-    /// The policy of the circuit breaker, if there is one.
+    /// Returns the policy of the circuit breaker, if there is one.
     pub(crate) fn circuit_policy(&self) -> Option<Box<dyn RetryPolicy>> {
         self.settings.circuit_breaker.clone().map(|policy| Box::new(policy) as Box<dyn RetryPolicy>)
     }
 
     pub(crate) fn status(&self) -> ConnectionStatus {
-        // Code that compares epochs, to recognise an unchanged connection, hears of every change.
-        self.status
-            .look(|published| ConnectionStatus { epoch: published.actual.epoch, ..published.latest.clone() })
+        // Code that compares epochs to detect an unchanged connection has to see every change.
+        self.status.look(|published| ConnectionStatus {
+            epoch: published.actual.epoch,
+            ..published.latest.clone()
+        })
     }
 
-    /// The name that the framework was given.
+    /// Returns the meter of the framework.
+    pub(crate) const fn meter(&self) -> &Meter {
+        self.resources.meter()
+    }
+
+    /// Returns the name of the framework, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.settings.name.as_deref()
     }
 
-    /// The span of the background tasks: it names the framework in the events of recipes, which run there.
+    /// Returns the span of the background tasks. It names the framework in the events of recipes,
+    /// whose tasks run in it.
     pub(crate) fn background(&self) -> Span {
         match self.name() {
             Some(framework) => tracing::error_span!("background", framework),
@@ -349,20 +391,22 @@ impl Core {
     pub(crate) fn publish(&self, status: ConnectionStatus) {
         let before = self.status.look(|published| published.latest.clone());
         if before.epoch != status.epoch {
-            metrics::state_changed(status.state);
-            // What is lost is named, too.
+            self.meter().state_changed(status.state);
+            // The event of a loss also names the lost session and server.
             let (session, server) =
                 (status.session.or(before.session), status.server.clone().or(before.server));
             let about = ConnectionStatus { session, server, ..status };
             match status.state {
-                state @ ConnectionState::Lost => tell!(warn, self, about, ?state, "connection state"),
+                state @ ConnectionState::Lost => {
+                    tell!(warn, self, about, ?state, "connection state");
+                }
                 state => tell!(info, self, about, ?state, "connection state"),
             }
         }
         self.status.modify(|published| published.push(status));
     }
 
-    /// Closes a framework that has no task which would do it.
+    /// Closes a framework that has no task to do it.
     pub(crate) fn never_started(&self) {
         let mut machine = StateMachine::new();
         machine.step(Input::Closed);
@@ -371,7 +415,7 @@ impl Core {
         self.stopped(Ok(()));
     }
 
-    /// The framework is closed, by whatever.
+    /// Records that the framework is closed, for any reason.
     pub(crate) fn stopped(&self, result: Result<()>) {
         *self.lifecycle() = Lifecycle::Closed;
         self.shutdown.cancel();
@@ -379,21 +423,23 @@ impl Core {
         self.ended.cancel();
     }
 
-    /// Hands cleanup to the janitor. Never blocks and needs no runtime.
-    pub(crate) fn owe(&self, chore: Chore) {
-        let ticket = self.held.chore(chore.path(), chore.is_bound());
-        let Err(SendError((chore, ticket))) = self.chores.send((chore, ticket)) else { return };
-        // The framework is closed, and the session with it.
-        if !chore.is_bound() {
-            let left = LeftBehind::new([chore.path()].iter(), 0);
+    /// Passes a cleanup to the janitor. Never blocks and needs no runtime.
+    pub(crate) fn owe(&self, cleanup: Cleanup) {
+        let registration = self.resources.cleanup(cleanup.path(), cleanup.is_bound());
+        let Err(SendError((cleanup, registration))) = self.cleanups.send((cleanup, registration))
+        else {
+            return;
+        };
+        // The framework is closed, and so is its session.
+        if !cleanup.is_bound() {
+            let left = LeftBehind::new([cleanup.path()].iter(), 0);
             self.report_background_error(Error::of_left_behind(left));
         }
-        drop(ticket);
+        drop(registration);
     }
 
     pub(crate) fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
-        // A plain value: whole, whatever panicked.
-        self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lifecycle.lock()
     }
 }
 
@@ -403,7 +449,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// The chroot of a connect string, with its leading slash.
+/// Returns the chroot of a connect string, with its leading slash.
 fn chroot_of(connect_string: &str) -> Option<&str> {
     let connect_string = connect_string.trim();
     let chroot = &connect_string[connect_string.find('/')?..];

@@ -8,14 +8,14 @@ use crate::raw::RawClient;
 /// The default number of requests in flight while descendants are deleted.
 pub(crate) const FAN_OUT: usize = 64;
 
-/// Deletes everything below `root`, with at most `in_flight` requests under way. Children that come or go
-/// meanwhile are no error; the caller looks again.
+/// Deletes everything below `root`, with at most `in_flight` requests in flight. Children that are
+/// created or deleted at the same time cause no error; the caller checks again.
 pub(crate) async fn delete_children(
     raw: &dyn RawClient,
     root: &str,
     in_flight: usize,
 ) -> Result<(), RawError> {
-    // Parents come before their children.
+    // The list has parents before their children.
     let mut found = Vec::new();
     let mut next = 0;
     let mut lists = VecDeque::from([(root.to_owned(), raw.get_children(root))]);
@@ -30,7 +30,7 @@ pub(crate) async fn delete_children(
             next += 1;
         }
     }
-    // A session's requests are applied in the order in which they are sent: children first.
+    // The requests of a session are applied in order, so children are deleted first.
     let mut deletes = VecDeque::new();
     loop {
         while deletes.len() < in_flight

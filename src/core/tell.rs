@@ -1,4 +1,4 @@
-/// Tells an event, with the framework, session and server that it is about.
+/// Emits an event with the framework, session and server that it concerns.
 macro_rules! tell {
     ($level:ident, $core:expr, $status:expr, $($told:tt)+) => {{
         let status = &$status;

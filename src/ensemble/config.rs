@@ -1,12 +1,12 @@
 use std::fmt;
 
-/// The configuration of an ensemble, as `/zookeeper/config` has it. A standalone server has an empty one.
+/// The configuration of an ensemble in `/zookeeper/config`. That of a standalone server is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EnsembleConfig {
     /// The members, in the order of the configuration.
     pub servers: Vec<EnsembleServer>,
-    /// The version, which grows with every change; `None` if there is none.
+    /// The version, which grows with every change; `None` without a version.
     pub version: Option<i64>,
 }
 
@@ -14,21 +14,21 @@ pub struct EnsembleConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnsembleServer {
-    /// Its number.
+    /// The id of the server.
     pub id: u64,
-    /// Where the other servers reach it: one address, or several (ZooKeeper 3.6).
+    /// The addresses for the other servers: one, or several (ZooKeeper 3.6).
     pub peers: Vec<PeerAddress>,
-    /// Whether it only observes, and has no vote.
+    /// `true` if the server is an observer, without a vote.
     pub observer: bool,
-    /// Where clients reach it, as it is written; `None` if that is not configured here.
+    /// The client address, as configured; `None` if it is not configured.
     pub client: Option<ServerAddress>,
 }
 
-/// Where the other servers of an ensemble reach a member.
+/// The address of a member for the other servers of an ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerAddress {
-    /// A name or an address; that of an IPv6 address has no brackets.
+    /// A name or an address. An IPv6 address has no brackets.
     pub host: String,
     /// The port on which a leader listens to followers.
     pub quorum_port: u16,
@@ -36,7 +36,8 @@ pub struct PeerAddress {
     pub election_port: u16,
 }
 
-/// Host and port. The host of an IPv6 address has no brackets; that of a mere port is empty.
+/// Host and port. The host of an IPv6 address has no brackets. If only a port is configured, the
+/// host is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerAddress {
@@ -46,7 +47,7 @@ pub struct ServerAddress {
     pub port: u16,
 }
 
-/// A line of a configuration could not be read.
+/// The error of an invalid line of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     line: String,
@@ -61,10 +62,11 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl EnsembleConfig {
-    /// Reads the data of `/zookeeper/config`. Lines that are neither a server nor the version are skipped.
+    /// Parses the data of `/zookeeper/config`. Lines that are neither a server nor the version are
+    /// skipped.
     ///
     /// # Errors
-    /// The first line of a server or the version that cannot be read.
+    /// The first line of a server or of the version that cannot be parsed.
     pub fn parse(data: &[u8]) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let text = String::from_utf8_lossy(data);
@@ -82,16 +84,19 @@ impl EnsembleConfig {
         Ok(config)
     }
 
-    /// Where clients reach the members, as a connect string without a chroot, sorted as Curator sorts it; `None`
-    /// if no member says where.
+    /// Returns the client addresses of the members as a connect string without a chroot, sorted as
+    /// in Curator; `None` if no member has one.
     #[must_use]
     pub fn connect_string(&self) -> Option<String> {
         self.connect_string_by(|server| server.client_address().map(|at| at.to_string()))
     }
 
-    /// [`connect_string`](Self::connect_string), where `address` says how a member is reached; members of which it does not
-    /// are left out.
-    pub fn connect_string_by(&self, address: impl Fn(&EnsembleServer) -> Option<String>) -> Option<String> {
+    /// Does the same as [`connect_string`](Self::connect_string), with `address` returning the
+    /// address of a member. Members for which it returns `None` are left out.
+    pub fn connect_string_by(
+        &self,
+        address: impl Fn(&EnsembleServer) -> Option<String>,
+    ) -> Option<String> {
         let mut servers: Vec<_> = self.servers.iter().filter_map(address).collect();
         servers.sort();
         servers.dedup();
@@ -121,7 +126,8 @@ impl EnsembleServer {
         Some(Self { id, peers, observer, client })
     }
 
-    /// Where clients reach it: its client address, or if that is a wildcard the host that the other servers know.
+    /// Returns the address for clients: the client address, or, if that is a wildcard, the host
+    /// that the other servers use.
     #[must_use]
     pub fn client_address(&self) -> Option<ServerAddress> {
         let client = self.client.as_ref()?;
@@ -140,11 +146,14 @@ impl ServerAddress {
 }
 
 impl fmt::Display for EnsembleServer {
-    /// As a configuration file has it: for [`ReconfigBuilder::joining`](crate::op::ReconfigBuilder::joining).
+    /// Formats the server as in a configuration file, for
+    /// [`ReconfigBuilder::joining`](crate::op::ReconfigBuilder::joining).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "server.{}=", self.id)?;
         let role = if self.observer { "observer" } else { "participant" };
-        for (index, PeerAddress { host, quorum_port, election_port }) in self.peers.iter().enumerate() {
+        for (index, PeerAddress { host, quorum_port, election_port }) in
+            self.peers.iter().enumerate()
+        {
             let separator = if index == 0 { "" } else { "|" };
             write!(f, "{separator}{}:{quorum_port}:{election_port}:{role}", Host(host))?;
         }
@@ -162,7 +171,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// With brackets, if it is an IPv6 address.
+/// Formats a host, with brackets if it is an IPv6 address.
 struct Host<'a>(&'a str);
 
 impl fmt::Display for Host<'_> {
@@ -171,7 +180,7 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// The host, without brackets, and what follows its colon.
+/// Splits into the host, without brackets, and the text after its colon.
 fn split_host(text: &str) -> Option<(&str, &str)> {
     let (host, rest) = match text.strip_prefix('[') {
         Some(bracketed) => bracketed.split_once("]:")?,
@@ -195,14 +204,17 @@ mod tests {
         let config = EnsembleConfig::parse(text.as_bytes()).unwrap();
         assert_eq!(config.version, Some(0x1_0000_0003));
         let [one, two] = &config.servers[..] else { panic!("{config:?}") };
-        assert_eq!((one.id, one.peers[0].host.as_str(), one.peers[0].election_port), (1, "zk1", 3888));
+        assert_eq!(
+            (one.id, one.peers[0].host.as_str(), one.peers[0].election_port),
+            (1, "zk1", 3888)
+        );
         assert!(!one.observer);
         assert_eq!((two.id, two.observer), (2, true));
         assert_eq!(config.connect_string().unwrap(), "10.0.0.2:2182,zk1:2181");
     }
 
-    /// CURATOR-593/538/664: what has no client address is left out, names stay names, and a wildcard is the host
-    /// of the quorum.
+    /// CURATOR-593/538/664: servers without a client address are left out, names stay names, and a
+    /// wildcard is the host of the quorum.
     #[test]
     fn curator_664_the_servers_are_those_that_clients_can_reach() {
         for (config, expected) in [
@@ -231,7 +243,10 @@ mod tests {
             "server.3=[2001:db8::1]:1:2:observer;[::]:2181",
             "server.4=a:1:2:participant",
         ] {
-            assert_eq!(EnsembleConfig::parse(line.as_bytes()).unwrap().servers[0].to_string(), line);
+            assert_eq!(
+                EnsembleConfig::parse(line.as_bytes()).unwrap().servers[0].to_string(),
+                line
+            );
         }
     }
 
@@ -251,6 +266,6 @@ mod tests {
             let error = EnsembleConfig::parse(line.as_bytes()).expect_err(line);
             assert_eq!(error.to_string(), format!("no configuration of an ensemble: {line:?}"));
         }
-        assert!(EnsembleConfig::parse(&[0xff, b'=', 0xfe]).is_ok(), "of no interest");
+        assert!(EnsembleConfig::parse(&[0xff, b'=', 0xfe]).is_ok(), "other lines are skipped");
     }
 }

@@ -1,4 +1,4 @@
-//! The servers: what the ensemble says of itself, and whether the framework follows it.
+//! The configuration of the ensemble, and the tracker that follows it.
 
 mod config;
 mod tracker;

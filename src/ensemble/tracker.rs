@@ -10,11 +10,11 @@ use crate::core::{Core, Session};
 use crate::error::{Error, ErrorKind};
 
 const OP: &str = "ensemble_tracker";
-/// The pause after a failed look.
+/// The pause after a failed read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Follows the configuration of the ensemble for as long as a session lives, and makes its members the servers of
-/// this session and of later ones.
+/// Follows the configuration of the ensemble while a session lives, and makes its members the
+/// servers of this session and of later ones.
 pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
     loop {
         let error = match session.raw.get_config_watched().await {
@@ -27,17 +27,17 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
                     core.report_background_error(error);
                 }
                 match watch.await {
-                    // Changed; or somebody has removed the watch.
+                    // The configuration has changed, or the watch was removed.
                     Ok(_) | Err(WatchEnded::Removed) => continue,
-                    // The session is over, and this with it.
+                    // The session is over, and so is this task.
                     Err(WatchEnded::SessionLost | WatchEnded::Closed) => pending().await,
                     Err(why) => Error::new(ErrorKind::Unsupported, OP, "").with_source(why),
                 }
             }
             Err(error) => Error::raw(OP, "", error),
         };
-        if !error.is_retryable() {
-            // No permission, or a raw client that cannot.
+        if !error.is_transient() {
+            // The client has no permission, or the raw client does not support this.
             core.report_background_error(error);
             pending::<()>().await;
         }
@@ -46,7 +46,7 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
 }
 
 fn follow(core: &Core, config: &EnsembleConfig) -> Result<(), Error> {
-    // A standalone server has no members: the servers stay as they are.
+    // A standalone server has no members: the list of servers stays unchanged.
     let servers = match core.ensemble_addresses() {
         Some(address) => config.connect_string_by(|server| address(server)),
         None => config.connect_string(),

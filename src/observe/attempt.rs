@@ -4,7 +4,8 @@ use std::sync::Arc;
 use super::{HoldMode, Recorder, Step, UseOutcome};
 use crate::core::FencingToken;
 
-/// An attempt to hold a resource, which records its steps. Dropped without success it records [`Missed`](Step::Missed).
+/// An attempt to hold a resource, which records its steps. If it is dropped without success, it
+/// records [`Missed`](Step::Missed).
 ///
 /// ```
 /// # use zk_curator::{CreateMode, CuratorFramework, Error};
@@ -14,7 +15,7 @@ use crate::core::FencingToken;
 /// async fn report(zk: &CuratorFramework, recorder: &impl Recorder) -> Result<(), Error> {
 ///     let attempt = Attempt::begin(recorder, "report", HoldMode::Exclusive);
 ///     let node = zk.create("/reporter").mode(CreateMode::Ephemeral).owned().await?;
-///     // After the guard, so that it is dropped before the guard.
+///     // Declared after the guard, so that it is dropped before the guard.
 ///     let held = attempt.acquired(node.ownership().fencing_token());
 ///     let written = node.ownership().fenced().set_data("/report", "…").commit().await?;
 ///     let version = written[0].stat().map_or(0, |stat| stat.version);
@@ -25,19 +26,20 @@ use crate::core::FencingToken;
 #[must_use = "dropping it records that nothing was acquired"]
 pub struct Attempt<R: Recorder>(Option<Hold<R>>);
 
-/// The belief to hold a resource. Dropped, it records [`Releasing`](Step::Releasing): declare it after the guard, so that it is
-/// dropped first.
+/// The belief to hold a resource. When it is dropped, it records [`Releasing`](Step::Releasing).
+/// Declare it after the guard, so that it is dropped first.
 #[must_use = "dropping it records that the resource is released"]
 pub struct Held<R: Recorder> {
     hold: Option<Hold<R>>,
     token: FencingToken,
 }
 
-/// The release of a resource, under way. Dropped, it records nothing: whether the resource was held until then is unknown.
+/// The release of a resource in progress. If it is dropped, it records nothing, because it is
+/// unknown if the resource was held until then.
 #[must_use = "says whether the release was confirmed"]
 pub struct Release<R: Recorder>(Option<Hold<R>>);
 
-/// An attempt, and the hold that comes of it.
+/// An attempt, and the hold that it leads to.
 struct Hold<R> {
     recorder: R,
     resource: Arc<str>,
@@ -53,7 +55,7 @@ impl<R: Recorder> Hold<R> {
 }
 
 impl<R: Recorder> Attempt<R> {
-    /// Records that a resource is about to be acquired: before the call that acquires it.
+    /// Records that a resource is about to be acquired. Call it before the call that acquires it.
     pub fn begin(recorder: R, resource: impl Into<Arc<str>>, mode: HoldMode) -> Self {
         let (number, resource) = (recorder.next_attempt(), resource.into());
         recorder.record(Step::Acquiring { resource: &resource, mode, hold: number });
@@ -93,7 +95,7 @@ impl<R: Recorder> Held<R> {
         }
     }
 
-    /// Records that the resource is about to be released: before the call that releases it.
+    /// Records that the resource is about to be released. Call it before the call that releases it.
     pub fn releasing(mut self) -> Release<R> {
         let hold = self.hold.take();
         if let Some(hold) = &hold {
@@ -177,15 +179,17 @@ mod tests {
 
     #[test]
     fn dropped_attempt_is_missed() {
-        let dropped = lines(|recorder| drop(Attempt::begin(recorder, "orders", HoldMode::Exclusive)));
+        let dropped =
+            lines(|recorder| drop(Attempt::begin(recorder, "orders", HoldMode::Exclusive)));
         assert_eq!(dropped, ["acquiring orders (Exclusive), #7", "missed #7"]);
     }
 
     #[test]
     fn hold_ends_once() {
         let held = |end: fn(Held<&dyn Recorder>)| {
-            let lines =
-                lines(|recorder| end(Attempt::begin(recorder, "o", HoldMode::Leader).acquired(token())));
+            let lines = lines(|recorder| {
+                end(Attempt::begin(recorder, "o", HoldMode::Leader).acquired(token()));
+            });
             assert_eq!(lines[1], "acquired o (Leader), #7, token 0x1f");
             lines[2..].to_vec()
         };

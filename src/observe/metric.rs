@@ -1,4 +1,4 @@
-//! The metrics as data.
+//! Metrics as data.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
     /// The distribution of times, in seconds.
     Histogram,
 }
 
-/// What a metric is called, and what it counts.
+/// The name of a metric, and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -24,12 +24,12 @@ pub struct Metric {
     pub kind: MetricKind,
     /// The labels.
     pub labels: &'static [&'static str],
-    /// What it counts.
+    /// The quantity that it measures.
     pub help: &'static str,
 }
 
 impl Metric {
-    /// For crates that add metrics of their own.
+    /// Creates a metric, for crates that add metrics of their own.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -40,11 +40,14 @@ impl Metric {
         Self { name, kind, labels, help }
     }
 
-    /// Gives the unit and the help to the recorder of the crate `metrics`.
+    /// Passes the unit and the help to the recorder of the crate `metrics`.
     #[cfg(feature = "metrics")]
     pub fn describe(&self) {
-        let unit =
-            if self.name.ends_with("_seconds") { metrics::Unit::Seconds } else { metrics::Unit::Count };
+        let unit = if self.name.ends_with("_seconds") {
+            metrics::Unit::Seconds
+        } else {
+            metrics::Unit::Count
+        };
         match self.kind {
             MetricKind::Counter => metrics::describe_counter!(self.name, unit, self.help),
             MetricKind::Gauge => metrics::describe_gauge!(self.name, unit, self.help),
@@ -63,67 +66,76 @@ impl fmt::Display for MetricKind {
     }
 }
 
+const FRAMEWORK: &[&str] = &["framework"];
+
 /// The metrics of the framework.
 pub const METRICS: &[Metric] = &[
     Metric::new(
         "zk_curator_connected",
         MetricKind::Gauge,
-        &["framework"],
+        FRAMEWORK,
         "1 while a server serves the session, 0 while none does",
     ),
     Metric::new(
         "zk_curator_session_start_time_seconds",
         MetricKind::Gauge,
-        &["framework"],
+        FRAMEWORK,
         "When the present session began, in seconds since 1970; 0 without one",
     ),
     Metric::new(
         "zk_curator_operations_in_progress",
         MetricKind::Gauge,
-        &[],
-        "Operations that wait for an answer, or for a connection",
+        FRAMEWORK,
+        "Operations that wait for a response, or for a connection",
     ),
     Metric::new(
         "zk_curator_owned_nodes",
         MetricKind::Gauge,
-        &[],
-        "Nodes that guards answer for: locks that are held or waited for, leases, claims, receipts",
+        FRAMEWORK,
+        "Nodes of guards: locks that are held or waited for, leases, claims, receipts",
     ),
-    Metric::new("zk_curator_watches", MetricKind::Gauge, &[], "Watches that somebody waits on"),
+    Metric::new("zk_curator_watches", MetricKind::Gauge, FRAMEWORK, "Watches that callers wait on"),
     Metric::new(
         "zk_curator_operations_total",
         MetricKind::Counter,
-        &["operation", "result"],
+        &["framework", "operation", "result"],
         "Operations that have ended, by their result",
+    ),
+    Metric::new(
+        "zk_curator_operation_errors_total",
+        MetricKind::Counter,
+        &["framework", "kind"],
+        "Operations that have ended with an error, by its kind",
     ),
     Metric::new(
         "zk_curator_operation_duration_seconds",
         MetricKind::Histogram,
-        &["operation"],
-        "How long operations took, with their retries and pauses",
+        &["framework", "operation"],
+        "Duration of the operations, with their retries and pauses",
     ),
-    Metric::new("zk_curator_retries_total", MetricKind::Counter, &["operation"], "Attempts after the first"),
+    Metric::new(
+        "zk_curator_retries_total",
+        MetricKind::Counter,
+        &["framework", "operation"],
+        "Attempts after the first",
+    ),
     Metric::new(
         "zk_curator_state_changes_total",
         MetricKind::Counter,
-        &["state"],
+        &["framework", "state"],
         "Changes of the state of the connection",
     ),
     Metric::new(
         "zk_curator_sessions_lost_total",
         MetricKind::Counter,
-        &[],
+        FRAMEWORK,
         "Sessions that ended before the framework was closed",
     ),
-    Metric::new(
-        "zk_curator_janitor_backlog",
-        MetricKind::Gauge,
-        &[],
-        "Deletions that are owed and not yet done",
-    ),
+    Metric::new("zk_curator_janitor_backlog", MetricKind::Gauge, FRAMEWORK, "Pending deletions"),
 ];
 
-/// Gives units and help of the [`METRICS`] to the recorder of the crate `metrics`: call it once, after the recorder is installed.
+/// Passes the units and the help of the [`METRICS`] to the recorder of the crate `metrics`. Call it
+/// once, after the recorder is installed.
 #[cfg(feature = "metrics")]
 pub fn describe() {
     METRICS.iter().for_each(Metric::describe);

@@ -1,72 +1,88 @@
-//! Observability: spans and events, metrics, and the list of what is held. The vocabulary is part of the
-//! interface: names change only with a line in the changelog.
+//! Observability: spans and events, metrics, and the list of held nodes and watches. The vocabulary
+//! is part of the interface: names change only with a line in the changelog.
 //!
 //! # Spans and events
 //!
-//! Through the crate `tracing`. Nothing is emitted at `info` or above per operation.
+//! Spans and events use the crate `tracing`. No operation emits an event at `info` or above.
 //!
-//! | span | level | fields | is |
+//! | span | level | fields | meaning |
 //! |---|---|---|---|
 //! | `zookeeper` | debug | `operation`, `path` | one operation of a builder, with its retries; `path` within the namespace |
-//! | `background` | error | `framework` | a background task of a framework with a [name](crate::CuratorFrameworkBuilder::name), recipes' included |
+//! | `background` | error | `framework` | a background task of a framework with a [name](crate::CuratorFrameworkBuilder::name), including tasks of recipes |
 //!
-//! Every event of this crate has the fields `framework`, its [name](crate::CuratorFrameworkBuilder::name), `session` and
-//! `server`, as far as they are known.
+//! Every event of this crate has the fields `framework`, which is the
+//! [name](crate::CuratorFrameworkBuilder::name) of the framework, `session` and `server`, as far as
+//! they are known.
 //!
-//! | event | level | fields | says |
+//! | event | level | fields | meaning |
 //! |---|---|---|---|
-//! | `connection state` | info; LOST warn | `state` | the [`ConnectionState`](crate::ConnectionState) has changed; of what is lost it names session and server |
-//! | `held back by the circuit breaker` | debug | `state` | a change that the framework's [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) does not tell |
+//! | `connection state` | info; LOST warn | `state` | the [`ConnectionState`](crate::ConnectionState) has changed; after a loss, the event names the lost session and server |
+//! | `held back by the circuit breaker` | debug | `state` | a change that the [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) of the framework suppresses |
 //! | `session over` | info | `state` | a session has ended, and how |
-//! | `retrying` | debug | `error`, `delay` | an operation failed and is tried again after the delay; in its span |
-//! | `operation failed` | debug | `error` | an operation has failed for good; in its span |
-//! | `in the background` | warn | `error` | something failed that nobody waits for; also in [`background_errors`](crate::CuratorFramework::background_errors) |
+//! | `retrying` | debug | `error`, `delay` | an operation has failed and is retried after the delay; in its span |
+//! | `operation failed` | debug | `error` | an operation has failed permanently; in its span |
+//! | `in the background` | warn | `error` | an operation that no caller waits for has failed; also in [`background_errors`](crate::CuratorFramework::background_errors) |
 //! | `the session could not be closed; it will expire` | warn | `error` | [`close`](crate::CuratorFramework::close) reached no server |
+//! | `the last handle of a framework was dropped without close()` … | warn | – | its session is closed in the background, if the runtime continues |
 //! | `closed before the servers were told of a lost session; it ends at its timeout` | warn | – | its ephemeral nodes stay until then |
 //! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
-//! | `the server was not told of a lost session` | debug | `error` | it is tried again |
+//! | `the server was not told of a lost session` | debug | `error` | the client tries again |
 //! | `the lost session ends at its timeout` | warn | `error` | no server could be told of its end: its ephemeral nodes stay until then |
-//! | `step` | debug | `step` | a step of a service, told by its [`TracingRecorder`]; it has no other fields |
+//! | `step` | debug | `step` | a step that a service recorded by its [`TracingRecorder`]; it has no other fields |
 //!
-//! The targets are the modules of this crate (`zk_curator::…`); those of recipes and of the raw client begin with
-//! `zk_curator_recipes` and `zk_curator_client`. Data of nodes and credentials are in no event.
+//! The targets are the modules of this crate (`zk_curator::…`). Those of recipes and of the raw
+//! client begin with `zk_curator_recipes` and `zk_curator_client`. No event contains data of nodes
+//! or credentials.
 //!
 //! # Metrics
 //!
-//! Through the crate `metrics`, with the feature `metrics`. Nothing is measured without it.
+//! Metrics use the crate `metrics`, with the feature `metrics`. Without the feature, nothing is
+//! measured.
 //!
-//! | name | kind | labels | counts |
+//! | name | kind | labels | meaning |
 //! |---|---|---|---|
-//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does; by the [name](crate::CuratorFrameworkBuilder::name) of the framework: a process with several needs names. NaN after the close |
-//! | `zk_curator_session_start_time_seconds` | gauge | `framework` | when the present session began, in seconds since 1970; 0 without one |
-//! | `zk_curator_operations_in_progress` | gauge | – | operations that wait for an answer, or for a connection |
-//! | `zk_curator_owned_nodes` | gauge | – | nodes that guards answer for: locks that are held or waited for, leases, claims, receipts |
-//! | `zk_curator_watches` | gauge | – | watches that somebody waits on |
-//! | `zk_curator_operations_total` | counter | `operation`, `result` | operations that have ended. `result` is `ok`, `cancelled` if the future was dropped, or the name of the [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
-//! | `zk_curator_operation_duration_seconds` | histogram | `operation` | how long each took, retries and pauses included |
-//! | `zk_curator_retries_total` | counter | `operation` | attempts after the first |
-//! | `zk_curator_state_changes_total` | counter | `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
-//! | `zk_curator_sessions_lost_total` | counter | – | sessions that ended before the framework was closed |
-//! | `zk_curator_janitor_backlog` | gauge | – | deletions that are owed and not yet done, of all frameworks of the process |
+//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does. NaN after the close |
+//! | `zk_curator_session_start_time_seconds` | gauge | `framework` | when the present session began, in seconds since 1970; 0 without one. NaN after the close |
+//! | `zk_curator_operations_in_progress` | gauge | `framework` | operations that wait for a response, or for a connection |
+//! | `zk_curator_owned_nodes` | gauge | `framework` | nodes of guards: locks that are held or waited for, leases, claims, receipts |
+//! | `zk_curator_watches` | gauge | `framework` | watches that callers wait on |
+//! | `zk_curator_operations_total` | counter | `framework`, `operation`, `result` | operations that have ended. `result` is `ok`, `refused` because of the state of a node (the kinds `no_node`, `node_exists`, `bad_version`, `not_empty` and `transaction_failed`), `failed` with any other error, or `cancelled` if the future was dropped |
+//! | `zk_curator_operation_errors_total` | counter | `framework`, `kind` | operations that have ended with an error, by the name of its [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
+//! | `zk_curator_operation_duration_seconds` | histogram | `framework`, `operation` | the duration of each operation, with retries and pauses |
+//! | `zk_curator_retries_total` | counter | `framework`, `operation` | attempts after the first |
+//! | `zk_curator_state_changes_total` | counter | `framework`, `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
+//! | `zk_curator_sessions_lost_total` | counter | `framework` | sessions that ended before the framework was closed |
+//! | `zk_curator_janitor_backlog` | gauge | `framework` | pending deletions |
 //!
-//! `operation` is the name that errors have, such as `create` or `get_data`: a small set, so that it is safe as a label.
-//! Paths are no labels, but of queues. Those of recipes are in `zk_curator_recipes::observe`. `describe` gives units and help to the
-//! recorder, [`METRICS`] is this table as data. A dashboard for Grafana and alert rules for Prometheus are in `docs/monitoring/`.
-//! Operations on [typed](crate::CuratorFramework) values count as what they are made of.
+//! `framework` is the [name](crate::CuratorFrameworkBuilder::name) of the framework, empty by
+//! default, so a process with several frameworks needs names. `operation` is the name that errors
+//! use, such as `create` or `get_data`.
 //!
-//! # Who holds what
+//! Every series exists from the [`start`](crate::CuratorFramework::start) of the framework, with
+//! the value 0, so a rule like `increase(…) > 0` also sees the first event. Install the recorder
+//! before the start: otherwise a series is not shown before its first event. One framework has
+//! about 200 series. Only a few metrics of recipes and of service discovery have paths as labels:
+//! see `zk_curator_recipes::observe` and `zk_curator_discovery::observe`. `describe` passes units
+//! and help to the recorder. [`METRICS`] contains this table as data. A dashboard for Grafana and
+//! alert rules for Prometheus are in `docs/monitoring/`. Operations on
+//! [typed](crate::CuratorFramework) values count as the operations that they consist of.
 //!
-//! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) answers a printable [`FrameworkInspection`]: for the engineer
-//! on call, an admin page, or the failure of a test.
+//! # Held nodes
 //!
-//! # What a service does
+//! [`CuratorFramework::inspect`](crate::CuratorFramework::inspect) returns a printable
+//! [`FrameworkInspection`], for the engineer on call, an admin page, or the failure of a test.
 //!
-//! A service tells a [`Recorder`] what it believes to hold and what it does on the strength of that. [`TracingRecorder`] emits each
-//! step at debug level; in a simulation, checkers judge them.
+//! # Steps of a service
+//!
+//! A service reports to a [`Recorder`] which resources it believes to hold and what it does with
+//! them. [`TracingRecorder`] emits each step at debug level. In a simulation, checkers judge the
+//! steps.
 
 mod attempt;
 mod metric;
 mod recorder;
+#[cfg(feature = "metrics")]
+pub(crate) mod series;
 
 use std::fmt;
 
@@ -76,11 +92,11 @@ pub use metric::describe;
 pub use metric::{METRICS, Metric, MetricKind};
 pub use recorder::{HoldMode, Outcome, Recorder, Step, TracingRecorder, UseOutcome};
 
-pub use crate::core::{HeldChore, HeldNode, HeldWatch, WatchKind};
+pub use crate::core::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionStatus;
 
-/// The state of a framework at one moment, and what it holds, for all its handles. Printable.
+/// The state of a framework at one moment, and the resources of all its handles. Printable.
 ///
 /// ```text
 /// billing: Connected to zk1:2181, session 0x1000a3f210000 (timeout 10s), number 1 of this framework, epoch 1
@@ -98,25 +114,26 @@ pub struct FrameworkInspection {
     pub name: Option<String>,
     /// The state of the connection, and the session.
     pub status: ConnectionStatus,
-    /// The servers, as they are named now.
+    /// The present connect string.
     pub connect_string: String,
-    /// Why the last connection, or attempt to open one, failed, if it is known.
+    /// The reason why the last connection, or the last attempt to open one, failed, if it is known.
     pub last_failure: Option<String>,
-    /// The nodes that guards answer for, in the order of their creation here: locks that are held or waited for, leases.
-    /// Paths are the server's, with the namespace.
+    /// The nodes of guards, in the order of their creation by this framework: locks that are held
+    /// or waited for, leases. Paths are the server's, with the namespace.
     pub owned: Vec<HeldNode>,
-    /// The watches that somebody waits on.
+    /// The watches that callers wait on.
     pub watches: Vec<HeldWatch>,
-    /// The chores of the janitor.
-    pub owed: Vec<HeldChore>,
+    /// The pending cleanups of the janitor.
+    pub owed: Vec<HeldCleanup>,
 }
 
 impl CuratorFramework {
-    /// Answers who holds what: session, owned nodes, watches, cleanup that is owed. Asks no server.
+    /// Returns the state of the framework: its session, owned nodes, watches and pending cleanups.
+    /// Sends no request.
     #[must_use]
     pub fn inspect(&self) -> FrameworkInspection {
         let core = self.core();
-        let (owned, watches, owed) = core.held.lists();
+        let (owned, watches, owed) = core.resources.lists();
         FrameworkInspection {
             name: self.name().map(str::to_owned),
             status: self.status(),
@@ -142,7 +159,11 @@ impl fmt::Display for FrameworkInspection {
             Some(session) => write!(f, ", session {} (timeout {:?})", session.id, session.timeout)?,
             None => f.write_str(", no session")?,
         }
-        writeln!(f, ", number {} of this framework, epoch {}", self.status.session_epoch, self.status.epoch)?;
+        writeln!(
+            f,
+            ", number {} of this framework, epoch {}",
+            self.status.session_epoch, self.status.epoch
+        )?;
         writeln!(f, "servers {}", self.connect_string)?;
         if let Some(why) = &self.last_failure {
             writeln!(f, "last failure: {why}")?;

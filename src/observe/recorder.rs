@@ -7,16 +7,16 @@ use tracing::debug;
 use crate::core::FencingToken;
 use crate::error::Result;
 
-/// Receives the steps of a service: what it believes to hold, and what it does on the strength of that.
+/// Receives the steps of a service: the resources that it believes to hold, and its use of them.
 ///
-/// A service takes a recorder as a parameter. In production that is `()`, which forgets all steps, or [`TracingRecorder`]. In a
-/// simulation (crate `zk-curator-sim`) it is the simulated client, and checkers judge what was recorded. The service depends on
-/// neither.
+/// A service takes a recorder as a parameter. In production that is `()`, which ignores all steps,
+/// or [`TracingRecorder`]. In a simulation (crate `zk-curator-sim`) it is the simulated client, and
+/// checkers judge the records. The service depends on neither.
 ///
 /// # When to record
-/// A step that announces (`…ing`) is recorded before the call, every other one after the answer.
-/// [`Attempt`](super::Attempt) records the steps of a lock, a lease or a term of leadership in this order. Those of queues are
-/// recorded one by one:
+/// Record an announcing step (`…ing`) before the call, and every other step after the response.
+/// [`Attempt`](super::Attempt) records the steps of a lock, a lease or a term of leadership in this
+/// order. The steps of queues are recorded one by one:
 ///
 /// ```
 /// use zk_curator::observe::{Outcome, Recorder, Step};
@@ -30,18 +30,18 @@ use crate::error::Result;
 /// }
 /// ```
 pub trait Recorder: Send + Sync {
-    /// Takes note of a step.
+    /// Records a step.
     fn record(&self, step: Step<'_>);
 
-    /// Returns the number of a new attempt. All attempts that are judged together have different numbers. Default: a count
-    /// of the attempts of this process.
+    /// Returns the number of a new attempt. Attempts that are judged together have different
+    /// numbers. Default: a count of the attempts of this process.
     fn next_attempt(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Forgets all steps.
+/// Ignores all steps.
 impl Recorder for () {
     fn record(&self, _: Step<'_>) {}
 }
@@ -72,7 +72,7 @@ impl<R: Recorder + ?Sized> Recorder for Arc<R> {
 pub struct TracingRecorder;
 
 impl TracingRecorder {
-    /// The recorder. It has no settings.
+    /// Creates the recorder. It has no settings.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -87,39 +87,45 @@ impl Recorder for TracingRecorder {
 
 /// A step of a service.
 ///
-/// `hold` is the number of an attempt to hold something, and of the hold that comes of it. The names of resources, queues and
-/// items are the service's own, the same in all its processes.
+/// The field `hold` is the number of an attempt to hold a resource, and of the hold that it leads
+/// to. The names of resources, queues and items are chosen by the service, and are the same in all
+/// its processes.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields of all variants are explained above, or have types of their own")]
+#[expect(
+    missing_docs,
+    reason = "the fields of all variants are explained above, or have types of their own"
+)]
 pub enum Step<'a> {
-    /// Begins to acquire a resource.
+    /// The service begins to acquire a resource.
     Acquiring { resource: &'a str, mode: HoldMode, hold: u64 },
-    /// Holds the resource, and believes so until [`Lost`](Self::Lost) or [`Releasing`](Self::Releasing).
+    /// The service holds the resource, and believes so until [`Lost`](Self::Lost) or
+    /// [`Releasing`](Self::Releasing).
     Acquired { resource: &'a str, mode: HoldMode, hold: u64, token: FencingToken },
-    /// An attempt has ended without a hold: given up, cancelled, failed.
+    /// An attempt has ended without a hold: given up, cancelled, or failed.
     Missed { hold: u64 },
-    /// Has learnt that the resource is not held any more.
+    /// The service has learnt that it no longer holds the resource.
     Lost { hold: u64 },
-    /// Begins to let go. The resource is not used from here on.
+    /// The service begins to release the resource, and does not use it from here on.
     Releasing { hold: u64 },
     /// A server has confirmed that the resource was held until it was released.
     Released { hold: u64 },
-    /// The resource was used on the strength of a hold, with its token.
+    /// The service has used the resource by a hold, with its token.
     Used { resource: &'a str, hold: u64, token: FencingToken, outcome: UseOutcome },
-    /// Begins to put an item into a queue. Items with a lower rank come first: a priority, or a time; 0 where there is none.
+    /// The service begins to put an item into a queue. The rank is a priority or a time; items with
+    /// a lower rank come first. Use 0 if there is none.
     Putting { queue: &'a str, item: &'a str, rank: i64 },
-    /// The put was answered.
+    /// The put has ended.
     Put { queue: &'a str, item: &'a str, outcome: Outcome },
-    /// Has got an item, in this delivery of it, from 1.
+    /// The service has received an item. `attempt` is the number of the delivery, from 1.
     Taken { queue: &'a str, item: &'a str, attempt: u32 },
-    /// Has done the work of an item, and is about to remove it.
+    /// The service has processed an item, and is about to remove it.
     Finishing { queue: &'a str, item: &'a str },
-    /// The removal of an item was answered.
+    /// The removal of an item has ended.
     Done { queue: &'a str, item: &'a str, outcome: Outcome },
-    /// Gives an item back, for others; recorded before they can see it.
+    /// The service returns an item to the queue. Recorded before other consumers can see it.
     Returned { queue: &'a str, item: &'a str },
-    /// An item was put aside, because it failed too often.
+    /// An item became a dead letter, because it failed too often.
     Dead { queue: &'a str, item: &'a str },
     /// A note for the reader. Checkers ignore it.
     Note { text: &'a str },
@@ -129,40 +135,41 @@ pub enum Step<'a> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldMode {
-    /// Alone: a mutex, or a lock for writing.
+    /// Exclusive: a mutex, or a lock for writing.
     Exclusive,
-    /// Together with others in the same mode: a lock for reading.
+    /// Shared with other holders in the same mode: a lock for reading.
     Shared,
-    /// One of a limited number: a semaphore.
+    /// One of a limited number of leases: a semaphore.
     Lease,
-    /// As the leader.
+    /// Leadership.
     Leader,
 }
 
-/// The answer of a resource to a use.
+/// The reaction of a resource to a use.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseOutcome {
-    /// It took effect, at this place among all uses: their count, or the version of the znode that was written.
+    /// The use took effect. The number is its place among all uses: their count, or the version of
+    /// the znode that was written.
     Accepted(u64),
-    /// It was refused and had no effect.
+    /// The use was refused and had no effect.
     Refused,
 }
 
-/// What a service knows of the effect of a request.
+/// The knowledge of a service about the effect of a request.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It took effect.
+    /// The request took effect.
     Sure,
-    /// It may have taken effect, or may still.
+    /// The request may have taken effect, or may still take effect.
     Unknown,
-    /// It had no effect and will have none.
+    /// The request had no effect and will have none.
     Failed,
 }
 
 impl Outcome {
-    /// The outcome of an operation of the framework.
+    /// Returns the outcome of an operation of the framework.
     #[must_use]
     pub const fn of<T>(result: &Result<T>) -> Self {
         match result {
@@ -171,7 +178,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a request that has failed, by the `may_have_applied` of its error.
+    /// Returns the outcome of a failed request, by the `may_have_applied` of its error.
     #[must_use]
     pub const fn of_failure(may_have_applied: bool) -> Self {
         if may_have_applied { Self::Unknown } else { Self::Failed }
@@ -181,7 +188,9 @@ impl Outcome {
 impl fmt::Display for Step<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Acquiring { resource, mode, hold } => write!(f, "acquiring {resource} ({mode:?}), #{hold}"),
+            Self::Acquiring { resource, mode, hold } => {
+                write!(f, "acquiring {resource} ({mode:?}), #{hold}")
+            }
             Self::Acquired { resource, mode, hold, token } => {
                 write!(f, "acquired {resource} ({mode:?}), #{hold}, token {token}")
             }
@@ -192,13 +201,17 @@ impl fmt::Display for Step<'_> {
             Self::Used { resource, hold, token, outcome } => {
                 write!(f, "used {resource}, #{hold}, token {token}: {outcome:?}")
             }
-            Self::Putting { queue, item, rank } => write!(f, "putting {item} into {queue}, rank {rank}"),
+            Self::Putting { queue, item, rank } => {
+                write!(f, "putting {item} into {queue}, rank {rank}")
+            }
             Self::Put { queue, item, outcome } => write!(f, "put {item} into {queue}: {outcome:?}"),
-            Self::Taken { queue, item, attempt } => write!(f, "taken {item} of {queue}, delivery {attempt}"),
+            Self::Taken { queue, item, attempt } => {
+                write!(f, "taken {item} of {queue}, delivery {attempt}")
+            }
             Self::Finishing { queue, item } => write!(f, "finishing {item} of {queue}"),
             Self::Done { queue, item, outcome } => write!(f, "done {item} of {queue}: {outcome:?}"),
             Self::Returned { queue, item } => write!(f, "returned {item} to {queue}"),
-            Self::Dead { queue, item } => write!(f, "put aside {item} of {queue}"),
+            Self::Dead { queue, item } => write!(f, "made {item} of {queue} a dead letter"),
             Self::Note { text } => f.write_str(text),
         }
     }

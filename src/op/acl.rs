@@ -7,7 +7,8 @@ use crate::schema::Intent;
 impl CuratorFramework {
     /// Reads the access control list of a node.
     ///
-    /// **Awaiting returns** `Vec<Acl>`, or with [`with_stat`](GetAclBuilder::with_stat) `(Vec<Acl>, Stat)`.
+    /// **Awaiting returns** `Vec<Acl>`, or with [`with_stat`](GetAclBuilder::with_stat)
+    /// `(Vec<Acl>, Stat)`.
     pub fn get_acl(&self, path: impl Into<String>) -> GetAclBuilder {
         GetAclBuilder::new(self.clone(), path.into())
     }
@@ -22,7 +23,7 @@ impl CuratorFramework {
 
 /// Reads the access control list of a node. Fails with `NoNode`, `NoAuth`.
 ///
-/// To those who may not change it, passwords of the scheme `digest` are shown as `x`.
+/// If the client may not change the list, passwords of the scheme `digest` are shown as `x`.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct GetAclBuilder<R = output::Plain> {
@@ -50,13 +51,14 @@ awaits!(GetAclBuilder<output::WithStat> => (Vec<Acl>, Stat), |this| {
     this.target.read(|raw, path| raw.get_acl(path)).await.map(|answer| (answer.acl, answer.stat))
 });
 
-/// Replaces the access control list of a node. Fails with `NoNode`, `BadVersion`, `InvalidAcl`, `NoAuth`.
+/// Replaces the access control list of a node. Fails with `NoNode`, `BadVersion`, `InvalidAcl`,
+/// `NoAuth`.
 ///
-/// With a version, it is repeated after an unknown outcome. Without one it is not, and fails with
-/// [`may_have_applied`](crate::Error::may_have_applied).
+/// With a version, the write is repeated after an unknown outcome. Without one it is not repeated,
+/// and fails with [`may_have_applied`](crate::Error::may_have_applied).
 ///
 /// # Cancel safety
-/// Once polled, the list may be replaced.
+/// Once the future was polled, the list may be replaced.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SetAclBuilder {
@@ -70,8 +72,8 @@ impl SetAclBuilder {
         Self { target: Target::new(zk, "set_acl", path), acl, version: Version::Any }
     }
 
-    /// The version that the list must have ([`Stat::aversion`]), which is not that of the data; -1 for any, as in Java.
-    /// Default: any.
+    /// Sets the version that the list must have ([`Stat::aversion`]), which is not that of the
+    /// data; -1 for any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self

@@ -9,9 +9,15 @@ use super::{Freshness, Target};
 use crate::core::{Session, read_behind_quorum, read_behind_sync};
 use crate::error::{Error, Result};
 use crate::raw::{RawClient, RawFuture};
-use crate::retry::Budget;
+use crate::retry::{Budget, RetryLoop};
 
-/// A session, and what requests of one attempt are sent through: it ends with the call's deadline.
+/// A session, and the client through which the requests of one attempt are sent.
+///
+/// Only the [`Budget`] keeps the deadline of a call. `raw` has the time that was left when the
+/// attempt began, and abandons a request after it. A create whose node has to be deleted if the
+/// caller gives up is sent through `session.raw`, which has no deadline. Only its caller stops
+/// waiting ([`ProtectedCreate::response`](super::protected::ProtectedCreate::response)). The
+/// response must still arrive after the deadline, so that the janitor learns which node to delete.
 pub(crate) struct Attempt {
     pub(crate) session: Arc<Session>,
     pub(crate) raw: Arc<dyn RawClient>,
@@ -23,27 +29,41 @@ impl<R> Target<R> {
         Budget::new(self.zk.core(), &self.call)
     }
 
-    /// The next attempt, in the present session. Waits only while the first session is being opened.
+    /// Begins the next attempt, in the present session. Waits only while the first session is being
+    /// opened.
     pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
-        let session = self.zk.core().opened_session(self.operation, &self.path, budget.time_left()).await?;
-        if self.call.session_epoch.is_some_and(|bound| bound != session.epoch) || self.is_over(&session) {
+        let session =
+            self.zk.core().opened_session(self.operation, &self.path, budget.time_left()).await?;
+        if self.call.session_epoch.is_some_and(|bound| bound != session.epoch)
+            || self.is_over(&session)
+        {
             return Err(self.error(RawError::SessionExpired { sent: false }));
         }
         let raw = match budget.time_left() {
             None => Arc::clone(&session.raw),
-            Some(Duration::ZERO) => return Err(self.error(RawError::DeadlineExceeded { sent: false })),
+            Some(Duration::ZERO) => {
+                return Err(self.error(RawError::DeadlineExceeded { sent: false }));
+            }
             Some(left) => session.raw.with_deadline(left),
         };
         Ok(Attempt { session, raw })
     }
 
-    /// Whether this is the session that the call is bound to, and it is lost.
+    /// Begins the next attempt of a request that may have been sent before.
+    pub(crate) async fn next_attempt(&self, retries: &mut RetryLoop<'_, '_>) -> Result<Attempt> {
+        self.attempt(retries.budget()).await.map_err(|last| retries.failure(last))
+    }
+
+    /// Returns `true` if this is the session that the call is bound to, and it is lost.
     fn is_over(&self, session: &Session) -> bool {
         self.call.session_epoch.is_some() && session.lost.is_cancelled()
     }
 
     /// Sends a read, and sends it again as long as the retry policy allows.
-    pub(crate) async fn read<T>(&self, send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>) -> Result<T> {
+    pub(crate) async fn read<T>(
+        &self,
+        send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
+    ) -> Result<T> {
         let path = self.server_path()?;
         self.read_within(&mut self.budget(), &path, send).await
     }
@@ -60,7 +80,8 @@ impl<R> Target<R> {
         self.read_in_session(budget, path, send).await.map(|(answer, _)| answer)
     }
 
-    /// [`read_within`](Self::read_within) that also returns the session that has answered.
+    /// Does the same as [`read_within`](Self::read_within), and also returns the session that
+    /// answered.
     pub(crate) async fn read_in_session<T>(
         &self,
         budget: &mut Budget<'_>,
@@ -69,8 +90,9 @@ impl<R> Target<R> {
     ) -> Result<(T, Arc<Session>)> {
         loop {
             let Attempt { session, raw } = self.attempt(budget).await?;
-            // What goes ahead is sent first, so answered first. Both belong to one attempt: were they tried again one by
-            // one, the read might be answered by a server that is not up to date yet.
+            // The first request is sent first, so it is answered first. Both belong to one attempt:
+            // if they were retried separately, a server that is not up to date yet might answer the
+            // read.
             let answer = match self.freshness {
                 Freshness::AsIs => send(&*raw, path).await,
                 Freshness::Synced => read_behind_sync(&*raw, path, &send).await,
@@ -79,55 +101,54 @@ impl<R> Target<R> {
             match answer {
                 Ok(answer) => return Ok((answer, session)),
                 Err(error) => {
-                    budget.spend(self.error(error), session.epoch).await.map_err(Error::of_a_read)?;
+                    budget
+                        .spend(self.error(error), session.epoch)
+                        .await
+                        .map_err(Error::of_a_read)?;
                 }
             }
         }
     }
 
-    /// Sends a write. After an unknown outcome it is sent again if it is `repeatable`. When that fails, and be it
-    /// because of the first attempt, the first error is the answer.
+    /// Sends a write. After an unknown outcome it is sent again if it is `repeatable`. If the
+    /// repetition fails, even because of the first attempt, the first error is returned.
     pub(crate) async fn write<T>(
         &self,
         budget: &mut Budget<'_>,
         repeatable: bool,
         send: impl Fn(&dyn RawClient) -> RawFuture<T>,
     ) -> Result<T> {
-        let mut unknown: Option<Error> = None;
+        let mut retries = RetryLoop::new(budget);
         loop {
-            let attempt = self.attempt(budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
+            let attempt = self.next_attempt(&mut retries).await?;
             let error = match send(&*attempt.raw).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => self.error(error),
             };
-            if error.may_have_applied() {
-                if !repeatable {
-                    return Err(error);
-                }
-                unknown.get_or_insert_with(|| error.clone());
+            if error.may_have_applied() && !repeatable {
+                return Err(error);
             }
-            budget
-                .spend(error, attempt.session.epoch)
-                .await
-                .map_err(|last| unknown.clone().unwrap_or(last))?;
+            retries.again(error, attempt.session.epoch).await?;
         }
     }
 }
 
-/// The options that every call has, for a builder with a field `target`.
+/// Defines the options that every call has, for a builder with a field `target`.
 macro_rules! call_options {
     ($builder:ident $(<$parameter:ident>)?) => {
         impl$(<$parameter>)? $builder$(<$parameter>)? {
-            /// The retry policy of this call. Default: that of the handle.
+            /// Sets the retry policy of this call. Default: that of the handle.
             pub fn retry(mut self, policy: impl $crate::retry::RetryPolicy) -> Self {
                 self.target.call.retry = Some(std::sync::Arc::new(policy));
                 self
             }
 
-            /// How long this call may take, retries and pauses included. Default: that of the handle.
+            /// Sets the time that this call may take, with retries and pauses. Default: that of the
+            /// handle.
             ///
-            /// A request that is not answered by then fails with `OperationTimeout`; a call that fails for
-            /// another reason, and could only be tried again after the deadline, fails at once with that one.
+            /// A request without a response at the deadline fails with `OperationTimeout`. If a
+            /// call fails for another reason, and a retry would begin after the deadline, the call
+            /// returns that error immediately.
             pub const fn deadline(mut self, deadline: std::time::Duration) -> Self {
                 self.target.call.deadline = Some(deadline);
                 self
@@ -137,25 +158,29 @@ macro_rules! call_options {
 }
 pub(crate) use call_options;
 
-/// The options of a read that say how old the answer may be, for a builder with a field `target`.
+/// Defines the options of a read that say how old the response may be, for a builder with a field
+/// `target`.
 macro_rules! freshness_options {
     ($builder:ident) => {
         impl<R> $builder<R> {
-            /// Answers what the leader knows by now, and not what a server that lags behind does: sends a
-            /// [`sync`](CuratorFramework::sync) before the read, in the same flight, and again with every retry. Default:
-            /// without.
+            /// Returns at least the present state of the leader, even if the server lags. Sends a
+            /// [`sync`](CuratorFramework::sync) before the read, in the same round trip, and again
+            /// with every retry. Default: without.
             ///
-            /// A leader that was deposed a moment ago, and does not know it, answers a `sync` as well (ZOOKEEPER-2136). Where
-            /// the answer decides something, use [`linearizable`](Self::linearizable).
+            /// A leader that was deposed a moment ago, and does not know it, still answers a `sync`
+            /// (ZOOKEEPER-2136). If a decision depends on the response, use
+            /// [`linearizable`](Self::linearizable).
             pub const fn synced(mut self) -> Self {
                 self.target.freshness = $crate::op::Freshness::Synced;
                 self
             }
 
-            /// Answers what was committed before the call by any client, including requests of this session whose answers
-            /// were lost. Sends a transaction of one check before the read, in the same flight, and again with every retry.
-            /// It changes nothing and is answered only with a quorum, so it costs the ensemble as much as a write. With a
-            /// raw client that has no transactions, as [`synced`](Self::synced). Default: without.
+            /// Returns the state that was committed before the call by any client, including
+            /// requests of this session whose responses were lost. Sends a transaction of one check
+            /// before the read, in the same round trip, and again with every retry. It changes
+            /// nothing and is answered only with a quorum, so it costs the ensemble as much as a
+            /// write. With a raw client that has no transactions, as [`synced`](Self::synced).
+            /// Default: without.
             pub const fn linearizable(mut self) -> Self {
                 self.target.freshness = $crate::op::Freshness::Confirmed;
                 self
@@ -165,19 +190,20 @@ macro_rules! freshness_options {
 }
 pub(crate) use freshness_options;
 
-/// The options of a read of data that say whether they are decompressed, for a builder with the fields `target` and
-/// `decompressed`.
+/// Defines the options of a read of data that control decompression, for a builder with the fields
+/// `target` and `decompressed`.
 macro_rules! decompression_options {
     ($builder:ident $(<$parameter:ident>)?) => {
         impl$(<$parameter>)? $builder$(<$parameter>)? {
-            /// Decompresses the data; the read fails with `Undecodable` if they cannot be. Default: as the
-            /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+            /// Decompresses the data. The read fails with `Undecodable` if that is impossible.
+            /// Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression)
+            /// does.
             pub const fn decompressed(mut self) -> Self {
                 self.decompressed = Some(true);
                 self
             }
 
-            /// Answers the data as they are stored, also where the framework decompresses.
+            /// Returns the stored data, without decompression.
             pub const fn undecompressed(mut self) -> Self {
                 self.decompressed = Some(false);
                 self

@@ -9,37 +9,42 @@ use crate::schema::Intent;
 use crate::watch::visible;
 
 impl CuratorFramework {
-    /// Asks a server which of many nodes have changed after the transaction `zxid`, without reading them.
+    /// Asks a server which of many nodes have changed after the transaction `zxid`, without reading
+    /// them.
     ///
-    /// **Awaiting returns** `Vec<WatchedEvent>`, without their transactions. See [`ChangesSinceBuilder`].
+    /// **Awaiting returns** `Vec<WatchedEvent>`, without their transactions. See
+    /// [`ChangesSinceBuilder`].
     pub fn changes_since(&self, zxid: i64) -> ChangesSinceBuilder {
         let target = Target::new(self.clone(), "changes_since", String::new());
         ChangesSinceBuilder { target, question: ChangesSince::new(zxid) }
     }
 }
 
-/// Finds the nodes that have changed after a transaction, out of many that are known up to it: the server compares, and tells
-/// only the changes.
+/// Finds the nodes that have changed after a transaction, among many nodes whose state at that
+/// transaction is known. The server compares, and returns only the changes.
 ///
-/// | told | for |
+/// | event | for |
 /// |---|---|
 /// | [`NodeDataChanged`](crate::EventType::NodeDataChanged) | a node of [`data`](Self::data) that was written, or deleted and created again |
 /// | [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged) | a node of [`children`](Self::children) of which a child was created or deleted |
 /// | [`NodeDeleted`](crate::EventType::NodeDeleted) | a node of either that does not exist, whenever it was deleted |
 ///
-/// Changes made during the call may be told as well. The server compares a state no older than all that this session has seen.
-/// With a [lasting watch](CuratorFramework::add_watch) that was added or re-armed before the call, no change is missed: it is
-/// told here, or by the watch. ACLs are not compared, and nodes are told that this client may not read.
+/// Changes made during the call may be returned too. The server compares with a state that is no
+/// older than all that this session has seen. With a [persistent
+/// watch](CuratorFramework::add_watch) that was added or re-armed before the call, no change is
+/// missed: either this call or the watch reports it. ACLs are not checked, so changes of unreadable
+/// nodes are returned too.
 ///
-/// It costs the path and 4 bytes for each node, and a session beside that of the framework for every 50,000 nodes, one after
-/// the other: two transactions, and memory of the server (about 324 bytes a node) until it is closed. For few nodes, or small
-/// data, [`multi_read`](CuratorFramework::multi_read) is cheaper.
+/// A call costs the path and 4 bytes for each node. For every 50,000 nodes it opens one more
+/// session, one after another. Each costs two transactions, and memory of the server (about 324
+/// bytes a node) until it is closed. For few nodes, or small data,
+/// [`multi_read`](CuratorFramework::multi_read) is cheaper.
 ///
-/// Fails with `InvalidPath`, with `ConnectionLoss` when one of these sessions is lost, and with `Unsupported` on raw clients
-/// that have no such operation. It is tried again as a read is.
+/// Fails with `InvalidPath`, with `ConnectionLoss` if one of these sessions is lost, and with
+/// `Unsupported` on raw clients without such an operation. It is retried like a read.
 ///
 /// # Cancel safety
-/// Nothing changes on the server; the other session is closed in the background.
+/// Nothing changes on the server. The additional session is closed in the background.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +65,7 @@ impl CuratorFramework {
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChangesSinceBuilder {
     target: Target,
-    /// Paths within the namespace.
+    /// The nodes, by their paths within the namespace.
     question: ChangesSince,
 }
 
@@ -84,8 +89,9 @@ impl ChangesSinceBuilder {
             *path = target.server_path_of(path)?;
         }
         let question = Arc::new(question);
-        let changes =
-            target.read_within(&mut target.budget(), "", |raw, _| raw.changes_since(&question)).await?;
+        let changes = target
+            .read_within(&mut target.budget(), "", |raw, _| raw.changes_since(&question))
+            .await?;
         let namespace = target.zk.ns();
         Ok(changes.into_iter().map(|event| visible(event, namespace)).collect())
     }

@@ -32,8 +32,8 @@ impl ChildrenBuilder {
         ChildrenBuilder { target: self.target.with_output() }
     }
 
-    /// **Awaiting returns** a [`Watched`] `(Vec<String>, Stat)`: the watch fires when a child is created or
-    /// deleted, or the node is deleted.
+    /// **Awaiting returns** a [`Watched`] `(Vec<String>, Stat)`: the watch fires when a child is
+    /// created or deleted, or the node is deleted.
     pub fn watched(self) -> ChildrenBuilder<output::Watched> {
         ChildrenBuilder { target: self.target.with_output() }
     }

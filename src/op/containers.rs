@@ -4,7 +4,7 @@ use crate::framework::CuratorFramework;
 use zk_curator_client::{Acl, CreateMode};
 
 impl CuratorFramework {
-    /// Creates a node and what is missing above it, as containers.
+    /// Creates a node, and missing nodes above it, as containers.
     ///
     /// **Awaiting returns** `()`.
     pub fn create_containers(&self, path: impl Into<String>) -> CreateContainersBuilder {
@@ -12,11 +12,11 @@ impl CuratorFramework {
     }
 }
 
-/// Creates a node and everything that is missing above it, as containers, which the server removes when their
-/// last child is gone. Those that exist stay as they are.
+/// Creates a node and all missing nodes above it as containers, which the server removes when their
+/// last child is gone. Existing nodes stay unchanged.
 ///
 /// # Cancel safety
-/// Once polled, some of them may be created.
+/// Once the future was polled, some of the nodes may be created.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateContainersBuilder {
@@ -30,7 +30,7 @@ impl CreateContainersBuilder {
         Self { target: Target::new(zk, "create_containers", path), parents }
     }
 
-    /// The access control list. Default: that of the [provider](crate::acl::AclProvider).
+    /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
         self.parents.acl = Some(acl);
         self

@@ -3,44 +3,50 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version};
+use zk_curator_client::{
+    Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version,
+};
 
 use super::parents::{Parents, create_parents, missing_chroot, parent_options};
-use super::protected::Claim;
+use super::protected::ProtectedCreate;
 use super::set_data::Write;
 use super::transaction_op::CreateOp;
 use super::{Attempt, Target, Transaction, awaits, call_options, output};
-use crate::core::{Core, Found, Protection, RACE_ROUNDS, find, new_prefix};
+use crate::core::{
+    Authorship, Cleanup, Core, Found, PendingCreate, Protection, RACE_ROUNDS, find, new_prefix,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::owned_node::OwnedNode;
-use crate::path::{join, split, validate_create};
+use crate::path::{split, validate_create};
 use crate::raw::{RawClient, RawFuture};
-use crate::retry::Budget;
+use crate::retry::{Budget, RetryLoop};
 use crate::schema::Intent;
 
 impl CuratorFramework {
     /// Creates a node.
     ///
-    /// **Awaiting returns** [`Created`](crate::Created): the path, with the sequence number, and the stat.
-    /// See [`CreateBuilder`] for options and errors.
+    /// **Awaiting returns** [`Created`](crate::Created): the path, with the sequence number, and
+    /// the stat. See [`CreateBuilder`] for options and errors.
     pub fn create(&self, path: impl Into<String>) -> CreateBuilder {
         CreateBuilder::new(self.clone(), path.into())
     }
 }
 
-/// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`, `InvalidAcl`,
-/// `TooLarge`.
+/// Creates a node. Fails with `NodeExists`, `NoNode` (of the parent), `NoChildrenForEphemerals`,
+/// `InvalidAcl`, `TooLarge`.
 ///
-/// After an unknown outcome a [`protected`](Self::protected) create finds out, and an
-/// [`idempotent`](Self::idempotent) one is repeated; another one fails with
-/// [`may_have_applied`](crate::Error::may_have_applied). If the session ends first, a protected create goes on in
-/// the next one; another ephemeral one fails with `SessionExpired`.
+/// After an unknown outcome, a [`protected`](Self::protected) create finds out, an
+/// [`idempotent`](Self::idempotent) one is repeated, and any other one fails with
+/// [`may_have_applied`](crate::Error::may_have_applied). If the session ends first, a protected
+/// create continues in the next one, while another ephemeral one fails with `SessionExpired`.
 ///
 /// # Cancel safety
-/// Once polled, a plain create may leave the node behind. A [protected](Self::protected) one does not: the
-/// janitor deletes what the abandoned request has created. Nor does an [`owned`](CreateBuilder::owned) one, unless
-/// its answer is lost: without a protection nobody can tell whose node it is. Parents may stay in any case.
+/// Once the future was polled, a plain create may leave the node behind. A
+/// [protected](Self::protected) create does not: the janitor deletes the node of the abandoned
+/// request. Neither does an [`owned`](CreateBuilder::owned) create that is
+/// [`idempotent`](Self::idempotent), or whose response arrives. Otherwise it is impossible to tell
+/// whose node it is. Created parents may stay in any case.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateBuilder<R = output::Plain> {
@@ -57,15 +63,17 @@ struct Options {
     mode: CreateMode,
     ttl: Option<Duration>,
     protected: bool,
-    /// Whether it is so by its data, and not by its name.
+    /// `true` if the protection is in the data, not in the name.
     by_data: bool,
-    /// Whether nobody else can have chosen the name.
+    /// `true` if no other client can have chosen the name.
     is_unique: bool,
     compressed: Option<bool>,
     idempotent: bool,
-    /// Replaces the data of an existing node, if they have this version.
+    /// The author of the node, if it must be remembered between calls.
+    author: Option<Authorship>,
+    /// Replaces the data of an existing node if the data have this version.
     or_set_data: Option<Version>,
-    /// The node that is read afterwards.
+    /// The node that is read after the create.
     read: Option<String>,
 }
 
@@ -81,6 +89,7 @@ impl CreateBuilder {
             is_unique: false,
             compressed: None,
             idempotent: false,
+            author: None,
             or_set_data: None,
             read: None,
         };
@@ -92,16 +101,20 @@ impl CreateBuilder {
         self.returning()
     }
 
-    /// **Awaiting returns** an [`OwnedNode`] and the names of all children of its parent, listed after the
-    /// create and in the same flight.
+    /// **Awaiting returns** an [`OwnedNode`] and the names of all children of its parent, listed
+    /// after the create and in the same round trip.
     pub fn owned_with_siblings(self) -> CreateBuilder<output::OwnedWithSiblings> {
         self.returning()
     }
 
-    /// **Awaiting returns** an [`OwnedNode`], and the data and stat of another node, which is `None` if it does not exist. It is
-    /// read after the create, also when that has to be repeated, and in the same flight. The data are decompressed as the
+    /// **Awaiting returns** an [`OwnedNode`], and the data and stat of another node, or `None` if
+    /// that node does not exist. It is read after the create, in the same round trip, and again if
+    /// the create is repeated. The data are decompressed as the
     /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub fn owned_with_data(mut self, path: impl Into<String>) -> CreateBuilder<output::OwnedWithData> {
+    pub fn owned_with_data(
+        mut self,
+        path: impl Into<String>,
+    ) -> CreateBuilder<output::OwnedWithData> {
         self.options.read = Some(path.into());
         self.returning()
     }
@@ -117,36 +130,82 @@ impl CreateBuilder {
     }
 }
 
-/// Reads after the create, given the parent.
+/// The node to create, with the defaults filled in.
+struct Request {
+    /// The path on the server, without a prefix.
+    path: String,
+    data: Bytes,
+    acl: Vec<Acl>,
+}
+
+impl Request {
+    fn parent(&self) -> &str {
+        split(&self.path).0
+    }
+}
+
+/// The result of the search for the node of a create whose response was lost.
+enum Search {
+    Found(Created, Attempt),
+    /// The node does not exist, and has to be created again.
+    NotThere,
+    /// The search gave up. The janitor continues it, because the create is not settled.
+    StillUnknown,
+}
+
+/// A read that was sent with a create, and the epoch of its session.
+type InFlight<T> = (u64, RawFuture<T>);
+
+/// An existing node.
+struct Made<'a, T> {
+    created: Created,
+    attempt: Attempt,
+    read: Option<InFlight<T>>,
+    /// The create, until it is settled.
+    pending: Option<PendingCreate<'a>>,
+}
+
+impl<T> Made<'_, T> {
+    /// Returns a node of an earlier attempt.
+    const fn found(created: Created, attempt: Attempt) -> Self {
+        Self { created, attempt, read: None, pending: None }
+    }
+}
+
+/// A read after the create, given the parent.
 type Beside<'a, T> = dyn Fn(&dyn RawClient, &str) -> RawFuture<T> + Send + Sync + 'a;
 
 impl<R> CreateBuilder<R> {
     fn returning<S>(self) -> CreateBuilder<S> {
-        CreateBuilder { target: self.target.with_output(), options: self.options, parents: self.parents }
+        CreateBuilder {
+            target: self.target.with_output(),
+            options: self.options,
+            parents: self.parents,
+        }
     }
 
-    /// The data. Default: the framework's [default data](crate::CuratorFrameworkBuilder::default_data), which are
-    /// none unless it says otherwise.
+    /// Sets the data. Default: the framework's [default
+    /// data](crate::CuratorFrameworkBuilder::default_data), which are empty by default.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.options.data = Some(data.into());
         self
     }
 
-    /// The kind of node. Default: [`CreateMode::Persistent`].
+    /// Sets the kind of node. Default: [`CreateMode::Persistent`].
     pub const fn mode(mut self, mode: CreateMode) -> Self {
         self.options.mode = mode;
         self
     }
 
-    /// The time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The servers must have
-    /// `extendedTypesEnabled`.
+    /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The servers
+    /// must have `extendedTypesEnabled`.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = Some(ttl);
         self
     }
 
-    /// The access control list. Default: that of the [provider](crate::acl::AclProvider). That of parents that are
-    /// created is [`acl_of_parents`](Self::acl_of_parents).
+    /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).
+    /// [`acl_of_parents`](Self::acl_of_parents) sets that of created parents.
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
         self.options.acl = Some(acl);
         self
@@ -154,258 +213,390 @@ impl<R> CreateBuilder<R> {
 
     parent_options!();
 
-    /// Puts `_c_<uuid>-` in front of the name, as Curator does. If the answer to the create is lost, the node
-    /// is found by it: the create then succeeds all the same, exactly once.
+    /// Puts `_c_<uuid>-` in front of the name, as Curator does. If the response to the create is
+    /// lost, the client finds the node by this prefix, so the create succeeds exactly once.
     ///
-    /// A node that is found but belongs to an earlier session is deleted and created anew (CURATOR-498). A node that somebody else
-    /// has deleted before it is looked for cannot be told from one that was never created, and is created again: what others
-    /// consume is created in a [certain](crate::certain) transaction.
+    /// If the client finds its node, but the node belongs to an earlier session, it is deleted and
+    /// created again (CURATOR-498). A node that another client deletes before the search looks like
+    /// one that was never created, and is created again. If other clients consume the node, create
+    /// it in a [certain](crate::certain) transaction.
     pub const fn protected(mut self) -> Self {
         self.options.protected = true;
         self
     }
 
-    /// Recovers a create of a fixed name, which other clients may create too: its data say whose it is, so nobody else
-    /// may have the same. An [owned](CreateBuilder::owned) node of this kind is never mistaken for that of another who
-    /// has created it after us. Not for sequential nodes, nor without data.
+    /// Recovers a create of a fixed name that other clients may create too. The data identify the
+    /// creator, so no other client may use the same data. An [owned](CreateBuilder::owned) node of
+    /// this kind is never mistaken for a node that another client has created in its place.
+    /// Sequential nodes, and creates without data, are refused.
     ///
-    /// A node that is found but belongs to an earlier session is not deleted: others may have created theirs by then. The
-    /// create fails with `NodeExists` until that session is over.
+    /// If the client finds its node, but the node belongs to an earlier session, it is not deleted,
+    /// because another client may have replaced it in between. The create fails with `NodeExists`
+    /// until that session is over.
     pub const fn protected_by_data(mut self) -> Self {
         self.options.by_data = true;
         self.protected()
     }
 
-    /// Says that nobody else creates a node of this name, because it contains a UUID for example: the guard of an
-    /// [owned](CreateBuilder::owned) node then deletes it in one request, without a [look](OwnedNode#shared-names) before.
-    /// Default: of names that were given, others may create nodes too.
+    /// Declares that no other client creates a node of this name, for example because it contains a
+    /// UUID. The guard of an [owned](CreateBuilder::owned) node then deletes it in one request,
+    /// without a [check](OwnedNode#shared-names) first. Default: other clients may create nodes of
+    /// a given name.
     pub const fn unique_name(mut self) -> Self {
         self.options.is_unique = true;
         self
     }
 
-    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    /// Stores the data compressed. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
         self.options.compressed = Some(true);
         self
     }
 
-    /// Stores the data as they are, also where the framework compresses.
+    /// Stores the data unchanged, even where the framework compresses.
     pub const fn uncompressed(mut self) -> Self {
         self.options.compressed = Some(false);
         self
     }
 
-    /// Succeeds, too, when the node exists as this create would have made it: with these data, never changed,
-    /// and if it is ephemeral in the same session. Repeats the create after an unknown outcome.
+    /// Also succeeds if the node exists as this create would have made it: with these data, never
+    /// changed, and, if ephemeral, in the same session. Repeats the create after an unknown
+    /// outcome.
     ///
-    /// Not for sequential nodes, whose names cannot be compared, see [`protected`](Self::protected); nor for owned ones,
-    /// unless they are ephemeral: then whoever has created it in this session with these data owns it as well.
+    /// Sequential nodes are refused, because their names cannot be compared; see
+    /// [`protected`](Self::protected). An [owned](CreateBuilder::owned) node has to be ephemeral,
+    /// and must have been created by this very call, whose response was lost. An equal node that
+    /// another caller has created in this session belongs to that caller, and the create fails with
+    /// `NodeExists`.
     pub const fn idempotent(mut self) -> Self {
         self.options.idempotent = true;
         self
     }
 
-    /// Replaces the data when the node exists; its kind, owner and ACL stay. Not for sequential or owned nodes.
+    /// Remembers the author of an [idempotent](Self::idempotent) create of an
+    /// [owned](CreateBuilder::owned) node beyond this call. If the outcome is unknown, a later
+    /// create by the same author, with the same data, recognises the node. Default: an author of
+    /// its own, so the outcome is forgotten when the call fails.
+    pub fn authored_by(mut self, author: &Authorship) -> Self {
+        self.options.author = Some(author.clone());
+        self
+    }
+
+    /// Replaces the data if the node exists. Its kind, owner and ACL stay the same. Not for
+    /// sequential or owned nodes.
     ///
-    /// **Awaiting returns** the stat after that.
+    /// **Awaiting returns** the stat after the write.
     pub const fn or_set_data(mut self) -> Self {
         self.options.or_set_data = Some(Version::Any);
         self
     }
 
-    /// [`or_set_data`](Self::or_set_data), if the data have this version; -1 for any, as in Java.
+    /// Does the same as [`or_set_data`](Self::or_set_data) if the data have this version; -1 for
+    /// any, as in Java.
     pub fn or_set_data_if(mut self, version: impl Into<Version>) -> Self {
         self.options.or_set_data = Some(version.into());
         self
     }
 
-    /// Creates the node, and reads what is to be read after that: `None` if it does not exist. `keep` makes of the node what
-    /// the caller is to have, before anything else is awaited; its path is the server's.
+    /// Creates the node, and then reads with `beside`, which returns `None` if its node does not
+    /// exist. `keep` turns the created node, whose path is the server's, into the caller's value
+    /// before anything else is awaited.
     async fn run<K, T>(
         mut self,
         owned: bool,
         keep: impl Fn(&Self, Created, &Attempt) -> K,
         beside: Option<&Beside<'_, T>>,
     ) -> Result<(K, Option<T>)> {
+        let author = self.options.author.take().unwrap_or_default();
+        let author = (owned && self.options.idempotent).then_some(&author);
+        let request = self.request(owned)?;
+        // This lives until `keep` has the node, so that `close` sees one of the two at any time.
+        let mut protected = self.protected_create(&request, author, owned);
+        let mut budget = self.target.budget();
+        let made = self.create(&request, author, &mut protected, &mut budget, beside).await?;
+        let Made { created, attempt, read, pending } = made;
+        let node = keep(&self, created, &attempt);
+        drop(pending);
+        Ok((node, self.beside(&mut budget, beside, request.parent(), read).await?))
+    }
+
+    /// Checks the options, and completes them with the defaults of the framework.
+    fn request(&mut self, owned: bool) -> Result<Request> {
         self.options.check(&self.target, owned)?;
         let (own_data, own_acl) = (self.options.data.take(), self.options.acl.take());
-        let (target, options) = (&self.target, &self.options);
-        let sequential = options.mode.is_sequential();
+        let (target, mode) = (&self.target, self.options.mode);
         let invalid = |why| Error::invalid_path(target.operation, target.path.as_str(), why);
-        validate_create(&target.path, sequential).map_err(invalid)?;
-        let server_path = target.zk.ns().apply_create(&target.path, sequential);
-        let (parent, name) = split(&server_path);
+        validate_create(&target.path, mode.is_sequential()).map_err(invalid)?;
+        let path = target.zk.ns().apply_create(&target.path, mode.is_sequential());
         let core = target.zk.core();
-        let acl = own_acl.unwrap_or_else(|| core.acl_of(&server_path));
+        let acl = own_acl.unwrap_or_else(|| core.acl_of(&path));
         let plain = own_data.unwrap_or_else(|| core.default_data());
-        target.admit(Intent::Create { mode: options.mode, data: &plain, acl: &acl })?;
-        let data = target.compress(options.compressed, plain)?;
+        target.admit(Intent::Create { mode, data: &plain, acl: &acl })?;
+        let data = target.compress(self.options.compressed, plain)?;
+        Ok(Request { path, data, acl })
+    }
+
+    fn protected_create<'a>(
+        &'a self,
+        request: &'a Request,
+        author: Option<&'a Authorship>,
+        owned: bool,
+    ) -> ProtectedCreate<'a> {
+        let (core, options) = (self.target.zk.core(), &self.options);
+        let (parent, name) = split(&request.path);
         let protection = options.protected.then(|| Protection {
             parent: parent.to_owned(),
             prefix: if options.by_data { name.to_owned() } else { new_prefix(&core.random) },
-            data: options.by_data.then(|| data.clone()),
+            data: options.by_data.then(|| request.data.clone()),
         });
         let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);
-        let mut claim = Claim::new(core, &server_path, protection, bound, owes, options.shares_name());
-        let mut budget = target.budget();
-        let mut unknown: Option<Error> = None;
+        ProtectedCreate::new(
+            core,
+            &request.path,
+            protection,
+            author,
+            bound,
+            owes,
+            options.shares_name(),
+        )
+    }
+
+    /// Sends the create until the node exists, or certainly does not.
+    async fn create<'a, T>(
+        &'a self,
+        request: &'a Request,
+        author: Option<&Authorship>,
+        protected: &mut ProtectedCreate<'_>,
+        budget: &mut Budget<'_>,
+        beside: Option<&Beside<'_, T>>,
+    ) -> Result<Made<'a, T>> {
+        let (target, options, parent) = (&self.target, &self.options, request.parent());
+        let core = target.zk.core();
+        let mut retries = RetryLoop::new(budget);
         let mut rounds = 0..RACE_ROUNDS;
-        let (mode, ttl) = (options.mode, options.ttl);
-        let mut op = Op::Create { path: String::new(), data: data.clone(), acl, mode, ttl };
         loop {
-            let attempt = target.attempt(&budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
-            let prefix = claim.protection().filter(|protection| protection.data.is_none());
-            let prefix = prefix.map_or("", |protection| protection.prefix.as_str());
-            if let Op::Create { path, .. } = &mut op {
-                *path = if prefix.is_empty() {
-                    server_path.clone()
-                } else {
-                    join(parent, &format!("{prefix}{name}"))
-                };
-            }
-            let owed = options.shares_name() && core.held.owes(&server_path);
-            // The deadline ends the wait, and not the answer: it may have to be deleted.
-            let raw = &attempt.session.raw;
-            let sent = claim.create(&attempt.session, || raw.create_revocable(&op));
-            sent.map_err(|last| unknown.clone().unwrap_or_else(|| target.error(last)))?;
-            // Queued before anything is awaited: one flight.
-            let read = beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, parent)));
-            let error = match claim.answer(budget.time_left()).await {
-                Ok(created) => {
-                    let node = keep(&self, created, &attempt);
-                    return Ok((node, self.beside(&mut budget, beside, parent, read).await?));
+            let attempt = target.next_attempt(&mut retries).await?;
+            let owed = options.shares_name() && core.resources.owes(&request.path);
+            let left = retries.budget().time_left();
+            let (response, read, pending) =
+                self.send(request, author, protected, &attempt, left, beside).await;
+            let error = match response {
+                Ok(created) => return Ok(Made { created, attempt, read, pending }),
+                Err(error) => error,
+            };
+            drop(pending);
+            match error {
+                RawError::Refused(ErrorCode::NoNode) if parent == "/" => {
+                    return Err(retries.failure(missing_chroot(target)));
                 }
-                Err(RawError::Refused(ErrorCode::NoNode)) if parent == "/" => {
-                    return Err(unknown.unwrap_or_else(|| missing_chroot(target)));
-                }
-                Err(RawError::Refused(ErrorCode::NoNode)) if rounds.next().is_some() => {
-                    create_parents(target, &mut budget, parent, &self.parents)
-                        .await
-                        .map_err(|last| unknown.clone().unwrap_or(last))?;
+                RawError::Refused(ErrorCode::NoNode) if rounds.next().is_some() => {
+                    let parents =
+                        create_parents(target, retries.budget(), parent, &self.parents).await;
+                    parents.map_err(|last| retries.failure(last))?;
                     continue;
                 }
-                Err(RawError::Refused(ErrorCode::NodeExists)) if options.accepts_existing() => {
-                    match self.adopt(&mut budget, &attempt, &server_path, &data).await {
-                        Ok(Some(created)) => {
-                            let node = keep(&self, created, &attempt);
-                            return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
-                        }
-                        // It has just gone.
+                RawError::Refused(ErrorCode::NodeExists) if options.accepts_existing() => {
+                    match self.adopt(retries.budget(), &attempt, request, author).await {
+                        Ok(Some(created)) => return Ok(Made::found(created, attempt)),
+                        // The node was deleted after the create was refused.
                         Ok(None) if rounds.next().is_some() => continue,
-                        Ok(None) => target.error(RawError::Refused(ErrorCode::NodeExists)),
-                        Err(error) => return Err(unknown.unwrap_or(error)),
+                        Ok(None) => return Err(retries.failure(target.error(error))),
+                        Err(taken) if owed && is_taken(&taken) && rounds.next().is_some() => {
+                            settled(core, retries.budget(), &request.path)
+                                .await
+                                .map_err(|_| taken)?;
+                            continue;
+                        }
+                        Err(error) if is_taken(&error) && author.is_some() => return Err(error),
+                        Err(error) => return Err(retries.failure(error)),
                     }
                 }
-                // A guard of ours was dropped, and its node was still to be deleted.
-                Err(RawError::Refused(ErrorCode::NodeExists)) if owed && rounds.next().is_some() => {
-                    settled(core, &budget, &server_path)
+                // A guard of this client was dropped, and its node is not deleted yet.
+                RawError::Refused(ErrorCode::NodeExists) if owed && rounds.next().is_some() => {
+                    settled(core, retries.budget(), &request.path)
                         .await
-                        .map_err(|taken| unknown.clone().unwrap_or_else(|| target.error(taken)))?;
+                        .map_err(|taken| retries.failure(target.error(taken)))?;
                     continue;
                 }
-                Err(error) => target.error(error),
-            };
-            if error.may_have_applied() && options.protected {
-                let recovered = self.recover(&mut claim, &mut budget, error, attempt.session.epoch);
-                let Some((created, attempt)) = recovered.await? else { continue };
-                let node = keep(&self, created, &attempt);
-                return Ok((node, self.beside(&mut budget, beside, parent, None).await?));
+                _ => {}
             }
-            if error.may_have_applied() {
-                if !options.idempotent {
-                    return Err(error);
+            let (error, epoch) = (target.error(error), attempt.session.epoch);
+            if error.may_have_applied() && options.protected {
+                match self.search(protected, retries.budget(), &error, epoch).await? {
+                    Search::Found(created, attempt) => return Ok(Made::found(created, attempt)),
+                    Search::NotThere => continue,
+                    Search::StillUnknown => return Err(error),
                 }
-                unknown.get_or_insert_with(|| error.clone());
+            }
+            if error.may_have_applied() && !options.idempotent {
+                return Err(error);
             }
             if error.is_session_lost() && options.mode.is_ephemeral() && !options.protected {
-                // The next session's node would be another thing than the one that was asked for.
-                return Err(unknown.unwrap_or(error));
+                // A node of the next session would not be the requested one.
+                return Err(retries.failure(error));
             }
-            budget
-                .spend(error, attempt.session.epoch)
-                .await
-                .map_err(|last| unknown.clone().unwrap_or(last))?;
+            retries.again(error, epoch).await?;
         }
     }
 
-    /// The node without a guard, with its path within the namespace.
+    /// Sends the create and the read after it in one round trip, and waits for the response to the
+    /// create.
+    async fn send<'a, T>(
+        &'a self,
+        request: &'a Request,
+        author: Option<&Authorship>,
+        protected: &mut ProtectedCreate<'_>,
+        attempt: &Attempt,
+        left: Option<Duration>,
+        beside: Option<&Beside<'_, T>>,
+    ) -> (Result<Created, RawError>, Option<InFlight<T>>, Option<PendingCreate<'a>>) {
+        let core = self.target.zk.core();
+        let authors = &core.authors;
+        let Options { mode, ttl, .. } = self.options;
+        let (data, acl) = (request.data.clone(), request.acl.clone());
+        let op = Op::Create { path: protected.node_path(), data, acl, mode, ttl };
+        if let Some(author) = author {
+            let janitor = Arc::downgrade(core);
+            author.sending(authors, &request.path, &attempt.session, move |orphan| {
+                if let Some(core) = janitor.upgrade() {
+                    core.owe(Cleanup::Orphan(orphan));
+                }
+            });
+        }
+        let is_shared = mode == CreateMode::Ephemeral && self.options.shares_name();
+        let pending = is_shared.then(|| authors.begin(&request.path));
+        let raw = &attempt.session.raw;
+        if let Err(closed) = protected.create(&attempt.session, || raw.create_revocable(&op)) {
+            if let Some(author) = author {
+                author.refused();
+            }
+            return (Err(closed), None, None);
+        }
+        // The read is queued before anything is awaited.
+        let read =
+            beside.map(|beside| (attempt.session.epoch, beside(&*attempt.raw, request.parent())));
+        let response = protected.response(left).await;
+        match (&response, author) {
+            (Ok(_), Some(author)) => author.known(),
+            (Err(error), Some(author)) if !error.may_have_applied() => author.refused(),
+            (Ok(created), None) => authors.created(&created.path, created.stat.czxid),
+            _ => {}
+        }
+        (response, read, pending)
+    }
+
+    /// Returns the node without a guard, with its path within the namespace.
     fn plain(&self, created: Created, _: &Attempt) -> Created {
         Created::new(self.target.zk.ns().strip(&created.path).to_owned(), created.stat)
     }
 
-    /// The node with a guard.
+    /// Returns the node with a guard.
     fn guarded(&self, created: Created, attempt: &Attempt) -> OwnedNode {
         let session = Arc::clone(&attempt.session);
         let ephemeral = self.options.mode.is_ephemeral();
         OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.shares_name())
     }
 
-    /// Returns the existing node if it will do, after its data were replaced if that was asked for; `None` if it has
-    /// gone. `path` is the server's.
+    /// Returns the existing node if it is acceptable, after replacing its data if that was
+    /// requested. Returns `None` if it was deleted.
     async fn adopt(
         &self,
         budget: &mut Budget<'_>,
         attempt: &Attempt,
-        path: &str,
-        data: &Bytes,
+        Request { path, data, .. }: &Request,
+        author: Option<&Authorship>,
     ) -> Result<Option<Created>> {
         let (target, options) = (&self.target, &self.options);
-        let gone = |error: Error| if error.kind() == ErrorKind::NoNode { Ok(None) } else { Err(error) };
+        let (session, authors) = (&*attempt.session, &target.zk.core().authors);
+        let taken = || Err(target.error(RawError::Refused(ErrorCode::NodeExists)));
+        if author.is_some_and(|author| !author.is_open(path, session)) {
+            return taken();
+        }
+        let gone =
+            |error: Error| if error.kind() == ErrorKind::NoNode { Ok(None) } else { Err(error) };
         if options.idempotent {
-            let present = match target.read_within(budget, path, |raw, path| raw.get_data(path)).await {
-                Ok(present) => present,
-                Err(error) => return gone(error),
+            let present =
+                match target.read_within(budget, path, |raw, path| raw.get_data(path)).await {
+                    Ok(present) => present,
+                    Err(error) => return gone(error),
+                };
+            let ours = |owner| {
+                attempt.session.raw.session().is_some_and(|session| session.id.get() == owner)
             };
-            let ours = |owner| attempt.session.raw.session().is_some_and(|session| session.id.get() == owner);
             let same_owner = !options.mode.is_ephemeral() || ours(present.stat.ephemeral_owner);
+            if let Some(author) = author {
+                // Data that another client has written since prove nothing.
+                let has_data = present.stat.version > 0 || present.data == *data;
+                let is_own = same_owner && has_data;
+                let is_own =
+                    match is_own.then(|| author.take(authors, path, present.stat.czxid, session)) {
+                        // The node may belong to another create that is in flight.
+                        Some(None) => return Ok(None),
+                        Some(Some(is_own)) => is_own,
+                        None => false,
+                    };
+                // If the node is foreign, no node of this author exists.
+                author.known();
+                return if is_own {
+                    Ok(Some(Created::new(path.to_owned(), present.stat)))
+                } else {
+                    taken()
+                };
+            }
             if present.stat.version == 0 && present.data == *data && same_owner {
                 return Ok(Some(Created::new(path.to_owned(), present.stat)));
             }
         }
-        let Some(version) = options.or_set_data else {
-            return Err(target.error(RawError::Refused(ErrorCode::NodeExists)));
-        };
+        let Some(version) = options.or_set_data else { return taken() };
         let write = Write { data, version, idempotent: options.idempotent };
         match write.run(target, budget, path).await {
             Ok(stat) => Ok(Some(Created::new(path.to_owned(), stat))),
-            // A node that is gone is created, not written again (CURATOR-719).
+            // A missing node is created, not written again (CURATOR-719).
             Err(error) => gone(error),
         }
     }
 
-    /// After a lost answer, which is `lost`: the node, if the create was applied in the present session. `None`
-    /// if it has to be created anew. Giving up leaves the search to the janitor, because the claim stays.
-    async fn recover(
+    /// Searches for the node of a protected create after its response was `lost`.
+    async fn search(
         &self,
-        claim: &mut Claim<'_>,
+        protected: &mut ProtectedCreate<'_>,
         budget: &mut Budget<'_>,
-        lost: Error,
+        lost: &Error,
         mut epoch: u64,
-    ) -> Result<Option<(Created, Attempt)>> {
+    ) -> Result<Search> {
         let mut error = lost.clone();
         loop {
-            budget.spend(error, epoch).await.map_err(|_| lost.clone())?;
-            let attempt = self.target.attempt(budget).await.map_err(|_| lost.clone())?;
-            match self.look(claim, &attempt).await {
-                Ok(created) => return Ok(created.map(|created| (created, attempt))),
+            if budget.spend(error, epoch).await.is_err() {
+                return Ok(Search::StillUnknown);
+            }
+            let Ok(attempt) = self.target.attempt(budget).await else {
+                return Ok(Search::StillUnknown);
+            };
+            match self.find_created(protected, &attempt).await {
+                Ok(Some(created)) => return Ok(Search::Found(created, attempt)),
+                Ok(None) => return Ok(Search::NotThere),
                 Err(taken @ RawError::Refused(ErrorCode::NodeExists)) => {
                     return Err(self.target.error(taken));
                 }
-                Err(failed) => {
-                    (error, epoch) = (self.target.error(failed), attempt.session.epoch);
-                }
+                Err(failed) => (error, epoch) = (self.target.error(failed), attempt.session.epoch),
             }
         }
     }
 
-    async fn look(&self, claim: &mut Claim<'_>, attempt: &Attempt) -> Result<Option<Created>, RawError> {
+    /// Returns the node if the create was applied in the present session. Deletes a node of an
+    /// earlier session, unless other clients may have created it.
+    async fn find_created(
+        &self,
+        protected: &mut ProtectedCreate<'_>,
+        attempt: &Attempt,
+    ) -> Result<Option<Created>, RawError> {
         let raw = &*attempt.raw;
-        let Some(protection) = claim.protection().cloned() else {
-            return Err(RawError::UnexpectedAnswer);
+        let Some(protection) = protected.protection().cloned() else {
+            return Err(RawError::UnexpectedResponse);
         };
         let Some(Found { path, stat }) = find(raw, &protection).await? else {
-            claim.settle()?;
+            protected.settle()?;
             return Ok(None);
         };
         let shared = stat.is_some();
@@ -416,12 +607,13 @@ impl<R> CreateBuilder<R> {
         let ours = |owner| raw.session().is_some_and(|session| session.id.get() == owner);
         match stat {
             Some(stat) if !self.options.mode.is_ephemeral() || ours(stat.ephemeral_owner) => {
-                claim.settle()?;
+                protected.settle()?;
                 return Ok(Some(Created::new(path, stat)));
             }
-            // It ends with its session, and may have ended since. To delete it could hit that of somebody else.
+            // The node ends with its session, and may have ended since. Deleting it could hit a
+            // foreign node.
             Some(_) if shared => {
-                claim.settle()?;
+                protected.settle()?;
                 return Err(RawError::Refused(ErrorCode::NodeExists));
             }
             Some(_) => match raw.delete(&path, Version::Any).await {
@@ -430,19 +622,19 @@ impl<R> CreateBuilder<R> {
             },
             None => {}
         }
-        claim.renew()?;
+        protected.renew()?;
         Ok(None)
     }
 
-    /// Reads what is to be read after the create, through the request that is in flight already if there is one.
+    /// Performs the read after the create. Uses the request that is in flight, if there is one.
     async fn beside<T>(
         &self,
         budget: &mut Budget<'_>,
         beside: Option<&Beside<'_, T>>,
         parent: &str,
-        mut in_flight: Option<(u64, RawFuture<T>)>,
+        mut in_flight: Option<InFlight<T>>,
     ) -> Result<Option<T>> {
-        // A create that is done is not to fail for what nobody has asked for.
+        // Without a companion read, a completed create cannot fail here.
         let Some(beside) = beside else { return Ok(None) };
         loop {
             let (epoch, read) = match in_flight.take() {
@@ -461,25 +653,31 @@ impl<R> CreateBuilder<R> {
     }
 }
 
-/// Waits until a node that we owe the deletion of is deleted, or cannot be; no longer than the call may take, nor than
-/// a request waits for a connection.
+fn is_taken(error: &Error) -> bool {
+    error.kind() == ErrorKind::NodeExists
+}
+
+/// Waits until a node whose deletion is pending is deleted, or cannot be deleted. Waits no longer
+/// than the call may take, nor than a request waits for a connection.
 async fn settled(core: &Core, budget: &Budget<'_>, path: &str) -> Result<(), RawError> {
     let patience = budget.time_left().unwrap_or(Duration::MAX).min(core.connection_timeout());
     let in_vain = RawError::Refused(ErrorCode::NodeExists);
     tokio::select! {
         biased;
         () = core.shutdown.cancelled() => Err(in_vain),
-        settled = timeout(patience, core.held.settled(path)) => settled.map_err(|_| in_vain),
+        settled = timeout(patience, core.resources.settled(path)) => settled.map_err(|_| in_vain),
     }
 }
 
 impl Options {
-    /// Refuses what contradicts itself.
+    /// Refuses contradictory options.
     fn check<R>(&self, target: &Target<R>, owned: bool) -> Result<()> {
         let why = if self.accepts_existing() && self.mode.is_sequential() {
             "a sequential create always makes a new node"
-        } else if owned && (self.or_set_data.is_some() || (self.idempotent && !self.mode.is_ephemeral())) {
-            "an owned node is one that nobody else has created"
+        } else if owned
+            && (self.or_set_data.is_some() || (self.idempotent && !self.mode.is_ephemeral()))
+        {
+            "an owned node cannot be an existing one"
         } else if self.by_data && (self.mode.is_sequential() || self.accepts_existing()) {
             "protection by data is for new nodes whose names are given"
         } else if self.by_data && self.data.as_ref().is_none_or(Bytes::is_empty) {
@@ -490,7 +688,8 @@ impl Options {
         Err(target.error(RawError::InvalidArgument(why)))
     }
 
-    /// Whether others may create a node of the same name: it has neither a prefix nor a number.
+    /// Returns `true` if other clients may create a node of the same name: it has neither a prefix
+    /// nor a number.
     const fn shares_name(&self) -> bool {
         !self.is_unique && (self.by_data || !(self.protected || self.mode.is_sequential()))
     }
@@ -511,7 +710,7 @@ awaits!(CreateBuilder<output::Owned> => OwnedNode, |this| {
 awaits!(CreateBuilder<output::OwnedWithSiblings> => (OwnedNode, Vec<String>), |this| {
     let list = |raw: &dyn RawClient, parent: &str| raw.get_children(parent);
     let (node, children) = this.run(true, Self::guarded, Some(&list)).await?;
-    // Without its parent the node is gone as well.
+    // Without its parent the node does not exist either.
     Ok((node, children.map(|children| children.names).unwrap_or_default()))
 });
 awaits!(CreateBuilder<output::OwnedWithData> => (OwnedNode, Option<(Bytes, Stat)>), |this| {

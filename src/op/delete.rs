@@ -6,11 +6,13 @@ use zk_curator_client::{Error as RawError, ErrorCode, Version};
 use super::parents::Parents;
 use super::transaction_op::DeleteOp;
 use super::{Attempt, Target, Transaction, awaits, call_options};
-use crate::core::{Chore, Debt, Deletion, FAN_OUT, RACE_ROUNDS, delete_children, delete_created_by};
-use crate::error::{Error, Result};
+use crate::core::{
+    Cleanup, Deletion, FAN_OUT, PendingCleanup, RACE_ROUNDS, delete_children, delete_created_by,
+};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::raw::RawFuture;
-use crate::retry::Budget;
+use crate::retry::{Budget, RetryLoop};
 use crate::schema::Intent;
 
 impl CuratorFramework {
@@ -24,15 +26,17 @@ impl CuratorFramework {
 
 /// Deletes a node. Fails with `NoNode`, `BadVersion`, `NotEmpty`.
 ///
-/// After an unknown outcome a delete with a version is repeated, for it cannot remove another generation of
-/// the data; but if somebody else creates a node there meanwhile, its versions begin anew: where that may be, say
-/// which node is meant, [`czxid`](Self::czxid). One without a version succeeds if the node is gone, and is repeated if it
-/// is [`quietly`](Self::quietly) or [`guaranteed`](Self::guaranteed); otherwise it fails with
-/// [`may_have_applied`](crate::Error::may_have_applied), because a repetition could remove a node that
-/// somebody else has created since. A [`certain`](Self::certain) one finds out.
+/// After an unknown outcome, a delete with a version is repeated, because it cannot remove later
+/// data. But the versions of a re-created node begin again: if another client may re-create the
+/// node, identify the node by its [`czxid`](Self::czxid). A delete without a version succeeds if
+/// the node is gone. It is repeated if it is [`quietly`](Self::quietly) or
+/// [`guaranteed`](Self::guaranteed). Otherwise it fails with
+/// [`may_have_applied`](crate::Error::may_have_applied), because a repetition could remove a node
+/// that another client has created since. A [`certain`](Self::certain) delete finds out.
 ///
 /// # Cancel safety
-/// Once polled, the node may be deleted; with [`guaranteed`](Self::guaranteed) it will be.
+/// Once the future was polled, the node may be deleted. With [`guaranteed`](Self::guaranteed) it
+/// will be.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct DeleteBuilder {
@@ -58,51 +62,55 @@ impl DeleteBuilder {
         }
     }
 
-    /// The version that the data must have, also when the children are deleted first; -1 for any, as in Java. Default: any.
+    /// Sets the version that the data must have, also if the children are deleted first; -1 for
+    /// any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// The transaction that created the node which is meant. If another node is there, this one is gone, which is success.
+    /// Sets the transaction that created the node to delete. If another node has its path, the node
+    /// is gone, and the delete succeeds.
     ///
-    /// Servers do not look at the `czxid`: the node is looked at before every delete, which costs two requests in one more
-    /// flight. What remains is a node of the same version that takes the place of this one between the look and the delete.
+    /// Servers do not compare the `czxid`. So the node is read before every delete, which costs two
+    /// requests in one more round trip. In the remaining window, a node of the same version may
+    /// replace this one between the read and the delete.
     pub const fn czxid(mut self, czxid: i64) -> Self {
         self.czxid = Some(czxid);
         self
     }
 
-    /// Succeeds, too, when the node does not exist.
+    /// Also succeeds if the node does not exist.
     pub const fn quietly(mut self) -> Self {
         self.quietly = true;
         self
     }
 
-    /// [`quietly`](Self::quietly), by the name that says what it is for: a delete that may be called again.
+    /// Does the same as [`quietly`](Self::quietly), under the name of its purpose: a delete that
+    /// may be called again.
     pub const fn idempotent(self) -> Self {
         self.quietly()
     }
 
-    /// Goes on in the background, until it succeeds or cannot, when the connection fails for longer than the
-    /// retry policy allows or the future is dropped. The error is returned all the same.
+    /// Continues in the background, until it succeeds or cannot, if the connection fails for longer
+    /// than the retry policy allows, or the future is dropped. The error is returned in any case.
     pub const fn guaranteed(mut self) -> Self {
         self.guaranteed = true;
         self
     }
 
-    /// Deletes all descendants first, many at a time. Fails with `NotEmpty` when somebody creates new ones for
-    /// ever. What fails half-way leaves the node and some of its descendants. Succeeds, too, when somebody else deletes the
-    /// node meanwhile, unless a [version](Self::version) is asked for.
+    /// Deletes all descendants first, many at a time. Fails with `NotEmpty` if other clients keep
+    /// creating new ones. A failure half-way leaves the node and some of its descendants. Also
+    /// succeeds if another client deletes the node first, unless a [version](Self::version) is set.
     ///
-    /// The names of all descendants are in memory meanwhile.
+    /// The names of all descendants are kept in memory.
     pub const fn deleting_children(mut self) -> Self {
         self.with_children = true;
         self
     }
 
-    /// The largest number of requests in flight while descendants are deleted, from 1: zero fails with `InvalidArgument`.
-    /// Default 64.
+    /// Sets the maximum number of requests in flight while descendants are deleted, from 1. Zero
+    /// fails with `InvalidArgument`. Default: 64.
     pub const fn max_in_flight(mut self, requests: usize) -> Self {
         self.fan_out = requests;
         self
@@ -129,25 +137,27 @@ impl DeleteBuilder {
         }
         self.target.admit(Intent::Delete)?;
         let mut budget = self.target.budget();
-        let guarantee = Guarantee::new(&self, &path);
-        let mut unknown: Option<Error> = None;
+        let guarantee = GuaranteedDelete::new(&self, &path);
+        let mut retries = RetryLoop::new(&mut budget);
         let mut sweeps = 0;
         loop {
-            let attempt =
-                self.target.attempt(&budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
+            let attempt = self.target.next_attempt(&mut retries).await?;
             let mut error = match guarantee.delete(&attempt).await {
                 Ok(()) => return Ok(()),
                 Err(RawError::Refused(ErrorCode::NoNode)) if self.quietly => return Ok(()),
-                // Gone, which is all that was asked for: by a request of ours whose answer was lost, or by somebody else who
-                // has deleted the same tree.
+                // The node is gone, as requested: by an earlier request whose response was lost, or
+                // by another client that deleted the same tree.
                 Err(RawError::Refused(ErrorCode::NoNode))
-                    if (unknown.is_some() || sweeps > 0) && !self.version.is_exact() =>
+                    if (retries.may_have_applied() || sweeps > 0) && !self.version.is_exact() =>
                 {
                     return Ok(());
                 }
                 Err(error) => error,
             };
-            if error == RawError::Refused(ErrorCode::NotEmpty) && self.with_children && sweeps < RACE_ROUNDS {
+            if error == RawError::Refused(ErrorCode::NotEmpty)
+                && self.with_children
+                && sweeps < RACE_ROUNDS
+            {
                 sweeps += 1;
                 error = match delete_children(&*attempt.raw, &path, self.fan_out).await {
                     Ok(()) => continue,
@@ -155,26 +165,25 @@ impl DeleteBuilder {
                 };
             } else if error.may_have_applied() {
                 let error = self.target.error(error.clone());
-                let repeats =
-                    self.version.is_exact() || self.czxid.is_some() || self.quietly || self.guaranteed;
+                let repeats = self.version.is_exact()
+                    || self.czxid.is_some()
+                    || self.quietly
+                    || self.guaranteed;
                 if !repeats {
-                    return self.resolve(&mut budget, &path, error).await;
+                    return self.resolve(retries.budget(), &path, error).await;
                 }
-                unknown.get_or_insert(error);
+                retries.remember(&error);
             }
             let error = self.target.error(error);
-            if !error.is_retryable() && !error.is_session_lost() {
+            if !error.is_transient() && error.kind() != ErrorKind::Closed {
                 guarantee.settle();
             }
-            // What is refused the second time may be so because of the first.
-            budget
-                .spend(error, attempt.session.epoch)
-                .await
-                .map_err(|last| unknown.take().unwrap_or(last))?;
+            // The second attempt may be refused because the first was applied.
+            retries.pause(error, attempt.session.epoch).await?;
         }
     }
 
-    /// After an unknown outcome: the node is gone, or `error` stands.
+    /// Succeeds if the node is gone after an unknown outcome, and else returns `error`.
     async fn resolve(&self, budget: &mut Budget<'_>, path: &str, error: Error) -> Result<()> {
         let target = self.target.linearizable();
         match target.read_within(budget, path, |raw, path| raw.exists(path)).await {
@@ -188,56 +197,68 @@ call_options!(DeleteBuilder);
 
 awaits!(DeleteBuilder => (), |this| this.run().await);
 
-/// Owes the delete, if it is guaranteed, from the first attempt on.
-struct Guarantee<'a> {
+/// Leaves the delete to the janitor, if it is guaranteed, from the first attempt on.
+struct GuaranteedDelete<'a> {
     builder: &'a DeleteBuilder,
     path: &'a str,
-    debt: Option<Debt<'a>>,
+    pending: Option<PendingCleanup<'a>>,
 }
 
-impl<'a> Guarantee<'a> {
+impl<'a> GuaranteedDelete<'a> {
     fn new(builder: &'a DeleteBuilder, path: &'a str) -> Self {
-        let debt = builder.guaranteed.then(|| Debt::new(builder.target.zk.core(), path, true));
-        Self { builder, path, debt }
+        let pending =
+            builder.guaranteed.then(|| PendingCleanup::new(builder.target.zk.core(), path, true));
+        Self { builder, path, pending }
     }
 
     async fn delete(&self, attempt: &Attempt) -> Result<(), RawError> {
         let (raw, version) = (&*attempt.raw, self.builder.version);
         let by_identity = self.builder.czxid.map(|czxid| {
-            delete_created_by(&self.builder.target.zk.core().deletes, raw, self.path, czxid, version)
+            delete_created_by(
+                &self.builder.target.zk.core().deletes,
+                raw,
+                self.path,
+                czxid,
+                version,
+            )
         });
-        let Some(debt) = &self.debt else {
+        let Some(pending) = &self.pending else {
             return match by_identity {
                 Some(delete) => delete.await.map(drop),
                 None => raw.delete(self.path, version).await,
             };
         };
         if let Some(delete) = by_identity {
-            debt.change(|owed| *owed = Some(self.chore(attempt, None)))?;
+            pending.change(|owed| *owed = Some(self.cleanup(attempt, None)))?;
             let answer = delete.await.map(drop);
             if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
                 self.settle();
             }
             return answer;
         }
-        debt.change(|owed| *owed = Some(self.chore(attempt, Some(raw.delete(self.path, version)))))?;
-        debt.wait(|owed, cx| {
-            let Some(Chore::Delete(Deletion { first, .. })) = owed else {
-                return Poll::Ready(Err(RawError::UnexpectedAnswer));
-            };
-            let Some(request) = first else { return Poll::Ready(Err(RawError::UnexpectedAnswer)) };
-            let answer = ready!(request.as_mut().poll(cx));
-            *first = None;
-            if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
-                *owed = None;
-            }
-            Poll::Ready(answer)
-        })
-        .await
+        pending.change(|owed| {
+            *owed = Some(self.cleanup(attempt, Some(raw.delete(self.path, version))));
+        })?;
+        pending
+            .wait(|owed, cx| {
+                let Some(Cleanup::Delete(Deletion { first, .. })) = owed else {
+                    return Poll::Ready(Err(RawError::UnexpectedResponse));
+                };
+                let Some(request) = first else {
+                    return Poll::Ready(Err(RawError::UnexpectedResponse));
+                };
+                let answer = ready!(request.as_mut().poll(cx));
+                *first = None;
+                if matches!(answer, Ok(()) | Err(RawError::Refused(ErrorCode::NoNode))) {
+                    *owed = None;
+                }
+                Poll::Ready(answer)
+            })
+            .await
     }
 
-    fn chore(&self, attempt: &Attempt, first: Option<RawFuture<()>>) -> Chore {
-        Chore::Delete(Deletion {
+    fn cleanup(&self, attempt: &Attempt, first: Option<RawFuture<()>>) -> Cleanup {
+        Cleanup::Delete(Deletion {
             session: Arc::clone(&attempt.session),
             path: self.path.to_owned(),
             version: self.builder.version,
@@ -248,11 +269,11 @@ impl<'a> Guarantee<'a> {
         })
     }
 
-    /// No repetition will help.
+    /// Ends the cleanup, because retries cannot help.
     fn settle(&self) {
-        if let Some(debt) = &self.debt {
-            // The client that took over finds the same.
-            drop(debt.settle());
+        if let Some(pending) = &self.pending {
+            // If the janitor has taken over, it finds the same.
+            drop(pending.settle());
         }
     }
 }

@@ -23,7 +23,8 @@ impl CuratorFramework {
     }
 }
 
-/// Reads the configuration of the ensemble, `/zookeeper/config`, whatever namespace and chroot.
+/// Reads the configuration of the ensemble, `/zookeeper/config`, regardless of namespace and
+/// chroot.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ConfigBuilder<R = output::Plain> {
@@ -35,7 +36,8 @@ impl ConfigBuilder {
         Self { target: Target::new(zk, "get_config", String::new()) }
     }
 
-    /// **Awaiting returns** a [`Watched`] [`EnsembleConfig`]: the watch fires when the configuration changes.
+    /// **Awaiting returns** a [`Watched`] [`EnsembleConfig`]: the watch fires when the
+    /// configuration changes.
     pub fn watched(self) -> ConfigBuilder<output::Watched> {
         ConfigBuilder { target: self.target.with_output() }
     }
@@ -56,22 +58,23 @@ awaits!(ConfigBuilder => EnsembleConfig, |this| {
 awaits!(ConfigBuilder<output::Watched> => Watched<EnsembleConfig>, |this| {
     let send = |raw: &dyn RawClient, _: &str| raw.get_config_watched();
     let (answer, watch) = this.target.read_within(&mut this.target.budget(), "", send).await?;
-    // Its path is the server's, whatever the namespace.
+    // Its path is the server's, regardless of the namespace.
     Ok(Watched::within(config(&this.target, &answer)?, watch, &this.target.zk, crate::namespace::Namespace::default()))
 });
 
-/// Changes the members of the ensemble. The servers must have `reconfigEnabled`, and this client permission to
-/// write to `/zookeeper/config`.
+/// Changes the members of the ensemble. The servers must have `reconfigEnabled`, and this client
+/// needs permission to write to `/zookeeper/config`.
 ///
-/// Either some [join](Self::joining) and [leave](Self::leaving), or all [members](Self::members) are named. Fails
-/// with `InvalidArgument` if both or neither, `BadVersion`, `NoAuth`, and the codes `ReconfigDisabled`,
-/// `NewConfigNoQuorum`, `ReconfigInProgress`.
+/// Names either the servers that [join](Self::joining) and [leave](Self::leaving), or all
+/// [members](Self::members). Fails with `InvalidArgument` if both or neither are named, with
+/// `BadVersion`, `NoAuth`, and with the codes `ReconfigDisabled`, `NewConfigNoQuorum`,
+/// `ReconfigInProgress`.
 ///
-/// With a version, it is repeated after an unknown outcome. Without one it fails with
+/// With a version, the request is repeated after an unknown outcome. Without one it fails with
 /// [`may_have_applied`](crate::Error::may_have_applied).
 ///
 /// # Cancel safety
-/// Once polled, the members may be changed.
+/// Once the future was polled, the members may be changed.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ReconfigBuilder {
@@ -85,29 +88,36 @@ pub struct ReconfigBuilder {
 impl ReconfigBuilder {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
         let target = Target::new(zk, "reconfig", String::new());
-        Self { target, joining: Vec::new(), leaving: Vec::new(), members: Vec::new(), version: Version::Any }
+        Self {
+            target,
+            joining: Vec::new(),
+            leaving: Vec::new(),
+            members: Vec::new(),
+            version: Version::Any,
+        }
     }
 
-    /// Servers that join, or change, as in a configuration file: `server.4=host:2888:3888;2181`.
+    /// Adds or changes servers, in the form of a configuration file:
+    /// `server.4=host:2888:3888;2181`.
     pub fn joining<S: Into<String>>(mut self, servers: impl IntoIterator<Item = S>) -> Self {
         self.joining.extend(servers.into_iter().map(Into::into));
         self
     }
 
-    /// The ids of servers that leave: `4`.
+    /// Removes servers by their ids, such as `4`.
     pub fn leaving<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
         self.leaving.extend(ids.into_iter().map(Into::into));
         self
     }
 
-    /// All members anew, as in a configuration file: `server.4=host:2888:3888;2181`.
+    /// Replaces all members, in the form of a configuration file: `server.4=host:2888:3888;2181`.
     pub fn members<S: Into<String>>(mut self, servers: impl IntoIterator<Item = S>) -> Self {
         self.members.extend(servers.into_iter().map(Into::into));
         self
     }
 
-    /// The version that the configuration must have ([`EnsembleConfig::version`]); -1 for any, as in Java.
-    /// Default: any.
+    /// Sets the version that the configuration must have ([`EnsembleConfig::version`]); -1 for any,
+    /// as in Java. Default: any.
     pub fn from_config(mut self, version: impl Into<Version<i64>>) -> Self {
         self.version = version.into();
         self

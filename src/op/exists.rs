@@ -10,15 +10,15 @@ use crate::schema::Intent;
 use crate::watch::Watched;
 
 impl CuratorFramework {
-    /// Looks whether a node exists.
+    /// Checks if a node exists.
     ///
-    /// **Awaiting returns** `Option<Stat>`; `None` when it does not.
+    /// **Awaiting returns** `Option<Stat>`; `None` if it does not.
     pub fn exists(&self, path: impl Into<String>) -> ExistsBuilder {
         ExistsBuilder::new(self.clone(), path.into())
     }
 }
 
-/// Looks whether a node exists.
+/// Checks if a node exists.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ExistsBuilder<R = output::Plain> {
@@ -31,8 +31,8 @@ impl ExistsBuilder {
         Self { target: Target::new(zk, "exists", path), parents: Parents::default() }
     }
 
-    /// **Awaiting returns** a [`Watched`] `Option<Stat>`: the watch fires when the node is created or deleted,
-    /// or its data change.
+    /// **Awaiting returns** a [`Watched`] `Option<Stat>`: the watch fires when the node is created
+    /// or deleted, or its data change.
     pub fn watched(self) -> ExistsBuilder<output::Watched> {
         ExistsBuilder { target: self.target.with_output(), parents: self.parents }
     }
@@ -41,7 +41,7 @@ impl ExistsBuilder {
 impl<R> ExistsBuilder<R> {
     super::parents::parent_options!();
 
-    /// Reads, and creates the parents of a node that does not exist if that was asked for.
+    /// Reads, and creates the parents of a missing node if that was requested.
     async fn run<T>(
         &self,
         send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,

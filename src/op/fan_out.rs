@@ -10,13 +10,15 @@ use futures_util::stream::{self, Buffered, Collect, StreamExt};
 
 use crate::error::{Error, Result};
 
-/// Runs many operations, at most `limit` of them at a time, and answers their results in their order. With a limit of
-/// zero each of them fails with [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and nothing is sent.
+/// Runs many operations, at most `limit` at a time, and returns their results in order. With a
+/// limit of zero, each of them fails with [`InvalidArgument`](crate::ErrorKind::InvalidArgument),
+/// and nothing is sent.
 ///
-/// They are begun in their order, but without a wait between them: two that must happen one after the other
-/// belong into a [`Transaction`](super::Transaction).
+/// The operations begin in order, but without a wait between them. Two operations that must happen
+/// one after the other belong in a [`Transaction`](super::Transaction).
 ///
-/// The iterator is run through at once, so the builders of all operations are in memory; they send nothing yet.
+/// The iterator is consumed immediately, so the builders of all operations are in memory. They send
+/// nothing yet.
 ///
 /// ```
 /// # fn is_send(_: impl Send) {}
@@ -31,7 +33,7 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// # Cancel safety
-/// As that of each operation; those that have not begun are not sent.
+/// As that of each operation. Operations that have not begun are not sent.
 pub fn fan_out<T, I>(limit: usize, operations: I) -> FanOut<I::Item>
 where
     I: IntoIterator,
@@ -43,11 +45,13 @@ where
         return FanOut(Box::pin(Either::Left(ready(operations.map(|_| Err(none())).collect()))));
     }
     let into_future: fn(I::Item) -> <I::Item as IntoFuture>::IntoFuture = IntoFuture::into_future;
-    FanOut(Box::pin(Either::Right(stream::iter(operations.map(into_future)).buffered(limit).collect())))
+    FanOut(Box::pin(Either::Right(
+        stream::iter(operations.map(into_future)).buffered(limit).collect(),
+    )))
 }
 
-/// The future of [`fan_out`]. It does not know the iterator that the operations came from: so it is `Send` if they are,
-/// whatever the closures of that borrow.
+/// The future of [`fan_out`]. It does not contain the iterator of the operations, so it is `Send`
+/// if they are, even if the closures of the iterator borrow.
 #[must_use = "nothing is sent before it is awaited"]
 pub struct FanOut<O: IntoFuture>(Pin<Box<Either<Refused<O>, All<O>>>>);
 

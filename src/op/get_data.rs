@@ -10,7 +10,8 @@ use crate::watch::Watched;
 impl CuratorFramework {
     /// Reads the data of a node.
     ///
-    /// **Awaiting returns** `Bytes`, or with [`with_stat`](GetDataBuilder::with_stat) `(Bytes, Stat)`.
+    /// **Awaiting returns** `Bytes`, or with [`with_stat`](GetDataBuilder::with_stat)
+    /// `(Bytes, Stat)`.
     pub fn get_data(&self, path: impl Into<String>) -> GetDataBuilder {
         GetDataBuilder::new(self.clone(), path.into())
     }
@@ -34,8 +35,8 @@ impl GetDataBuilder {
         self.returning()
     }
 
-    /// **Awaiting returns** a [`Watched`] `(Bytes, Stat)`: the watch fires when the data change or the node is
-    /// deleted.
+    /// **Awaiting returns** a [`Watched`] `(Bytes, Stat)`: the watch fires when the data change or
+    /// the node is deleted.
     pub fn watched(self) -> GetDataBuilder<output::Watched> {
         self.returning()
     }

@@ -1,25 +1,28 @@
-//! The builders of all operations, one verb a file.
+//! The builders of all operations, one file for each verb.
 //!
-//! A builder owns a handle of the framework and everything it needs: its future is `Send + 'static` and can
-//! be spawned. **Nothing is sent until it is awaited**, or [started](OpFuture::start). Bad arguments come out of the `await`, as errors that
-//! name the operation and the path.
+//! A builder owns a handle of the framework and everything it needs, so its future is `Send +
+//! 'static` and can be spawned. **Nothing is sent until it is awaited**, or
+//! [started](OpFuture::start). Invalid arguments are errors of the `await` that name the operation
+//! and the path.
 //!
-//! Every builder takes a `retry` policy and a `deadline` of its own; handles can have both for all their operations
-//! ([`with_retry`](CuratorFramework::with_retry), [`with_deadline`](CuratorFramework::with_deadline)).
+//! Every builder has the options `retry` and `deadline`. A handle can have both for all its
+//! operations ([`with_retry`](CuratorFramework::with_retry),
+//! [`with_deadline`](CuratorFramework::with_deadline)).
 //!
 //! Retries after a failure, within the retry policy and the deadline:
 //!
 //! * reads and `sync`: always, in the next session too, unless the handle is
 //!   [bound to one](CuratorFramework::bound_to_session);
 //! * a request that was certainly not applied: always;
-//! * a write whose outcome is unknown: a protected create finds out; an `idempotent` write and a `guaranteed` or
-//!   `quietly` delete is repeated; a write with a version is repeated, for it cannot be applied twice, and fails with
-//!   the first error if the repetition is refused; a [certain](Transaction::certain) transaction finds out; anything
-//!   else fails, with [`may_have_applied`](crate::Error::may_have_applied).
+//! * a write whose outcome is unknown: a protected create finds out; an `idempotent` write and a
+//!   `guaranteed` or `quietly` delete is repeated; a write with a version is repeated, because it
+//!   cannot be applied twice, and fails with the first error if the repetition is refused; a
+//!   [certain](Transaction::certain) transaction finds out; any other write fails, with
+//!   [`may_have_applied`](crate::Error::may_have_applied).
 //!
 //! # In the background
 //!
-//! There is no `inBackground`: a future is run where the caller wants it.
+//! There is no `inBackground`: the caller decides where a future runs.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,23 +32,23 @@
 //! use std::time::Duration;
 //! use zk_curator::op::fan_out;
 //!
-//! // Beside everything else; the result is waited for later, or never.
+//! // In the background. The result may be awaited later, or never.
 //! let created = tokio::spawn(zk.create("/a").into_future());
 //! created.await??;
-//! // Two at once.
+//! // Two at the same time.
 //! let (data, children) = tokio::try_join!(zk.get_data("/a").into_future(), zk.children("/").into_future())?;
-//! // No longer than this; dropping the future instead is as good, but says nothing of `may_have_applied`.
+//! // With a time limit. Dropping the future would work too, but without `may_have_applied`.
 //! zk.set_data("/a", "x").deadline(Duration::from_secs(3)).await?;
-//! // Many, but no more than 64 at a time.
+//! // Many, but at most 64 at a time.
 //! let writes = (0..200).map(|n| zk.create(format!("/n{n}")));
 //! assert!(fan_out(64, writes).await.iter().all(Result::is_ok));
 //! # zk.close().await?;
 //! # Ok(()) }
 //! ```
 //!
-//! "Cancel safety" of each builder says what a dropped future may leave behind. Cleanup that `Drop` and guaranteed
-//! deletes owe is done by the framework itself; its failures are in
-//! [`background_errors`](CuratorFramework::background_errors).
+//! The section "Cancel safety" of each builder says what a dropped future may leave behind. The
+//! framework itself performs the cleanup after dropped guards, and guaranteed deletes. Their
+//! failures are in [`background_errors`](CuratorFramework::background_errors).
 
 mod acl;
 mod attempt;
@@ -90,7 +93,9 @@ pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
 pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
-pub use multi_read::{ChildData, ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
+pub use multi_read::{
+    ChildData, ChildrenOfEachBuilder, ChildrenWithDataBuilder, MultiReadBuilder, ReadResult,
+};
 pub(crate) use multi_read::{found, read_many};
 pub use overviews::{AllChildrenNumberBuilder, EphemeralsBuilder, WhoAmIBuilder};
 pub use set_data::SetDataBuilder;
@@ -100,6 +105,7 @@ pub use transaction::Transaction;
 pub use transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
+pub use crate::core::Authorship;
 use crate::core::metrics::Measured;
 use crate::core::{Call, Core, tell};
 use crate::error::{Error, Result};
@@ -151,7 +157,7 @@ impl<T> OpFuture<T> {
         Self(Box::pin(observed(Arc::clone(zk.core()), operation, path, future)))
     }
 
-    /// Of an operation that is made of others, which are observed themselves.
+    /// Wraps an operation that consists of others, which are observed themselves.
     pub(crate) fn composed(future: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
@@ -166,7 +172,7 @@ pub(crate) fn observed<T, F: Future<Output = Result<T>>>(
 ) -> impl Future<Output = Result<T>> + use<T, F> {
     let span = tracing::debug_span!("zookeeper", operation, path);
     let observed = async move {
-        let measured = Measured::new(operation);
+        let measured = Measured::new(core.meter(), operation);
         let result = future.await;
         measured.over(&result);
         if let Err(error) = &result {
@@ -191,14 +197,14 @@ impl<T> fmt::Debug for OpFuture<T> {
     }
 }
 
-/// The state that a read has to see.
+/// The minimum freshness of the response to a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// That of the server that answers.
+    /// The state of the server that answers.
     AsIs,
-    /// That of the leader: a `sync` goes ahead.
+    /// The state of the leader: a `sync` is sent first.
     Synced,
-    /// That of a quorum: see [`read_behind_quorum`].
+    /// The state of a quorum: see [`read_behind_quorum`].
     Confirmed,
 }
 
@@ -236,12 +242,12 @@ impl<R> Target<R> {
         Self { zk, path, call, freshness: Freshness::Confirmed, ..*self }
     }
 
-    /// The path on the server.
+    /// Returns the path on the server.
     pub(crate) fn server_path(&self) -> Result<String> {
         self.server_path_of(&self.path)
     }
 
-    /// The path of another node on the server.
+    /// Returns the path of another node on the server.
     pub(crate) fn server_path_of(&self, path: &str) -> Result<String> {
         match zk_curator_client::path::validate(path) {
             Ok(()) => Ok(self.zk.ns().apply(path)),
@@ -253,7 +259,7 @@ impl<R> Target<R> {
         self.zk.core().error(self.operation, &self.path, error)
     }
 
-    /// Asks the schemas whether the operation may be sent.
+    /// Asks the schemas if the operation may be sent.
     pub(crate) fn admit(&self, intent: Intent<'_>) -> Result<()> {
         self.admit_at(&self.path, intent)
     }
@@ -263,19 +269,24 @@ impl<R> Target<R> {
         self.zk.core().schemas().admit(self.operation, path, intent)
     }
 
-    /// The data as they are stored; `wanted` is whether the operation asks for compression.
+    /// Returns the data to store. `wanted` is the compression that the operation asks for.
     pub(crate) fn compress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
         let wanted = self.zk.compresses(wanted);
         self.zk.core().compression().compress(self.operation, &self.path, wanted, data)
     }
 
-    /// The data as they were before they were stored.
+    /// Returns the data as they were before they were stored.
     pub(crate) fn decompress(&self, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
         self.decompress_at(&self.path, wanted, data)
     }
 
-    /// The data of another node as they were before they were stored.
-    pub(crate) fn decompress_at(&self, path: &str, wanted: Option<bool>, data: Bytes) -> Result<Bytes> {
+    /// Returns the data of another node as they were before they were stored.
+    pub(crate) fn decompress_at(
+        &self,
+        path: &str,
+        wanted: Option<bool>,
+        data: Bytes,
+    ) -> Result<Bytes> {
         let wanted = self.zk.compresses(wanted);
         self.zk.core().compression().decompress(self.operation, path, wanted, data)
     }
@@ -287,7 +298,7 @@ impl<R> fmt::Debug for Target<R> {
     }
 }
 
-/// `IntoFuture` for a builder whose `run` does the work.
+/// Implements `IntoFuture` for a builder whose `run` does the work.
 macro_rules! awaits {
     ($builder:ty => $output:ty, |$this:ident| $future:expr) => {
         impl std::future::IntoFuture for $builder {

@@ -1,6 +1,10 @@
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use zk_curator_client::{Data, Error as RawError, Read, ReadAnswer, Stat};
+use zk_curator_client::{Data, Error as RawError, Read, ReadResponse, Stat};
 
 use super::{OpFuture, Target, awaits, call_options, decompression_options, fan_out};
 use crate::core::FAN_OUT;
@@ -8,16 +12,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 
-/// The number of nodes that one request reads.
+/// The number of nodes that one request reads by default.
 const PER_REQUEST: usize = 256;
 
-/// Reads many nodes: one request for every 256 reads unless [told otherwise](Self::per_request), all in one flight. Each read
-/// succeeds or fails for itself.
+/// Reads many nodes: one request for every 256 reads by [default](Self::per_request), all in one
+/// round trip. Each read succeeds or fails by itself.
 ///
-/// Servers before ZooKeeper 3.6, and clients without `multiRead`, are sent one request for each read instead. An
-/// answer over the [limit](crate::CuratorFrameworkBuilder::max_answer) is asked for again in halves.
+/// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
+/// instead. If a response exceeds the [limit](crate::CuratorFrameworkBuilder::max_response), the
+/// request is repeated in halves.
 ///
-/// Fails when a request as a whole does: without a connection, or with `InvalidPath`.
+/// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,24 +45,24 @@ const PER_REQUEST: usize = 256;
 #[must_use = "nothing is sent until it is awaited"]
 pub struct MultiReadBuilder {
     target: Target,
-    /// Paths within the namespace.
+    /// The reads, with paths within the namespace.
     reads: Vec<Read>,
     per_request: usize,
     decompressed: Option<bool>,
 }
 
-/// The answer to one read of a [`MultiReadBuilder`].
+/// The response to one read of a [`MultiReadBuilder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
-    /// To [`get_data`](MultiReadBuilder::get_data).
+    /// The response to [`get_data`](MultiReadBuilder::get_data).
     Data {
         /// The data.
         data: Bytes,
         /// The stat.
         stat: Stat,
     },
-    /// To [`children`](MultiReadBuilder::children).
+    /// The response to [`children`](MultiReadBuilder::children).
     Children {
         /// The names, in no order.
         names: Vec<String>,
@@ -65,7 +70,8 @@ pub enum ReadResult {
 }
 
 impl ReadResult {
-    /// The data and the stat, if it is the answer to [`get_data`](MultiReadBuilder::get_data).
+    /// Returns the data and the stat, if this is the response to
+    /// [`get_data`](MultiReadBuilder::get_data).
     #[must_use]
     pub fn into_data(self) -> Option<(Bytes, Stat)> {
         match self {
@@ -74,7 +80,7 @@ impl ReadResult {
         }
     }
 
-    /// The names, if it is the answer to [`children`](MultiReadBuilder::children).
+    /// Returns the names, if this is the response to [`children`](MultiReadBuilder::children).
     #[must_use]
     pub fn into_children(self) -> Option<Vec<String>> {
         match self {
@@ -87,7 +93,8 @@ impl ReadResult {
 impl CuratorFramework {
     /// Begins to read many nodes in one request.
     ///
-    /// **Awaiting returns** `Vec<Result<ReadResult>>`, in the order of the reads. See [`MultiReadBuilder`].
+    /// **Awaiting returns** `Vec<Result<ReadResult>>`, in the order of the reads. See
+    /// [`MultiReadBuilder`].
     pub fn multi_read(&self) -> MultiReadBuilder {
         let target = Target::new(self.clone(), "multi_read", String::new());
         MultiReadBuilder { target, reads: Vec::new(), per_request: PER_REQUEST, decompressed: None }
@@ -105,8 +112,8 @@ impl MultiReadBuilder {
         self.with(Read::Children(path.into()))
     }
 
-    /// The number of reads in one request, from 1: zero counts as 1. A server answers a request in one piece, and serves no
-    /// others of this session meanwhile. Default: 256.
+    /// Sets the number of reads in one request, from 1; zero counts as 1. While a server answers a
+    /// request, it answers no other request of this session. Default: 256.
     pub fn per_request(mut self, reads: usize) -> Self {
         self.per_request = reads.max(1);
         self
@@ -121,14 +128,18 @@ impl MultiReadBuilder {
     }
 
     async fn run(self) -> Result<Vec<Result<ReadResult>>> {
-        let reads = self.reads.iter().map(|read| resolve(&self.target, read)).collect::<Result<Vec<_>>>()?;
+        let reads = self
+            .reads
+            .iter()
+            .map(|read| resolve(&self.target, read))
+            .collect::<Result<Vec<_>>>()?;
         let answers = read_chunks(&self.target, &reads, self.per_request).await?;
-        let result = |(read, answer): (&Read, Result<ReadAnswer>)| match answer? {
-            ReadAnswer::Data(Data { data, stat, .. }) => {
+        let result = |(read, answer): (&Read, Result<ReadResponse>)| match answer? {
+            ReadResponse::Data(Data { data, stat, .. }) => {
                 let data = self.target.decompress_at(path_of(read), self.decompressed, data)?;
                 Ok(ReadResult::Data { data, stat })
             }
-            ReadAnswer::Children(names) => Ok(ReadResult::Children { names }),
+            ReadResponse::Children(names) => Ok(ReadResult::Children { names }),
             _ => Err(Error::new(ErrorKind::Malformed, self.target.operation, path_of(read))),
         };
         Ok(self.reads.iter().zip(answers).map(result).collect())
@@ -139,9 +150,10 @@ call_options!(MultiReadBuilder);
 decompression_options!(MultiReadBuilder);
 awaits!(MultiReadBuilder => Vec<Result<ReadResult>>, |this| this.run().await);
 
-/// Lists the children of many nodes: one request for every 256 of them, all in one flight, as a [`MultiReadBuilder`].
+/// Lists the children of many nodes: one request for every 256 of them, all in one round trip, as a
+/// [`MultiReadBuilder`].
 ///
-/// Fails when one of the nodes cannot be read for another reason than that it does not exist.
+/// Fails if one of the nodes cannot be read for another reason than that it does not exist.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChildrenOfEachBuilder {
@@ -152,15 +164,18 @@ pub struct ChildrenOfEachBuilder {
 impl CuratorFramework {
     /// Lists the children of many nodes, in one request where the server can do that.
     ///
-    /// **Awaiting returns** `Vec<Option<Vec<String>>>`: in the order of the paths, the names of the children, or `None` for a
-    /// node that does not exist. See [`ChildrenOfEachBuilder`].
+    /// **Awaiting returns** `Vec<Option<Vec<String>>>`: in the order of the paths, the names of the
+    /// children, or `None` for a node that does not exist. See [`ChildrenOfEachBuilder`].
     pub fn children_of_each(
         &self,
         paths: impl IntoIterator<Item = impl Into<String>>,
     ) -> ChildrenOfEachBuilder {
         let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
         let first = paths.first().cloned().unwrap_or_default();
-        ChildrenOfEachBuilder { target: Target::new(self.clone(), "children_of_each", first), paths }
+        ChildrenOfEachBuilder {
+            target: Target::new(self.clone(), "children_of_each", first),
+            paths,
+        }
     }
 }
 
@@ -170,7 +185,7 @@ impl ChildrenOfEachBuilder {
         let reads = paths.into_iter().map(|path| resolve(target, &Read::Children(path)));
         let reads = reads.collect::<Result<Vec<_>>>()?;
         let names = |answer| match answer {
-            Ok(ReadAnswer::Children(names)) => Ok(Some(names)),
+            Ok(ReadResponse::Children(names)) => Ok(Some(names)),
             Ok(_) => Err(Error::new(ErrorKind::Malformed, target.operation, &target.path)),
             Err(error) => found(Err(error)),
         };
@@ -185,37 +200,87 @@ awaits!(ChildrenOfEachBuilder => Vec<Option<Vec<String>>>, |this| this.run().awa
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChildData {
-    /// Its name.
+    /// The name of the child.
     pub name: String,
-    /// Its data.
+    /// The data of the child.
     pub data: Bytes,
-    /// Its stat.
+    /// The stat of the child.
     pub stat: Stat,
 }
 
+/// A filter of children by their names.
+type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// Reads the children of a node with their data, in two round trips of one session: first the
+/// names, and then the data of all children in one request for every 256.
+///
+/// Fails with `NoNode`, and if a child cannot be read for another reason than that it is gone:
+/// `Undecodable` if its data cannot be decompressed, `NoAuth`, and so on. Children that the
+/// [filter](Self::named) excludes are not read, so they cause no error.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ChildrenWithDataBuilder {
+    zk: CuratorFramework,
+    path: String,
+    filter: Option<NameFilter>,
+}
+
 impl CuratorFramework {
-    /// Reads the children of a node with their data, in two flights of one session: the names, and then all of them in one
-    /// request for every 256.
+    /// Reads the children of a node with their data.
     ///
-    /// **Awaiting returns** `Vec<ChildData>`, in the order of the names, without those that were deleted between the two
-    /// flights. The children are not read at one moment. Fails with `NoNode`, and when a child cannot be read for another
-    /// reason than that it is gone.
-    pub fn children_with_data(&self, path: impl Into<String>) -> OpFuture<Vec<ChildData>> {
-        const OP: &str = "children_with_data";
-        let (zk, path) = (self.clone(), path.into());
-        let read = {
-            let path = path.clone();
-            // A server of the next session might lag behind the list, and not have its children yet.
-            async move { zk.in_one_session(|zk| children_with_data(Target::new(zk, OP, path.clone()))).await }
-        };
-        OpFuture::new(self, OP, &path, read)
+    /// **Awaiting returns** `Vec<ChildData>`, in the order of the names, without the children that
+    /// were deleted between the two round trips. The children are not read at one moment. See
+    /// [`ChildrenWithDataBuilder`].
+    pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
+        ChildrenWithDataBuilder { zk: self.clone(), path: path.into(), filter: None }
     }
 }
 
-async fn children_with_data(target: Target) -> Result<Vec<ChildData>> {
+impl ChildrenWithDataBuilder {
+    /// Reads only the children whose names pass the filter. Default: all of them, including
+    /// [receipts](crate::certain::is_receipt).
+    pub fn named(mut self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Arc::new(filter));
+        self
+    }
+}
+
+impl IntoFuture for ChildrenWithDataBuilder {
+    type Output = Result<Vec<ChildData>>;
+    type IntoFuture = OpFuture<Vec<ChildData>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        const OP: &str = "children_with_data";
+        let Self { zk, path, filter } = self;
+        let read = {
+            let (zk, path) = (zk.clone(), path.clone());
+            // A server of the next session might lag behind the list, and not have its children
+            // yet.
+            async move {
+                let filter = filter.as_deref();
+                zk.in_one_session(|zk| {
+                    children_with_data(Target::new(zk, OP, path.clone()), filter)
+                })
+                .await
+            }
+        };
+        OpFuture::new(&zk, OP, &path, read)
+    }
+}
+
+impl fmt::Debug for ChildrenWithDataBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildrenWithDataBuilder").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+async fn children_with_data(
+    target: Target,
+    filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
+) -> Result<Vec<ChildData>> {
     target.admit(Intent::Read { watched: false })?;
     let parent = target.path.trim_end_matches('/').to_owned();
     let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
+    names.retain(|name| filter.is_none_or(|filter| filter(name)));
     names.sort_unstable();
     let reads = names.iter().map(|name| Read::Data(format!("{parent}/{name}")));
     let reads = reads.map(|read| resolve(&target, &read)).collect::<Result<Vec<_>>>()?;
@@ -223,7 +288,7 @@ async fn children_with_data(target: Target) -> Result<Vec<ChildData>> {
     for (name, answer) in names.into_iter().zip(read_many(&target, &reads).await?) {
         let path = || format!("{parent}/{name}");
         match found(answer)? {
-            Some(ReadAnswer::Data(Data { data, stat, .. })) => {
+            Some(ReadResponse::Data(Data { data, stat, .. })) => {
                 let data = target.decompress_at(&path(), None, data)?;
                 children.push(ChildData { name, data, stat });
             }
@@ -241,7 +306,7 @@ fn path_of(read: &Read) -> &str {
     }
 }
 
-/// The read as it is sent, if it may be.
+/// Returns the read to send, if it is allowed.
 fn resolve(target: &Target, read: &Read) -> Result<Read> {
     let path = path_of(read);
     target.admit_at(path, Intent::Read { watched: false })?;
@@ -249,13 +314,20 @@ fn resolve(target: &Target, read: &Read) -> Result<Read> {
     Ok(if matches!(read, Read::Data(_)) { Read::Data(path) } else { Read::Children(path) })
 }
 
-/// Sends reads, whose paths are the server's: one request for every 256, all in one flight. The errors of single reads name
-/// their paths within the namespace.
-pub(crate) async fn read_many(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadAnswer>>> {
+/// Sends reads whose paths are the server's: one request for every 256, all in one round trip. The
+/// errors of single reads name their paths within the namespace.
+pub(crate) async fn read_many(
+    target: &Target,
+    reads: &[Read],
+) -> Result<Vec<Result<ReadResponse>>> {
     read_chunks(target, reads, PER_REQUEST).await
 }
 
-async fn read_chunks(target: &Target, reads: &[Read], per_request: usize) -> Result<Vec<Result<ReadAnswer>>> {
+async fn read_chunks(
+    target: &Target,
+    reads: &[Read],
+    per_request: usize,
+) -> Result<Vec<Result<ReadResponse>>> {
     let chunks = reads.chunks(per_request).map(|reads| Box::pin(read_chunk(target, reads)));
     match try_join_all(chunks).await {
         Ok(answers) => Ok(answers.into_iter().flatten().collect()),
@@ -267,44 +339,49 @@ async fn read_chunks(target: &Target, reads: &[Read], per_request: usize) -> Res
     }
 }
 
-/// Sends one request, and if its answer is too large two for its halves, until they are single reads.
-async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadAnswer>>> {
+/// Sends one request. If its response is too large, sends two requests for its halves, down to
+/// single reads.
+async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
     let mut answers = Vec::with_capacity(reads.len());
     let mut todo = vec![reads];
     while let Some(reads) = todo.pop() {
         match target.read(|raw, _| raw.multi_read(reads)).await {
             Ok(answered) => {
                 let each = reads.iter().zip(answered);
-                answers.extend(each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))));
+                answers.extend(
+                    each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))),
+                );
             }
-            Err(error) if error.kind() == ErrorKind::AnswerTooLarge && reads.len() > 1 => {
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge && reads.len() > 1 => {
                 let (first, second) = reads.split_at(reads.len() / 2);
                 todo.extend([second, first]);
             }
-            Err(error) if error.kind() == ErrorKind::AnswerTooLarge => answers.push(Err(error)),
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => answers.push(Err(error)),
             Err(error) => return Err(error),
         }
     }
     Ok(answers)
 }
 
-async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadAnswer>> {
+async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>> {
     let answer = match read {
-        Read::Data(path) => target.read(|raw, _| raw.get_data(path)).await.map(ReadAnswer::Data),
+        Read::Data(path) => target.read(|raw, _| raw.get_data(path)).await.map(ReadResponse::Data),
         other => {
             let children = target.read(|raw, _| raw.get_children(path_of(other))).await;
-            children.map(|children| ReadAnswer::Children(children.names))
+            children.map(|children| ReadResponse::Children(children.names))
         }
     };
     match answer {
-        // Of the node, and not of the connection, the session or the framework.
+        // The error concerns the node, not the connection, the session or the framework.
         Err(error)
-            if !error.is_transient() && error.code().is_some() && error.kind() != ErrorKind::AuthFailed =>
+            if !error.is_transient()
+                && error.code().is_some()
+                && error.kind() != ErrorKind::AuthFailed =>
         {
             let code = error.code().map(RawError::Refused);
             Ok(Err(code.map_or(error, |code| of(target, read, code))))
         }
-        Err(error) if error.kind() == ErrorKind::AnswerTooLarge => Ok(Err(error)),
+        Err(error) if error.kind() == ErrorKind::ResponseTooLarge => Ok(Err(error)),
         answer => answer.map(Ok),
     }
 }
@@ -313,7 +390,7 @@ fn of(target: &Target, read: &Read, error: RawError) -> Error {
     target.zk.core().error(target.operation, target.zk.ns().strip(path_of(read)), error)
 }
 
-/// `None` for a node that does not exist.
+/// Returns `None` if the node does not exist.
 pub(crate) fn found<T>(answer: Result<T>) -> Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -23,8 +23,8 @@ impl CuratorFramework {
         AllChildrenNumberBuilder { target }
     }
 
-    /// Lists the identities that the server knows of the present connection; since ZooKeeper 3.7. Every client is at least
-    /// `ip`.
+    /// Lists the identities that the server knows of the present connection; since ZooKeeper 3.7.
+    /// Every client is at least `ip`.
     ///
     /// **Awaiting returns** `Vec<ClientInfo>`.
     #[doc(alias = "whoAmI")]
@@ -33,7 +33,8 @@ impl CuratorFramework {
     }
 }
 
-/// Finds ephemeral nodes of the present session. Asked again in the next session, it answers for that one.
+/// Finds ephemeral nodes of the present session. A retry in the next session returns the nodes of
+/// that session.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct EphemeralsBuilder {
@@ -46,8 +47,9 @@ impl EphemeralsBuilder {
         target.admit(Intent::Read { watched: false })?;
         let (root, namespace) = (target.server_path()?, target.zk.ns());
         let mut paths = target.read(|raw, path| raw.get_ephemerals(path)).await?;
-        // Servers compare strings: below `/app` they find `/application` as well.
-        let is_below = |path: &str| path.strip_prefix(&*root).is_some_and(|rest| rest.starts_with('/'));
+        // Servers compare strings: below `/app` they also find `/application`.
+        let is_below =
+            |path: &str| path.strip_prefix(&*root).is_some_and(|rest| rest.starts_with('/'));
         paths.retain(|path| root == "/" || *path == root || is_below(path));
         Ok(paths.iter().map(|path| namespace.strip(path).to_owned()).collect())
     }

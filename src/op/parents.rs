@@ -7,14 +7,14 @@ use super::Target;
 use crate::chroot::MissingChroot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
-use crate::retry::Budget;
+use crate::retry::{Budget, RetryLoop};
 
 /// The treatment of missing parents. They have no data.
 #[derive(Debug, Default)]
 pub(crate) struct Parents {
-    /// The kind of node to create; `None` if they are expected to be there.
+    /// The kind of node to create; `None` if the parents are expected to exist.
     pub(crate) mode: Option<CreateMode>,
-    /// Their ACL; `None` for that of the provider.
+    /// The ACL of created parents; `None` for that of the provider.
     pub(crate) acl: Option<Vec<Acl>>,
 }
 
@@ -24,7 +24,7 @@ impl Parents {
     }
 }
 
-/// The options about parents, for a builder with a field `parents`.
+/// Defines the options about parents, for a builder with a field `parents`.
 macro_rules! parent_options {
     () => {
         /// Creates missing parents as persistent nodes without data, with the ACL that the
@@ -34,14 +34,15 @@ macro_rules! parent_options {
             self
         }
 
-        /// Creates missing parents as containers, which the server removes when their last child is gone;
-        /// without data, with the ACL that the [provider](crate::acl::AclProvider) has for each.
+        /// Creates missing parents as containers without data, with the ACL that the
+        /// [provider](crate::acl::AclProvider) has for each. The server removes a container when
+        /// its last child is gone.
         pub const fn creating_parents_as_containers(mut self) -> Self {
             self.parents.mode = Some(zk_curator_client::CreateMode::Container);
             self
         }
 
-        /// The access control list of parents that are created. Default: that of the
+        /// Sets the access control list of created parents. Default: that of the
         /// [provider](crate::acl::AclProvider).
         pub fn acl_of_parents(mut self, acl: Vec<zk_curator_client::Acl>) -> Self {
             self.parents.acl = Some(acl);
@@ -51,7 +52,7 @@ macro_rules! parent_options {
 }
 pub(crate) use parent_options;
 
-/// A child of the root has no parent: it is the chroot that does not exist.
+/// Returns the error of a missing chroot: a child of the root has no other parent.
 pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
     let error = target.error(RawError::Refused(ErrorCode::NoNode));
     match target.zk.core().chroot() {
@@ -60,8 +61,8 @@ pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
     }
 }
 
-/// Creates `parent`, a path of the server, and what is missing above it, if that is wanted or it is the
-/// namespace. An error says whether any of them may have been created unnoticed.
+/// Creates `parent`, a path of the server, and missing nodes above it, if that was requested or it
+/// is the namespace. An error says if any of them may have been created.
 pub(crate) async fn create_parents<R>(
     target: &Target<R>,
     budget: &mut Budget<'_>,
@@ -73,31 +74,37 @@ pub(crate) async fn create_parents<R>(
         return Err(Error::new(ErrorKind::NoNode, target.operation, target.path.as_str()));
     };
     let core = target.zk.core();
-    // From the parent upwards until one can be created, and down again (CURATOR-715).
+    // Goes upwards from the parent until a node can be created, and then down again (CURATOR-715).
     let mut missing = vec![parent];
-    let mut unknown: Option<Error> = None;
+    let mut retries = RetryLoop::new(budget);
     while let Some(path) = missing.last().copied() {
         if path == "/" {
-            // Of the chroot, which is not ours to create, or of the server, which has one.
+            // Only the chroot is left, which this client does not create, or the root of the
+            // server.
             return Ok(());
         }
         let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
         let op = Op::Create { path: path.to_owned(), data: Bytes::new(), acl, mode, ttl: None };
-        let attempt = target.attempt(budget).await.map_err(|last| unknown.clone().unwrap_or(last))?;
+        let attempt = target.next_attempt(&mut retries).await?;
         match attempt.raw.create(&op).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
                 missing.pop();
             }
-            // Servers ask whether the parent may be written to before they look whether the node exists.
+            // Servers check the permission on the parent before they check if the node exists.
             Err(RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly))
-                if target.read_within(budget, path, |raw, path| raw.exists(path)).await?.is_some() =>
+                if target
+                    .read_within(retries.budget(), path, |raw, path| raw.exists(path))
+                    .await?
+                    .is_some() =>
             {
                 missing.pop();
             }
-            // Curator does so where the servers have none.
-            Err(RawError::Unsupported(_) | RawError::Refused(ErrorCode::Unimplemented))
-                if mode == CreateMode::Container =>
-            {
+            // Curator does the same where the servers have no containers.
+            Err(
+                RawError::Unsupported(_)
+                | RawError::Unimplemented { .. }
+                | RawError::Refused(ErrorCode::Unimplemented),
+            ) if mode == CreateMode::Container => {
                 mode = CreateMode::Persistent;
             }
             Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
@@ -105,16 +112,7 @@ pub(crate) async fn create_parents<R>(
             }
             // Every server has a root.
             Err(RawError::Refused(ErrorCode::NoNode)) => return Err(missing_chroot(target)),
-            Err(error) => {
-                let error = target.error(error);
-                if error.may_have_applied() {
-                    unknown.get_or_insert_with(|| error.clone());
-                }
-                budget
-                    .spend(error, attempt.session.epoch)
-                    .await
-                    .map_err(|last| unknown.clone().unwrap_or(last))?;
-            }
+            Err(error) => retries.again(target.error(error), attempt.session.epoch).await?,
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Protection of creates: a name that only we can have chosen, to find the node after a lost answer.
+//! Creates whose node is deleted if the caller gives up, and found again if the response is lost.
 
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -7,41 +7,55 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_curator_client::{Created, Error as RawError};
 
-use crate::core::{Chore, Core, Debt, Protection, Session, new_prefix};
+use crate::core::{Authorship, Cleanup, Core, PendingCleanup, Protection, Session, new_prefix};
+use crate::path::{join, split};
 use crate::raw::RevocableFuture;
 
-/// The node that a create may have left behind. Dropped before it is settled, it owes the deletion.
-pub(crate) struct Claim<'a> {
+/// A create that may have left a node behind. If it is dropped before it is settled, the node is
+/// deleted.
+pub(crate) struct ProtectedCreate<'a> {
     core: &'a Core,
-    /// The path that was asked for.
+    /// The requested path.
     path: &'a str,
     protection: Option<Protection>,
-    /// Whether the node ends with the session.
+    author: Option<&'a Authorship>,
+    /// `true` if the node ends with the session.
     bound: bool,
-    /// Whether others create nodes of the same name.
+    /// `true` if other clients create nodes of the same name.
     shared: bool,
-    /// If anything is owed at all: not for a plain create without protection.
-    debt: Option<Debt<'a>>,
-    /// The answer that a create waits for, if nothing is owed.
+    /// The pending cleanup; `None` for a plain create without protection, which leaves its node.
+    pending: Option<PendingCleanup<'a>>,
+    /// The response that a create waits for, if no cleanup is pending.
     answer: Option<RevocableFuture<Created>>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> ProtectedCreate<'a> {
     pub(crate) fn new(
         core: &'a Core,
         path: &'a str,
         protection: Option<Protection>,
+        author: Option<&'a Authorship>,
         bound: bool,
         owes: bool,
         shared: bool,
     ) -> Self {
-        let debt = owes.then(|| Debt::new(core, path, !bound));
-        Self { core, path, protection, bound, shared, debt, answer: None }
+        let pending = owes.then(|| PendingCleanup::new(core, path, !bound));
+        Self { core, path, protection, author, bound, shared, pending, answer: None }
     }
 
-    /// The prefix and the parent, for a protected create.
+    /// Returns the prefix and the parent, for a protected create.
     pub(crate) const fn protection(&self) -> Option<&Protection> {
         self.protection.as_ref()
+    }
+
+    /// Returns the path of the node to create, with the prefix if its name has one.
+    pub(crate) fn node_path(&self) -> String {
+        match &self.protection {
+            Some(Protection { parent, prefix, data: None }) => {
+                join(parent, &format!("{prefix}{}", split(self.path).1))
+            }
+            _ => self.path.to_owned(),
+        }
     }
 
     /// Chooses a new prefix.
@@ -55,70 +69,88 @@ impl<'a> Claim<'a> {
         Ok(())
     }
 
-    /// Queues a create, unless the framework is closing and has taken over what is owed.
+    /// Queues a create, unless the framework is closing and has taken over the cleanup.
     pub(crate) fn create(
         &mut self,
         session: &Arc<Session>,
         send: impl FnOnce() -> RevocableFuture<Created>,
     ) -> Result<(), RawError> {
-        let Some(debt) = &self.debt else {
+        let Some(pending) = &self.pending else {
             self.answer = Some(send());
             return Ok(());
         };
         let (session, path, protection) =
             (Arc::clone(session), self.path.to_owned(), self.protection.clone());
-        let (bound, shared) = (self.bound, self.shared);
-        debt.change(|owed| {
-            *owed = Some(Chore::AbandonedCreate { session, path, answer: send(), protection, bound, shared });
+        let (author, bound, shared) = (self.author.cloned(), self.bound, self.shared);
+        pending.change(|owed| {
+            let answer = send();
+            let create = Cleanup::AbandonedCreate {
+                session,
+                path,
+                answer,
+                protection,
+                author,
+                bound,
+                shared,
+            };
+            *owed = Some(create);
         })
     }
 
-    /// Waits for its answer, for as long as there is time. Settles the claim, unless the outcome is unknown.
-    pub(crate) async fn answer(&mut self, left: Option<Duration>) -> Result<Created, RawError> {
+    /// Waits for the response for the time that is left. Settles the create, unless its outcome is
+    /// unknown.
+    pub(crate) async fn response(&mut self, left: Option<Duration>) -> Result<Created, RawError> {
         let Some(left) = left else { return self.unlimited().await };
         match timeout(left, self.unlimited()).await {
             Ok(result) => result,
-            // The answer that comes later says what has to be deleted.
-            Err(_) => Err(RawError::DeadlineExceeded { sent: !self.withdraw() }),
+            Err(_) => Err(RawError::DeadlineExceeded { sent: !self.cancel() }),
         }
     }
 
     async fn unlimited(&mut self) -> Result<Created, RawError> {
-        let Some(debt) = &self.debt else {
-            let answer = self.answer.as_mut().ok_or(RawError::UnexpectedAnswer)?;
+        let Some(pending) = &self.pending else {
+            let answer = self.answer.as_mut().ok_or(RawError::UnexpectedResponse)?;
             return answer.as_mut().await;
         };
-        debt.wait(|owed, cx| {
-            let Some(Chore::AbandonedCreate { session, answer, protection, bound, .. }) = owed else {
-                return Poll::Ready(Err(RawError::UnexpectedAnswer));
-            };
-            let result = ready!(answer.as_mut().poll(cx));
-            *owed = match &result {
-                // An unprotected node cannot be told from somebody else's.
-                Err(error) if error.may_have_applied() => protection.take().map(|protection| {
-                    Chore::FindAndDelete { session: Arc::clone(session), protection, bound: *bound }
-                }),
-                _ => None,
-            };
-            Poll::Ready(result)
-        })
-        .await
+        pending
+            .wait(|owed, cx| {
+                let Some(Cleanup::AbandonedCreate { session, answer, protection, bound, .. }) =
+                    owed
+                else {
+                    return Poll::Ready(Err(RawError::UnexpectedResponse));
+                };
+                let result = ready!(answer.as_mut().poll(cx));
+                *owed = match &result {
+                    // The author, if there is one, tracks the node. The node of another unprotected
+                    // create cannot be told from a foreign one.
+                    Err(error) if error.may_have_applied() => {
+                        protection.take().map(|protection| Cleanup::FindAndDelete {
+                            session: Arc::clone(session),
+                            protection,
+                            bound: *bound,
+                        })
+                    }
+                    _ => None,
+                };
+                Poll::Ready(result)
+            })
+            .await
     }
 
-    /// Takes the create back if it was not sent.
-    fn withdraw(&mut self) -> bool {
-        let Some(debt) = &self.debt else {
+    /// Cancels the create if it was not sent.
+    fn cancel(&mut self) -> bool {
+        let Some(pending) = &self.pending else {
             return self.answer.as_mut().is_some_and(|answer| answer.as_mut().withdraw());
         };
-        let withdrawn = debt.change(|owed| owed.take_if(Chore::withdraw).is_some());
+        let withdrawn = pending.change(|owed| owed.take_if(Cleanup::cancel).is_some());
         withdrawn.unwrap_or(false)
     }
 
-    /// The outcome has become known: there is no node, or a guard is to have it.
+    /// Ends the cleanup, because the outcome is known: there is no node, or a guard takes it.
     ///
     /// # Errors
-    /// `Closed` when the framework is closing, and the janitor has the node.
+    /// `Closed` if the framework is closing, and the janitor has the node.
     pub(crate) fn settle(&self) -> Result<(), RawError> {
-        self.debt.as_ref().map_or(Ok(()), Debt::settle)
+        self.pending.as_ref().map_or(Ok(()), PendingCleanup::settle)
     }
 }

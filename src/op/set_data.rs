@@ -20,12 +20,34 @@ impl CuratorFramework {
 
 /// Replaces the data of a node. Fails with `NoNode`, `BadVersion`, `TooLarge`.
 ///
-/// With a version, it is repeated after an unknown outcome. Without one it is not, because a repetition could
-/// overwrite what somebody else has written since, unless it is [`idempotent`](Self::idempotent); it then fails
-/// with [`may_have_applied`](crate::Error::may_have_applied). A [`certain`](Self::certain) one finds out.
+/// With a version, the write is repeated after an unknown outcome, because an unchanged version
+/// shows that no other write was applied. But the version of a node that is deleted and created
+/// again begins at 0 again. If it reaches the expected version before the repetition, the
+/// repetition overwrites its data. If that is possible, make the write [`certain`](Self::certain):
+/// it then determines if the first attempt was applied, and is repeated only if not.
+///
+/// Without a version, the write is not repeated, because a repetition could overwrite a later write
+/// of another client. It then fails with [`may_have_applied`](crate::Error::may_have_applied). An
+/// [`idempotent`](Self::idempotent) write is repeated, and a certain write determines the outcome.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// # zk.create("/jobs").await?;
+/// # zk.create("/jobs/7").data("new").await?;
+/// use zk_curator::certain::Receipt;
+///
+/// let receipt = Receipt::at(&zk, "/jobs");
+/// zk.set_data("/jobs/7", "done").version(0).certain(&receipt).commit().await?;
+/// # assert_eq!(zk.get_data("/jobs/7").await?, "done");
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
 ///
 /// # Cancel safety
-/// Once polled, the data may be replaced.
+/// Once the future was polled, the data may be replaced.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SetDataBuilder {
@@ -42,26 +64,28 @@ impl SetDataBuilder {
         Self { target, data, version: Version::Any, idempotent: false, compressed: None }
     }
 
-    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// Succeeds, too, when the node has the data already: with a version if it is of the next one, which this
-    /// write or an equal one has made. Repeats a write without a version after an unknown outcome.
+    /// Also succeeds if the node already has these data. With a version, the data must have the
+    /// following version, which this write or an equal one has set. Without a version, the write is
+    /// repeated after an unknown outcome.
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    /// Stores the data compressed. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
         self.compressed = Some(true);
         self
     }
 
-    /// Stores the data as they are, also where the framework compresses.
+    /// Stores the data unchanged, even where the framework compresses.
     pub const fn uncompressed(mut self) -> Self {
         self.compressed = Some(false);
         self
@@ -92,7 +116,7 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// `path` is the server's.
+    /// Sends the write. `path` is the server's.
     pub(super) async fn run<R>(
         &self,
         target: &Target<R>,
@@ -100,11 +124,13 @@ impl Write<'_> {
         path: &str,
     ) -> Result<Stat> {
         let repeatable = self.idempotent || self.version.is_exact();
-        let written =
-            target.write(budget, repeatable, |raw| raw.set_data(path, self.data, self.version)).await;
+        let written = target
+            .write(budget, repeatable, |raw| raw.set_data(path, self.data, self.version))
+            .await;
         match written {
             Err(error) if self.may_be_done(&error) && target.zk.state().is_connected() => {
-                let present = target.read_within(budget, path, |raw, path| raw.get_data(path)).await;
+                let present =
+                    target.read_within(budget, path, |raw, path| raw.get_data(path)).await;
                 match present {
                     Ok(present) if self.is_done(&present) => Ok(present.stat),
                     _ => Err(error),

@@ -10,12 +10,12 @@ use crate::error::Result;
 #[must_use = "the outcome is unknown unless awaited"]
 pub struct Started<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
-    /// The output, if the operation was over at once.
+    /// The output, if the operation completed immediately.
     output: Option<T>,
 }
 
 impl<T> Started<T> {
-    /// Starts a future that is made of several operations: queues the first requests of it.
+    /// Starts a future that consists of several operations: queues its first requests.
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self::start(Box::pin(future))
     }
@@ -30,11 +30,11 @@ impl<T> Started<T> {
 }
 
 impl<T> OpFuture<T> {
-    /// Queues the request now, ahead of everything that the session sends later, instead of when the future is first
-    /// polled.
+    /// Queues the request now, ahead of everything that the session sends later. Otherwise it is
+    /// queued when the future is first polled.
     ///
-    /// Retries, and the further requests of an operation that has several, are sent only while the result is polled.
-    /// Without a session nothing is queued.
+    /// Retries, and further requests of an operation with several, are sent only while the result
+    /// is polled. Without a session nothing is queued.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,7 +50,7 @@ impl<T> OpFuture<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// As the operation's, from now on: a dropped write may have been applied.
+    /// As that of the operation, from now on: a dropped write may have been applied.
     pub fn start(self) -> Started<Result<T>> {
         Started::start(self.0)
     }

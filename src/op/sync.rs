@@ -2,8 +2,7 @@ use super::{Target, awaits, call_options};
 use crate::framework::CuratorFramework;
 
 impl CuratorFramework {
-    /// Brings the server up to date with the leader, so that later reads see everything that was committed
-    /// before.
+    /// Brings the server up to date with the leader, so that later reads see all earlier commits.
     ///
     /// **Awaiting returns** `()`.
     pub fn sync(&self, path: impl Into<String>) -> SyncBuilder {

@@ -1,6 +1,7 @@
 use std::future::IntoFuture;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, Version};
 
 use super::parents::{Parents, create_parents};
@@ -11,16 +12,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::owned_node::Ownership;
 use crate::path::split;
+use crate::raw::RawClient;
 use crate::retry::Budget;
 
 impl CuratorFramework {
-    /// Begins a transaction: all of its operations are applied, or none.
+    /// Begins a transaction, which applies all of its operations or none.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.clone())
     }
 }
 
-/// Operations of which all are applied, or none.
+/// A transaction: all of its operations are applied, or none.
 ///
 /// ```no_run
 /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
@@ -28,32 +30,33 @@ impl CuratorFramework {
 /// # Ok(()) }
 /// ```
 ///
-/// A missing namespace is created before a node directly below it, as by [`CreateBuilder`](super::CreateBuilder); other
-/// parents have to exist.
+/// A missing namespace is created before a node directly below it, as by
+/// [`CreateBuilder`](super::CreateBuilder). Other parents have to exist.
 ///
-/// Fails with `TransactionFailed`, which names the operation at fault, and if it is
-/// [fenced](crate::Ownership::fenced) with `OwnershipLost`. After an unknown outcome it is not
-/// repeated, and fails with [`may_have_applied`](crate::Error::may_have_applied), unless it is
-/// [`certain`](Self::certain).
+/// Fails with `TransactionFailed`, which names the failed operation. A
+/// [fenced](crate::Ownership::fenced) transaction may fail with `OwnershipLost`. After an unknown
+/// outcome the transaction is not repeated, and fails with
+/// [`may_have_applied`](crate::Error::may_have_applied), unless it is [`certain`](Self::certain).
 ///
 /// # Cancel safety
-/// Once polled, it may be applied.
+/// Once the future was polled, the transaction may be applied.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is committed and awaited"]
 pub struct Transaction {
     pub(crate) target: Target,
     ops: Vec<TransactionOp>,
-    /// The nodes that have to be ours for it to be applied.
+    /// The nodes that this client has to own for the transaction to be applied.
     fences: Vec<Ownership>,
-    /// For the only operation of a builder, whose errors are then those of the operation.
+    /// The single operation of a builder, whose errors are those of the operation.
     single: Option<Single>,
+    withdrawal: Option<CancellationToken>,
 }
 
 /// The options that only the builder of a single operation has.
 #[derive(Debug)]
 struct Single {
     parents: Parents,
-    /// Why its options exclude each other, if they do.
+    /// The reason why its options exclude each other, if they do.
     conflict: Option<&'static str>,
 }
 
@@ -64,10 +67,11 @@ impl Transaction {
             ops: Vec::new(),
             fences: Vec::new(),
             single: None,
+            withdrawal: None,
         }
     }
 
-    /// The operation of a builder, or the reason why its options exclude each other.
+    /// Returns the operation of a builder, or the reason why its options exclude each other.
     pub(super) fn single(
         target: Target,
         op: impl Into<TransactionOp>,
@@ -75,16 +79,16 @@ impl Transaction {
         conflict: Option<&'static str>,
     ) -> Self {
         let single = Some(Single { parents, conflict });
-        Self { target, ops: vec![op.into()], fences: Vec::new(), single }
+        Self { target, ops: vec![op.into()], fences: Vec::new(), single, withdrawal: None }
     }
 
-    /// A transaction that is applied only while the owned node exists.
+    /// Returns a transaction that is applied only while the owned node exists.
     pub(crate) fn fenced(zk: CuratorFramework, fence: Ownership) -> Self {
         Self { fences: vec![fence], ..Self::new(zk) }
     }
 
-    /// Adds an operation: a [`CreateOp`], [`SetDataOp`], [`DeleteOp`] or [`CheckOp`] with all their options. The
-    /// methods below are short for those without.
+    /// Adds an operation: a [`CreateOp`], [`SetDataOp`], [`DeleteOp`] or [`CheckOp`] with all its
+    /// options. The methods below are shortcuts for operations without options.
     pub fn with(mut self, op: impl Into<TransactionOp>) -> Self {
         let op = op.into();
         if self.target.path.is_empty() {
@@ -105,7 +109,12 @@ impl Transaction {
     }
 
     /// Creates a node of a kind without a time to live.
-    pub fn create_with_mode(self, path: impl Into<String>, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+    pub fn create_with_mode(
+        self,
+        path: impl Into<String>,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+    ) -> Self {
         self.with(CreateOp::new(path).data(data).mode(mode))
     }
 
@@ -134,25 +143,37 @@ impl Transaction {
         self.with(DeleteOp::new(path).version(version))
     }
 
-    /// Is only applied while another node of ours exists too, as with [`Ownership::fenced`]; else it fails with
-    /// `OwnershipLost`.
+    /// Applies the transaction only while another owned node exists too, as with
+    /// [`Ownership::fenced`]. Otherwise it fails with `OwnershipLost`.
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
     }
 
-    /// Stores data as they are, also where the framework compresses, unless an operation asks for compression: as
-    /// [`CuratorFramework::uncompressed`].
+    /// Withdraws the transaction if the token is cancelled before it is sent: it fails with
+    /// `Withdrawn`, and nothing was applied. A transaction that was sent, or may have been, is not
+    /// affected.
+    ///
+    /// It is for a transaction on behalf of several callers, of which one may lose interest while
+    /// the transaction waits for a connection. A single caller just drops the future.
+    pub fn withdrawn_by(mut self, token: CancellationToken) -> Self {
+        self.withdrawal = Some(token);
+        self
+    }
+
+    /// Stores data unchanged, even if the framework compresses, unless an operation asks for
+    /// compression: as [`CuratorFramework::uncompressed`].
     pub fn uncompressed(mut self) -> Self {
         self.target.zk = self.target.zk.uncompressed();
         self
     }
 
-    /// Whether servers accept the transaction, by its size: for who has to do something else before. Sends nothing.
+    /// Checks if servers accept the size of the transaction, for callers that have to do something
+    /// else first. Sends nothing.
     ///
     /// # Errors
-    /// The errors of a [`commit`](Self::commit) that sends nothing: `TooLarge`, `InvalidPath`, `SchemaViolation`,
-    /// `NotStarted`, `Closed`.
+    /// The errors of a [`commit`](Self::commit) that sends nothing: `TooLarge`, `InvalidPath`,
+    /// `SchemaViolation`, `NotStarted`, `Closed`.
     pub fn check_size(&self) -> Result<()> {
         self.check_size_of(&self.resolve()?)
     }
@@ -161,20 +182,24 @@ impl Transaction {
         let Target { zk, operation, path, .. } = &self.target;
         let session = match zk.core().session(operation, path) {
             Ok(session) => session,
-            // Started just now: the request is checked again when it is sent.
-            Err(error) if error.kind() == ErrorKind::NotStarted && zk.core().is_started() => return Ok(()),
+            // The framework has just started. The request is checked again when it is sent.
+            Err(error) if error.kind() == ErrorKind::NotStarted && zk.core().is_started() => {
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         session.raw.check_size(ops).map_err(|error| self.error(ops, error))
     }
 
-    /// The operations as they are sent: before those of the caller a check of each fence.
+    /// Returns the operations to send: a check of each fence, and then those of the caller.
     pub(crate) fn resolve(&self) -> Result<Vec<Op>> {
         if let Some(why) = self.single.as_ref().and_then(|single| single.conflict) {
             return Err(self.target.error(RawError::InvalidArgument(why)));
         }
-        let checks =
-            self.fences.iter().map(|fence| Op::Check { path: fence.server_path(), version: Version::Any });
+        let checks = self
+            .fences
+            .iter()
+            .map(|fence| Op::Check { path: fence.server_path(), version: Version::Any });
         checks.map(Ok).chain(self.ops.iter().map(|op| op.clone().resolve(&self.target))).collect()
     }
 
@@ -192,8 +217,14 @@ impl Transaction {
         let mut rounds = 0..RACE_ROUNDS;
         let results = loop {
             let attempt = self.attempt(&budget).await?;
-            match attempt.raw.multi(&ops).await {
-                Ok(results) => break results,
+            match self.send(&*attempt.raw, &ops).await? {
+                Ok(results) => {
+                    // ZooKeeper 3.8 does not return the transaction id.
+                    let stat = results.iter().find_map(OpResult::stat);
+                    let seen = || attempt.session.raw.last_zxid_seen();
+                    self.note_created(&ops, stat.map_or_else(seen, |stat| stat.mzxid));
+                    break results;
+                }
                 Err(error) => {
                     if let Some(parent) = self.missing_parent(&ops, &error)
                         && rounds.next().is_some()
@@ -212,24 +243,64 @@ impl Transaction {
         Ok(self.visible(results))
     }
 
-    /// The parent of which one of its operations creates a child, if it was refused because that does not exist and it is
-    /// to be created: the namespace always is, others if the builder of the operation says so.
+    /// Records that the transaction was applied, at `zxid` at the latest, so the nodes that it
+    /// created belong to no other create.
+    pub(crate) fn note_created(&self, ops: &[Op], zxid: i64) {
+        for op in ops {
+            if let Op::Create { path, .. } = op {
+                self.target.zk.core().authors.created(path, zxid);
+            }
+        }
+    }
+
+    /// Sends the operations once, and returns the response.
+    ///
+    /// # Errors
+    /// `Withdrawn`: the operations were not sent.
+    pub(crate) async fn send(
+        &self,
+        raw: &dyn RawClient,
+        ops: &[Op],
+    ) -> Result<Result<Vec<OpResult>, RawError>> {
+        let Some(token) = &self.withdrawal else { return Ok(raw.multi(ops).await) };
+        let withdrawn =
+            || Error::new(ErrorKind::Withdrawn, self.target.operation, self.target.path.as_str());
+        if token.is_cancelled() {
+            return Err(withdrawn());
+        }
+        let mut answer = raw.multi_revocable(ops);
+        tokio::select! {
+            biased;
+            answer = &mut answer => return Ok(answer),
+            () = token.cancelled() => {}
+        }
+        if answer.as_mut().withdraw() {
+            return Err(withdrawn());
+        }
+        Ok(answer.await)
+    }
+
+    /// Returns the missing parent that caused the refusal of a create in the transaction, if it has
+    /// to be created. The namespace always has to be created, other parents only if the builder of
+    /// the operation requests it.
     pub(crate) fn missing_parent<'a>(&self, ops: &'a [Op], error: &RawError) -> Option<&'a str> {
-        let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else { return None };
+        let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else {
+            return None;
+        };
         let Some(Op::Create { path, .. }) = ops.get(*index) else { return None };
         let parent = split(path).0;
         let wanted = self.single.as_ref().is_some_and(|single| single.parents.are_wanted());
         (wanted || self.target.zk.ns().node() == Some(parent)).then_some(parent)
     }
 
-    /// Creates what [`missing_parent`](Self::missing_parent) has found.
+    /// Creates the parent that [`missing_parent`](Self::missing_parent) has found.
     pub(crate) async fn create_parents(&self, budget: &mut Budget<'_>, parent: &str) -> Result<()> {
         let none = Parents::default();
         let parents = self.single.as_ref().map_or(&none, |single| &single.parents);
         create_parents(&self.target, budget, parent, parents).await
     }
 
-    /// The results of the caller's operations, with paths within the namespace.
+    /// Returns the results of the caller's operations, with paths within the namespace.
     pub(crate) fn visible(&self, results: Vec<OpResult>) -> Vec<OpResult> {
         let namespace = self.target.zk.ns();
         let visible = |result| match result {
@@ -241,7 +312,8 @@ impl Transaction {
         results.into_iter().skip(self.fences.len()).map(visible).collect()
     }
 
-    /// The session to send it in: what is fenced has to be applied in the session of the owned node.
+    /// Returns the session of the next attempt. A fenced transaction must be applied in the session
+    /// of the owned node.
     pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
         let attempt = self.target.attempt(budget).await?;
         match self.fences.iter().find(|fence| !fence.is_of(&attempt.session)) {
@@ -250,7 +322,7 @@ impl Transaction {
         }
     }
 
-    /// The error as the caller is to see it, who does not know of the fences.
+    /// Translates the error for the caller, who does not know of the fences.
     pub(crate) fn error(&self, ops: &[Op], error: RawError) -> Error {
         let fenced = self.fences.len();
         match error {
@@ -271,7 +343,9 @@ impl Transaction {
                 let error = RawError::TransactionFailed { index: index - fenced, code };
                 Error::raw(self.target.operation, path, error)
             }
-            RawError::SessionExpired { sent: false } if fenced > 0 => self.ownership_lost(&self.fences[0]),
+            RawError::SessionExpired { sent: false } if fenced > 0 => {
+                self.ownership_lost(&self.fences[0])
+            }
             error => self.target.error(error),
         }
     }
@@ -288,17 +362,20 @@ impl IntoFuture for Transaction {
     type IntoFuture = OpFuture<Vec<OpResult>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (zk, operation, path) = (self.target.zk.clone(), self.target.operation, self.target.path.clone());
+        let (zk, operation, path) =
+            (self.target.zk.clone(), self.target.operation, self.target.path.clone());
         OpFuture::new(&zk, operation, &path, self.run())
     }
 }
 
 impl Ownership {
-    /// Begins a transaction that is only applied while the node exists; else it fails with `OwnershipLost`. Nor is it
-    /// sent when the guard of the node has been released or dropped.
+    /// Begins a transaction that is applied only while the node exists. Otherwise it fails with
+    /// `OwnershipLost`. After the guard of the node was released or dropped, the transaction is not
+    /// sent.
     ///
-    /// Servers check the path: where [others may use the name](crate::OwnedNode#shared-names), a node of theirs passes, too, until
-    /// it is known here that ours is gone.
+    /// Servers check only the path. If [other clients may use the
+    /// name](crate::OwnedNode#shared-names), the check also passes with a foreign node, until this
+    /// client knows that its own node is gone.
     pub fn fenced(&self) -> Transaction {
         Transaction::fenced(self.zk.clone(), self.clone())
     }

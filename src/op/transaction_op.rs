@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 use crate::path::validate_create;
 use crate::schema::Intent;
 
-/// One operation of a [`Transaction`](super::Transaction): a [`CreateOp`], [`SetDataOp`], [`DeleteOp`] or
-/// [`CheckOp`].
+/// One operation of a [`Transaction`](super::Transaction): a [`CreateOp`], [`SetDataOp`],
+/// [`DeleteOp`] or [`CheckOp`].
 #[derive(Debug, Clone)]
 pub struct TransactionOp {
-    /// Its path is within the namespace.
+    /// The operation. Its path is within the namespace.
     op: Op,
-    /// Whether the data of a create are the framework's default.
+    /// `true` if the create has the default data of the framework.
     default_data: bool,
-    /// Whether the ACL of a create is that of the provider.
+    /// `true` if the create has the ACL of the provider.
     default_acl: bool,
     compressed: Option<bool>,
 }
@@ -26,7 +26,7 @@ impl TransactionOp {
         self.op.path()
     }
 
-    /// The operation as it is sent.
+    /// Returns the operation to send.
     pub(super) fn resolve<R>(self, target: &Target<R>) -> Result<Op> {
         let Self { mut op, default_data, default_acl, compressed } = self;
         let (core, namespace) = (target.zk.core(), target.zk.ns());
@@ -68,7 +68,7 @@ impl TransactionOp {
 }
 
 impl From<Op> for TransactionOp {
-    /// As it is, but for its path, which is within the namespace.
+    /// Takes the operation with a path within the namespace.
     fn from(op: Op) -> Self {
         Self { op, default_data: false, default_acl: false, compressed: None }
     }
@@ -87,44 +87,45 @@ pub struct CreateOp {
 }
 
 impl CreateOp {
-    /// A persistent node.
+    /// Creates a persistent node.
     pub fn new(path: impl Into<String>) -> Self {
         let mode = CreateMode::Persistent;
         Self { path: path.into(), data: None, acl: None, mode, ttl: None, compressed: None }
     }
 
-    /// The data. Default: the framework's [default data](crate::CuratorFrameworkBuilder::default_data).
+    /// Sets the data. Default: the framework's [default
+    /// data](crate::CuratorFrameworkBuilder::default_data).
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.data = Some(data.into());
         self
     }
 
-    /// The access control list. Default: that of the [provider](crate::acl::AclProvider).
+    /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).
     pub fn acl(mut self, acl: Vec<Acl>) -> Self {
         self.acl = Some(acl);
         self
     }
 
-    /// The kind of node. Default: [`CreateMode::Persistent`].
+    /// Sets the kind of node. Default: [`CreateMode::Persistent`].
     pub const fn mode(mut self, mode: CreateMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms.
+    /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression)
-    /// does.
+    /// Stores the data compressed. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
         self.compressed = Some(true);
         self
     }
 
-    /// Stores the data as they are, also where the framework compresses.
+    /// Stores the data unchanged, even where the framework compresses.
     pub const fn uncompressed(mut self) -> Self {
         self.compressed = Some(false);
         self
@@ -136,7 +137,12 @@ impl From<CreateOp> for TransactionOp {
         let CreateOp { path, data, acl, mode, ttl, compressed } = create;
         let (default_data, default_acl) = (data.is_none(), acl.is_none());
         let (data, acl) = (data.unwrap_or_default(), acl.unwrap_or_default());
-        Self { op: Op::Create { path, data, acl, mode, ttl }, default_data, default_acl, compressed }
+        Self {
+            op: Op::Create { path, data, acl, mode, ttl },
+            default_data,
+            default_acl,
+            compressed,
+        }
     }
 }
 
@@ -151,25 +157,25 @@ pub struct SetDataOp {
 }
 
 impl SetDataOp {
-    /// At any version.
+    /// Replaces the data of any version.
     pub fn new(path: impl Into<String>, data: impl Into<Bytes>) -> Self {
         Self { path: path.into(), data: data.into(), version: Version::Any, compressed: None }
     }
 
-    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// Stores the data compressed. Default: as the [framework](crate::CuratorFrameworkBuilder::enable_compression)
-    /// does.
+    /// Stores the data compressed. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub const fn compressed(mut self) -> Self {
         self.compressed = Some(true);
         self
     }
 
-    /// Stores the data as they are, also where the framework compresses.
+    /// Stores the data unchanged, even where the framework compresses.
     pub const fn uncompressed(mut self) -> Self {
         self.compressed = Some(false);
         self
@@ -191,12 +197,12 @@ pub struct DeleteOp {
 }
 
 impl DeleteOp {
-    /// At any version.
+    /// Deletes the node at any version.
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), version: Version::Any }
     }
 
-    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self
@@ -218,12 +224,12 @@ pub struct CheckOp {
 }
 
 impl CheckOp {
-    /// At any version.
+    /// Checks the node at any version.
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), version: Version::Any }
     }
 
-    /// The version that the data must have; -1 for any, as in Java. Default: any.
+    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
     pub fn version(mut self, version: impl Into<Version>) -> Self {
         self.version = version.into();
         self

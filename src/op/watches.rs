@@ -7,7 +7,7 @@ use crate::raw::RawClient;
 use crate::watch::PersistentWatch;
 
 impl CuratorFramework {
-    /// Adds a watch that reports again and again, until it is dropped or the session ends.
+    /// Adds a watch that reports repeatedly, until it is dropped or the session ends.
     ///
     /// **Awaiting returns** a [`PersistentWatch`](crate::watch::PersistentWatch).
     pub fn add_watch(&self, path: impl Into<String>) -> AddWatchBuilder {
@@ -22,7 +22,7 @@ impl CuratorFramework {
     }
 }
 
-/// Adds a watch that stays, on a node that need not exist; since ZooKeeper 3.6.
+/// Adds a persistent watch on a node that need not exist; since ZooKeeper 3.6.
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct AddWatchBuilder {
@@ -35,8 +35,9 @@ impl AddWatchBuilder {
         Self { target: Target::new(zk, "add_watch", path), mode: AddWatchMode::Persistent }
     }
 
-    /// Watches everything below the node as well, but reports no
-    /// [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged). Default: the node and its children alone.
+    /// Also watches everything below the node, but then reports no
+    /// [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged). Default: only the node and
+    /// its children.
     pub const fn recursive(mut self) -> Self {
         self.mode = AddWatchMode::PersistentRecursive;
         self
@@ -50,8 +51,8 @@ awaits!(AddWatchBuilder => PersistentWatch, |this| {
     Ok(PersistentWatch::new(watch, &this.target.zk))
 });
 
-/// Removes all watches of a kind that this session has on a node, those of other handles included. Fails with
-/// the code `NoWatcher`.
+/// Removes all watches of a kind that this session has on a node, including those of other handles.
+/// Fails with the code `NoWatcher`.
 ///
 /// Dropping a watch is the usual way to remove it.
 #[derive(Debug)]
@@ -68,14 +69,14 @@ impl RemoveWatchesBuilder {
         Self { target, watcher_type: WatcherType::Any, quietly: false }
     }
 
-    /// The kind. Default: [`WatcherType::Any`]. The kinds `Persistent` and `PersistentRecursive` need ZooKeeper
-    /// 3.9.
+    /// Sets the kind. Default: [`WatcherType::Any`]. The kinds `Persistent` and
+    /// `PersistentRecursive` need ZooKeeper 3.9.
     pub const fn of_type(mut self, watcher_type: WatcherType) -> Self {
         self.watcher_type = watcher_type;
         self
     }
 
-    /// Succeeds, too, when there is none.
+    /// Also succeeds if there is none.
     pub const fn quietly(mut self) -> Self {
         self.quietly = true;
         self

@@ -1,14 +1,14 @@
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use backoff::backoff::Backoff;
+use zk_curator_client::internal::Locked;
 
 use super::RetryPolicy;
 use crate::error::Error;
 
-/// Any [`backoff::backoff::Backoff`] as a policy: each operation has one of its own, made when it fails for the
-/// first time.
+/// Uses any [`backoff::backoff::Backoff`] as a policy. Each operation has a `Backoff` of its own,
+/// created when it fails for the first time.
 ///
 /// ```
 /// use backoff::ExponentialBackoff;
@@ -17,8 +17,8 @@ use crate::error::Error;
 /// let builder = CuratorFramework::builder().retry(BackoffRetry::new(ExponentialBackoff::default));
 /// ```
 ///
-/// Time limits of the `Backoff`, such as `max_elapsed_time`, count from that first failure, by a clock of its own
-/// that does not know of tokio's paused one.
+/// Time limits of the `Backoff`, such as `max_elapsed_time`, count from that first failure, by its
+/// own clock, which ignores tokio's paused clock.
 pub struct BackoffRetry<F>(F);
 
 impl<F, B> BackoffRetry<F>
@@ -26,7 +26,7 @@ where
     F: Fn() -> B + Send + Sync + 'static,
     B: Backoff + Send + 'static,
 {
-    /// `make` makes the `Backoff` of one operation.
+    /// Creates a policy. `make` creates the `Backoff` of one operation.
     pub const fn new(make: F) -> Self {
         Self(make)
     }
@@ -37,7 +37,7 @@ where
     F: Fn() -> B + Send + Sync + 'static,
     B: Backoff + Send + 'static,
 {
-    /// Returns the answer of a fresh `Backoff` after `retries` earlier ones.
+    /// Returns the delay of a fresh `Backoff` after `retries` earlier ones.
     fn next_delay(&self, retries: u32, _: Duration, _: &Error) -> Option<Duration> {
         let mut backoff = (self.0)();
         for _ in 0..retries {
@@ -47,7 +47,7 @@ where
     }
 
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
-        Some(Box::new(Running(Mutex::new((self.0)()))))
+        Some(Box::new(Running(Locked::new((self.0)()))))
     }
 }
 
@@ -57,12 +57,12 @@ impl<F> fmt::Debug for BackoffRetry<F> {
     }
 }
 
-/// That of one operation.
-struct Running<B>(Mutex<B>);
+/// The state of one operation.
+struct Running<B>(Locked<B>);
 
 impl<B: Backoff + Send + 'static> RetryPolicy for Running<B> {
     fn next_delay(&self, _: u32, _: Duration, _: &Error) -> Option<Duration> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_backoff()
+        self.0.lock().next_backoff()
     }
 }
 

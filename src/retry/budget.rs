@@ -3,10 +3,10 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::ledger::Ledger;
-use crate::core::{Call, Core, metrics, tell};
+use crate::core::{Call, Core, tell};
 use crate::error::{Error, ErrorKind};
 
-/// The pause between two looks for a connection is no shorter, whatever the policy says.
+/// The minimum pause between two checks for a connection, regardless of the policy.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 
 /// The retries and the time that one operation has spent.
@@ -23,15 +23,15 @@ impl<'a> Budget<'a> {
         Self { core, call, own: Ledger::new(started), started }
     }
 
-    /// The time left until the deadline, if there is one.
+    /// Returns the time left until the deadline, if there is one.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         Some(self.call.deadline?.saturating_sub(self.started.elapsed()))
     }
 
-    /// Waits until the operation may be tried again, or returns the error for good.
+    /// Waits until the operation may be retried, or returns the error.
     ///
-    /// Call it only when a repetition is safe. After the loss of a session, which `epoch` tells, it waits for
-    /// the next one.
+    /// Call it only if a repetition is safe. If the session of `epoch` was lost, it waits for the
+    /// next one.
     pub(crate) async fn spend(&mut self, error: Error, epoch: u64) -> Result<(), Error> {
         let waited_in_vain = error.kind() == ErrorKind::ConnectionLoss && !error.may_have_applied();
         let expired = error.kind() == ErrorKind::SessionExpired;
@@ -43,18 +43,20 @@ impl<'a> Budget<'a> {
             let Some(delay) = self.next_delay(&error) else {
                 return Err(error);
             };
-            // An operation waits for a connection for one connection timeout. After that it only looks, after every pause
-            // of the policy, whether there is one: a policy that counts does not multiply that time.
-            let only_looks = waited_in_vain && self.started.elapsed() >= self.core.connection_timeout();
+            // An operation waits for a connection for one connection timeout. After that it only
+            // checks for one after each pause of the policy, so a policy that counts retries does
+            // not multiply the connection timeout.
+            let only_looks =
+                waited_in_vain && self.started.elapsed() >= self.core.connection_timeout();
             let delay = if only_looks { delay.max(SHORTEST_LOOK) } else { delay };
             let left = self.time_left().unwrap_or(Duration::MAX);
             if delay >= left {
-                // There will be no time for another attempt.
+                // No time is left for another attempt.
                 return Err(error);
             }
             let core = self.core;
             tell!(debug, core, core.status(), %error, ?delay, "retrying");
-            metrics::retried(error.operation());
+            core.meter().retried(error.operation());
             let ready = async {
                 tokio::time::sleep(delay).await;
                 if expired {
@@ -81,7 +83,9 @@ impl<'a> Budget<'a> {
                 let own = own.map(|own| (own, &mut self.own.memory));
                 scope.ledger().spend(scope.policy(), own, random, error)
             }
-            None => self.own.spend(own.unwrap_or_else(|| self.core.retry_policy()), None, random, error),
+            None => {
+                self.own.spend(own.unwrap_or_else(|| self.core.retry_policy()), None, random, error)
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::RetryPolicy;
 use crate::core::Random;
 use crate::error::Error;
 
-/// The retries that have been spent of a policy.
+/// The retries of a policy that an operation has spent.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) retries: u32,
@@ -14,12 +14,12 @@ pub(super) struct Ledger {
     pub(super) memory: Memory,
 }
 
-/// The copy of a policy with a memory, once that was asked for.
+/// The copy of a stateful policy, once it was requested.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Option<Option<Box<dyn RetryPolicy>>>);
 
 impl Memory {
-    /// The policy to ask: `policy`, or its copy.
+    /// Returns the policy to use: `policy`, or its copy.
     fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy, random: &Random) -> &'a dyn RetryPolicy {
         let begin = || match random.seed() {
             Some(seed) => policy.begin_seeded(seed),
@@ -34,7 +34,8 @@ impl Ledger {
         Self { retries: 0, started, memory: Memory::default() }
     }
 
-    /// `own` is a policy that is asked in place of `policy`, with its own memory, but within this budget.
+    /// Spends a retry. `own` is used in place of `policy`, with its own state, but within this
+    /// budget.
     pub(super) fn spend(
         &mut self,
         policy: &dyn RetryPolicy,

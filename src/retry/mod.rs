@@ -1,15 +1,17 @@
-//! When to try again.
+//! Retry policies.
 //!
 //! A [`RetryPolicy`] is set for the framework
 //! ([`CuratorFrameworkBuilder::retry`](crate::CuratorFrameworkBuilder::retry)), for a handle
-//! ([`CuratorFramework::with_retry`](crate::CuratorFramework::with_retry)) or for one call (`retry` of every
-//! builder). Each call has its own budget; calls that are made through a handle of a [`RetryScope`] share one.
+//! ([`CuratorFramework::with_retry`](crate::CuratorFramework::with_retry)) or for one call (`retry`
+//! of every builder). Each call has its own budget. Calls through a handle with a [`RetryScope`]
+//! share one.
 
 #[cfg(feature = "backoff")]
 mod backoff;
 mod budget;
 mod ledger;
 mod policies;
+mod retry_loop;
 mod scope;
 mod session_failed;
 
@@ -21,43 +23,49 @@ use std::time::Duration;
 pub use backoff::BackoffRetry;
 pub(crate) use budget::Budget;
 pub use policies::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes, RetryOneTime,
-    RetryUntilElapsed,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes,
+    RetryOneTime, RetryUntilElapsed,
 };
+pub(crate) use retry_loop::RetryLoop;
 pub use scope::RetryScope;
 pub use session_failed::SessionFailedRetryPolicy;
 
 use crate::error::Error;
 
-/// Decides whether and when a failed operation is tried again: a stateless function, shared by all operations.
+/// Decides if and when a failed operation is retried. It is a stateless function, which all
+/// operations share.
 ///
-/// It is asked only about errors that a retry can mend, and never when the outcome is unknown and the
-/// operation cannot be repeated safely.
+/// It is called only for errors that a retry can fix, and never if the outcome is unknown and a
+/// repetition is not safe.
 ///
-/// An operation waits for a connection for one
-/// [connection timeout](crate::CuratorFrameworkBuilder::connection_timeout). After that the policy decides: at the end of
-/// each pause, which counts as a retry, the operation is sent if there is a connection; if not, the policy is asked again.
+/// An operation waits for a connection for one [connection
+/// timeout](crate::CuratorFrameworkBuilder::connection_timeout). After that the policy decides. At
+/// the end of each pause, which counts as a retry, the operation is sent if there is a connection.
+/// If not, the policy is called again.
 pub trait RetryPolicy: Debug + Send + Sync + 'static {
-    /// How long to wait before the next attempt; `None` gives up.
+    /// Returns the time to wait before the next attempt; `None` to give up.
     ///
-    /// `retries` counts the retries so far, from zero; `elapsed` is the time since the first attempt began.
+    /// `retries` counts the retries so far, from zero; `elapsed` is the time since the first
+    /// attempt began.
     fn next_delay(&self, retries: u32, elapsed: Duration, error: &Error) -> Option<Duration>;
 
-    /// A policy with a memory answers a fresh copy of itself, which is asked instead of it for the rest of one
-    /// operation. Called when that has failed for the first time. Default: `None`, for a policy without one.
+    /// Returns a fresh copy of a stateful policy, which replaces it for the rest of one operation.
+    /// Called when the operation has failed for the first time. Default: `None`, for a stateless
+    /// policy.
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
         None
     }
 
-    /// [`next_delay`](Self::next_delay) in a framework with a [seed](crate::CuratorFrameworkBuilder::seed): a policy with random pauses answers
-    /// a copy of itself whose pauses are a function of `seed`. Default: [`begin`](Self::begin).
+    /// Returns the copy for one operation in a framework with a
+    /// [seed](crate::CuratorFrameworkBuilder::seed). A policy with random pauses returns a copy
+    /// whose pauses are a function of `seed`. Default: [`begin`](Self::begin).
     fn begin_seeded(&self, seed: u64) -> Option<Box<dyn RetryPolicy>> {
         let _ = seed;
         self.begin()
     }
 }
 
-/// A pointer to a policy decides as the policy does.
+/// Implements a policy for pointers to a policy.
 macro_rules! delegates {
     ($($pointer:ident)*) => {$(
         impl RetryPolicy for $pointer<dyn RetryPolicy> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::RetryPolicy;
 use crate::error::Error;
 
-/// No more than 2^30 times the base, whatever the number of retries.
+/// The maximum exponent: a pause is at most 2^30 times the base.
 const MAX_EXPONENT: u32 = 30;
 
 /// Retries once.
@@ -13,7 +13,7 @@ pub struct RetryOneTime {
 }
 
 impl RetryOneTime {
-    /// Waits `pause` before the retry.
+    /// Creates a policy that waits `pause` before the retry.
     #[must_use]
     pub const fn new(pause: Duration) -> Self {
         Self { pause }
@@ -34,7 +34,8 @@ pub struct RetryNTimes {
 }
 
 impl RetryNTimes {
-    /// Waits `pause` before each of `times` retries. Zero times never retries.
+    /// Creates a policy that waits `pause` before each of `times` retries. With zero `times` it
+    /// never retries.
     #[must_use]
     pub const fn new(times: u32, pause: Duration) -> Self {
         Self { times, pause }
@@ -55,8 +56,8 @@ pub struct RetryUntilElapsed {
 }
 
 impl RetryUntilElapsed {
-    /// Waits `pause` before each retry until `limit` has passed since the first attempt. As in Curator, the
-    /// last pause may end after the limit.
+    /// Creates a policy that waits `pause` before each retry until `limit` has passed since the
+    /// first attempt. As in Curator, the last pause may end after the limit.
     #[must_use]
     pub const fn new(limit: Duration, pause: Duration) -> Self {
         Self { limit, pause }
@@ -69,14 +70,14 @@ impl RetryPolicy for RetryUntilElapsed {
     }
 }
 
-/// Retries for ever.
+/// Retries forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryForever {
     pause: Duration,
 }
 
 impl RetryForever {
-    /// Waits `pause`, at least 1 ms, before each retry.
+    /// Creates a policy that waits `pause`, at least 1 ms, before each retry.
     #[must_use]
     pub fn new(pause: Duration) -> Self {
         Self { pause: pause.max(Duration::from_millis(1)) }
@@ -100,7 +101,7 @@ pub struct ExponentialBackoffRetry {
 }
 
 impl ExponentialBackoffRetry {
-    /// `times` retries; Curator allows 29 at most, more are cut to that.
+    /// Creates a policy with `times` retries. As in Curator, at most 29; higher values are reduced.
     #[must_use]
     pub fn new(base: Duration, times: u32) -> Self {
         Self { base, times: times.min(29), longest: Duration::MAX, seed: None }
@@ -122,7 +123,9 @@ impl RetryPolicy for ExponentialBackoffRetry {
         let ceiling = 1_u32 << (retries + 1).min(MAX_EXPONENT);
         let factor = match self.seed {
             None => fastrand::u32(0..ceiling),
-            Some(seed) => fastrand::Rng::with_seed(seed.wrapping_add(u64::from(retries))).u32(0..ceiling),
+            Some(seed) => {
+                fastrand::Rng::with_seed(seed.wrapping_add(u64::from(retries))).u32(0..ceiling)
+            }
         };
         // The cap comes after the jitter: no pause is ever longer.
         Some(self.base.saturating_mul(factor.max(1)).min(self.longest))
@@ -133,12 +136,12 @@ impl RetryPolicy for ExponentialBackoffRetry {
     }
 }
 
-/// [`ExponentialBackoffRetry`] with a longest pause.
+/// An [`ExponentialBackoffRetry`] with a maximum pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundedExponentialBackoffRetry(ExponentialBackoffRetry);
 
 impl BoundedExponentialBackoffRetry {
-    /// `times` retries, 29 at most, with pauses of at most `longest`.
+    /// Creates a policy with `times` retries, at most 29, with pauses of at most `longest`.
     #[must_use]
     pub fn new(base: Duration, longest: Duration, times: u32) -> Self {
         Self(ExponentialBackoffRetry { longest, ..ExponentialBackoffRetry::new(base, times) })
@@ -199,10 +202,12 @@ mod tests {
         }
     }
 
-    /// CURATOR-262: the shift overflowed and the pause became negative. The cap also holds after the jitter.
+    /// CURATOR-262: the shift overflowed and the pause became negative. The cap also holds after
+    /// the jitter.
     #[test]
     fn curator_262_no_pause_overflows_or_is_above_the_bound() {
-        let policy = BoundedExponentialBackoffRetry::new(Duration::from_secs(u64::MAX / 4), 7 * MS, 29);
+        let policy =
+            BoundedExponentialBackoffRetry::new(Duration::from_secs(u64::MAX / 4), 7 * MS, 29);
         assert!(delays(&policy, Duration::ZERO).iter().all(|delay| *delay == 7 * MS));
         let policy = ExponentialBackoffRetry::new(Duration::MAX, 29);
         assert!(delays(&policy, Duration::ZERO).iter().all(|delay| *delay == Duration::MAX));
@@ -210,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_pauses() {
-        let policy = |seed| delays(&ExponentialBackoffRetry::new(MS, 20).seed(seed), Duration::ZERO);
+        let policy =
+            |seed| delays(&ExponentialBackoffRetry::new(MS, 20).seed(seed), Duration::ZERO);
         assert_eq!(policy(7), policy(7));
         assert_ne!(policy(7), policy(8));
     }

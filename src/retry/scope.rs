@@ -1,13 +1,15 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tokio::time::Instant;
+use zk_curator_client::internal::Locked;
 
 use super::RetryPolicy;
 use super::ledger::Ledger;
 
-/// One budget for several operations: what they retry counts together, and the time that a policy is told runs
-/// since the scope began (Curator's nested retry loops, CURATOR-559). Cheap to clone; clones are the same scope.
+/// A common budget for several operations: their retries are counted together, and the elapsed time
+/// of the policy runs from the begin of the scope (Curator's nested retry loops, CURATOR-559).
+/// Cheap to clone; clones are the same scope.
 ///
 /// ```
 /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
@@ -17,24 +19,24 @@ use super::ledger::Ledger;
 /// let scope = RetryScope::new(RetryNTimes::new(3, Duration::from_millis(100)));
 /// let zk = zk.with_retry_scope(&scope);
 /// let config = zk.get_data("/config").await?;
-/// zk.set_data("/seen", config).await?; // has what the first one has left of three retries
+/// zk.set_data("/seen", config).await?; // has the rest of the three retries
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct RetryScope {
     policy: Arc<dyn RetryPolicy>,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Locked<Ledger>>,
 }
 
 impl RetryScope {
-    /// Begins a scope, with the whole budget of a policy. Its time begins now.
+    /// Begins a scope with the whole budget of a policy. Its time begins now.
     #[must_use]
     pub fn new(policy: impl RetryPolicy) -> Self {
-        let ledger = Arc::new(Mutex::new(Ledger::new(Instant::now())));
+        let ledger = Arc::new(Locked::new(Ledger::new(Instant::now())));
         Self { policy: Arc::new(policy), ledger }
     }
 
-    /// The number of retries so far.
+    /// Returns the number of retries so far.
     #[must_use]
     pub fn retries(&self) -> u32 {
         self.ledger().retries
@@ -45,8 +47,7 @@ impl RetryScope {
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A policy that panics leaves the numbers whole.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }
 

@@ -3,15 +3,16 @@ use std::time::Duration;
 use super::RetryPolicy;
 use crate::error::{Error, ErrorKind};
 
-/// Another policy, but an operation whose session has expired fails and does not go on in the next session.
+/// Wraps a policy, so that an operation whose session has expired fails instead of continuing in
+/// the next session.
 ///
-/// To hold several operations together in one session, see
+/// To run several operations in one session, see
 /// [`CuratorFramework::bound_to_session`](crate::CuratorFramework::bound_to_session).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionFailedRetryPolicy<P>(P);
 
 impl<P: RetryPolicy> SessionFailedRetryPolicy<P> {
-    /// `delegate` decides about every other error.
+    /// Creates a policy. `delegate` decides about every other error.
     #[must_use]
     pub const fn new(delegate: P) -> Self {
         Self(delegate)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Allowance, Schema, SchemaSet, SchemaSetError, Validator};
 
-/// One schema, as Curator's loader reads it. Fields that it does not know are ignored, as there.
+/// A schema, as Curator's loader reads it. Unknown fields are ignored, as there.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -34,7 +34,7 @@ const fn yes() -> bool {
     true
 }
 
-/// An allowance, in whatever case.
+/// An allowance, in upper or lower case.
 #[derive(Default, Deserialize)]
 #[serde(try_from = "String")]
 struct Word(Allowance);
@@ -52,37 +52,38 @@ impl TryFrom<String> for Word {
     }
 }
 
-/// Why schemas cannot be loaded.
+/// An error of loading schemas.
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum LoadError {
-    /// The text is not what Curator's loader reads; says where.
+    /// The text is not the JSON of Curator's loader. The source has the position.
     Json(serde_json::Error),
-    /// A path that is said to be a regular expression is not one that the crate `regex` knows: lookaround and
-    /// backreferences of Java are not among them.
+    /// A regular expression is not valid for the crate `regex`, which does not support Java's
+    /// lookaround and backreferences.
     Regex {
-        /// Of this schema.
+        /// The name of the schema.
         schema: String,
-        /// Why.
+        /// The reason.
         why: regex::Error,
     },
-    /// Unknown validator.
+    /// A validator is unknown.
     UnknownValidator {
-        /// Of this schema.
+        /// The name of the schema.
         schema: String,
         /// The name of the validator.
         validator: String,
     },
-    /// The schemas make no set.
+    /// The schemas cannot form a set.
     Set(SchemaSetError),
 }
 
 impl SchemaSet {
-    /// Loads the JSON of Curator's `SchemaSetLoader`: an array of objects with the fields `name`, `path`, and
-    /// optionally `isRegex`, `schemaValidator`, `documentation`, `ephemeral`, `sequential`, `watched` (`can`, `must` or
-    /// `cannot`), `canBeDeleted` and `metadata`. `validators` answers the validator of a name.
+    /// Loads the JSON of Curator's `SchemaSetLoader`: an array of objects with the fields `name`,
+    /// `path`, and optionally `isRegex`, `schemaValidator`, `documentation`, `ephemeral`,
+    /// `sequential`, `watched` (`can`, `must` or `cannot`), `canBeDeleted` and `metadata`.
+    /// `validators` returns the validator with a name.
     ///
-    /// `canBeDeleted` is true where it is missing, as Curator documents. (Its code says false.)
+    /// A missing `canBeDeleted` means `true`, as Curator documents. (Its code uses `false`.)
     ///
     /// ```
     /// use zk_curator::schema::SchemaSet;
@@ -95,21 +96,28 @@ impl SchemaSet {
     /// ```
     ///
     /// # Errors
-    /// When the text is not such JSON, a regular expression is not one, a validator is not known, or the schemas make
-    /// no set.
+    /// * [`LoadError::Json`] if the text is not such JSON.
+    /// * [`LoadError::Regex`] if a regular expression is invalid.
+    /// * [`LoadError::UnknownValidator`] if `validators` returns `None`.
+    /// * [`LoadError::Set`] if the schemas cannot form a set.
     pub fn from_json(
         json: &str,
         validators: impl Fn(&str) -> Option<Arc<dyn Validator>>,
     ) -> Result<Self, LoadError> {
         let entries: Vec<Entry> = serde_json::from_str(json).map_err(LoadError::Json)?;
-        let schemas =
-            entries.into_iter().map(|entry| entry.schema(&validators)).collect::<Result<Vec<_>, _>>()?;
+        let schemas = entries
+            .into_iter()
+            .map(|entry| entry.schema(&validators))
+            .collect::<Result<Vec<_>, _>>()?;
         Self::new(schemas).map_err(LoadError::Set)
     }
 }
 
 impl Entry {
-    fn schema(self, validators: impl Fn(&str) -> Option<Arc<dyn Validator>>) -> Result<Schema, LoadError> {
+    fn schema(
+        self,
+        validators: impl Fn(&str) -> Option<Arc<dyn Validator>>,
+    ) -> Result<Schema, LoadError> {
         let name = self.name;
         let mut schema = if self.is_regex {
             Schema::matching(&name, &self.path)
@@ -119,8 +127,9 @@ impl Entry {
         };
         if let Some(validator) = self.schema_validator {
             let known = validators(&validator);
-            schema = schema
-                .shared_validator(known.ok_or(LoadError::UnknownValidator { schema: name, validator })?);
+            schema = schema.shared_validator(
+                known.ok_or(LoadError::UnknownValidator { schema: name, validator })?,
+            );
         }
         for (key, value) in self.metadata {
             schema = match value {
@@ -145,7 +154,10 @@ impl fmt::Display for LoadError {
                 write!(f, "the regular expression of the schema {schema:?} is not valid")
             }
             Self::UnknownValidator { schema, validator } => {
-                write!(f, "the schema {schema:?} names the validator {validator:?}, which is not known")
+                write!(
+                    f,
+                    "the schema {schema:?} names the validator {validator:?}, which is not known"
+                )
             }
             Self::Set(_) => f.write_str("the schemas make no set"),
         }
@@ -197,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_path_comes_before_regular_expressions_and_those_in_their_order() {
+    fn exact_paths_precede_regular_expressions_in_their_order() {
         let set = load(
             r#"[
                 {"name": "3", "path": "/exact/.*", "isRegex": true},
@@ -214,7 +226,7 @@ mod tests {
         assert_eq!(set.named("3").unwrap().raw_path(), "/exact/.*");
     }
 
-    /// Curator documents true, and reads false.
+    /// Curator documents `true`, and uses `false`.
     #[test]
     fn nodes_can_be_deleted_where_nothing_is_said() {
         assert!(load(r#"[{"name": "a", "path": "/a"}]"#).unwrap().named("a").unwrap().deletable);
@@ -225,9 +237,14 @@ mod tests {
         let error = |json: &str| load(json).expect_err("an error");
         assert!(matches!(error("{}"), LoadError::Json(_)));
         assert!(matches!(error(r#"[{"path": "/a"}]"#), LoadError::Json(_)));
-        assert!(matches!(error(r#"[{"name": "a", "path": "/a", "watched": "maybe"}]"#), LoadError::Json(_)));
+        assert!(matches!(
+            error(r#"[{"name": "a", "path": "/a", "watched": "maybe"}]"#),
+            LoadError::Json(_)
+        ));
         let unknown = error(r#"[{"name": "a", "path": "/a", "schemaValidator": "x"}]"#);
-        assert!(matches!(unknown, LoadError::UnknownValidator { validator, .. } if validator == "x"));
+        assert!(
+            matches!(unknown, LoadError::UnknownValidator { validator, .. } if validator == "x")
+        );
         let lookahead = error(r#"[{"name": "a", "path": "(?=a)", "isRegex": true}]"#);
         assert!(matches!(lookahead, LoadError::Regex { .. }), "{lookahead}");
         for twice in [r#"{"name": "a", "path": "/b"}"#, r#"{"name": "b", "path": "/a"}"#] {

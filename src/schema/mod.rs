@@ -1,14 +1,17 @@
-//! Rules about the nodes of a service, checked before anything is sent (`org.apache.curator.framework.schema`).
+//! Rules about the nodes of a service, checked before anything is sent
+//! (`org.apache.curator.framework.schema`).
 //!
-//! A [`Schema`] says which nodes it is about and what may be done with them: their kind, their data, whether they may
-//! be deleted, whether reads must leave a watch. A [`SchemaSet`] given to the
-//! [builder](crate::CuratorFrameworkBuilder::schema_set) is asked about every create, write, delete and read of the
-//! framework, recipes and transactions included; what it forbids fails with `SchemaViolation`, whose source is a
-//! [`SchemaViolation`]. Parents that are created on the way, and what the janitor deletes, are not checked, as in
+//! A [`Schema`] says which nodes it applies to and which operations on them are allowed: their
+//! kind, their data, if they may be deleted, if reads must leave a watch. The
+//! [builder](crate::CuratorFrameworkBuilder::schema_set) takes a [`SchemaSet`], which is asked
+//! about every create, write, delete and read of the framework, including those of recipes and
+//! transactions. A forbidden operation fails with `SchemaViolation`, whose source is a
+//! [`SchemaViolation`]. Created parents, and deletes of the janitor, are not checked, as in
 //! Curator.
 //!
-//! Paths are those that operations are given: within the namespace, without the number of a sequential node and
-//! without the prefix of a protected one. Validators see data before they are compressed (in Curator: after).
+//! Paths are those passed to operations: within the namespace, without the number of a sequential
+//! node and without the prefix of a protected one. Validators get uncompressed data (in Curator:
+//! compressed data).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,16 +54,16 @@ pub use rules::{Rule, SchemaViolation};
 use zk_curator_client::Acl;
 use zk_curator_client::path::{PathError, validate};
 
-/// Whether a property is allowed, demanded or forbidden.
+/// The permission for a property of a node or a read.
 #[expect(clippy::exhaustive_enums, reason = "there is no fourth")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allowance {
-    /// It may be, or not.
+    /// The property is allowed.
     #[default]
     Can,
-    /// It has to be.
+    /// The property is required.
     Must,
-    /// It must not be.
+    /// The property is forbidden.
     Cannot,
 }
 
@@ -84,10 +87,10 @@ impl fmt::Display for Allowance {
     }
 }
 
-/// Judges what is written. Closures of the data alone are validators, too.
+/// Decides if data may be written. Closures on the data alone are validators too.
 pub trait Validator: Send + Sync + 'static {
-    /// Whether this may be written to `path`. `data` is `None` where only the ACL is replaced, `acl` empty where only the
-    /// data are.
+    /// Returns `true` if the data and the ACL may be written to `path`. `data` is `None` if only
+    /// the ACL is replaced, and `acl` is empty if only the data are.
     fn is_valid(&self, schema: &Schema, path: &str, data: Option<&[u8]>, acl: &[Acl]) -> bool;
 }
 
@@ -97,7 +100,7 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync + 'static> Validator for F {
     }
 }
 
-/// Which nodes a schema is about, and what may be done with them.
+/// A rule for some nodes: the nodes that it applies to, and the allowed operations.
 ///
 /// By default it allows everything.
 #[derive(Clone)]
@@ -133,34 +136,41 @@ impl Pattern {
 }
 
 impl Schema {
-    /// About one node. A slash at the end of the path is ignored.
-    pub fn exact(name: impl Into<String>, path: impl AsRef<str>) -> Self {
-        Self::new(name.into(), Pattern::Exact(without_slash(path.as_ref())))
+    /// Creates a schema for one node. A slash at the end of the path is ignored.
+    pub fn exact(name: impl Into<String>, path: impl Into<String>) -> Self {
+        Self::new(name.into(), Pattern::Exact(without_slash(path)))
     }
 
-    /// About all descendants of a node, at any depth.
-    pub fn below(name: impl Into<String>, path: impl AsRef<str>) -> Self {
-        Self::new(name.into(), Pattern::Below(without_slash(path.as_ref())))
+    /// Creates a schema for all descendants of a node, at any depth.
+    pub fn below(name: impl Into<String>, path: impl Into<String>) -> Self {
+        Self::new(name.into(), Pattern::Below(without_slash(path)))
     }
 
-    /// About all nodes whose whole path matches a regular expression.
+    /// Creates a schema for all nodes whose whole path matches a regular expression.
     ///
     /// # Errors
-    /// When it is not one that the crate `regex` knows: lookaround and backreferences of Java are not among them.
+    /// The error of the crate `regex` if the expression is invalid. It does not support Java's
+    /// lookaround and backreferences.
     #[cfg(feature = "schema")]
-    pub fn matching(name: impl Into<String>, pattern: &str) -> Result<Self, regex::Error> {
+    pub fn matching(
+        name: impl Into<String>,
+        pattern: impl Into<String>,
+    ) -> Result<Self, regex::Error> {
+        let pattern = pattern.into();
         let whole = regex::Regex::new(&format!(r"\A(?:{pattern})\z"))?;
         Ok(Self::new(name.into(), Pattern::Regex(whole)))
     }
 
-    /// About the node that a recipe is given: neither ephemeral nor sequential (`Schema.builderForRecipeParent`).
-    pub fn for_recipe_parent(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+    /// Creates a schema for the node that is passed to a recipe: neither ephemeral nor sequential
+    /// (`Schema.builderForRecipeParent`).
+    pub fn for_recipe_parent(name: impl Into<String>, path: impl Into<String>) -> Self {
         Self::exact(name, path).ephemeral(Allowance::Cannot).sequential(Allowance::Cannot)
     }
 
-    /// About the nodes that locks and elections make below the node they are given: ephemeral and sequential
-    /// (`Schema.builderForRecipe`). Curator's demands watches as well, which would forbid its own reads of them.
-    pub fn for_recipe(name: impl Into<String>, path: impl AsRef<str>) -> Self {
+    /// Creates a schema for the nodes that locks and elections create below their node: ephemeral
+    /// and sequential (`Schema.builderForRecipe`). Curator's schema also requires watches, which
+    /// would forbid its own reads of them.
+    pub fn for_recipe(name: impl Into<String>, path: impl Into<String>) -> Self {
         Self::below(name, path).ephemeral(Allowance::Must).sequential(Allowance::Must)
     }
 
@@ -178,60 +188,61 @@ impl Schema {
         }
     }
 
-    /// A description for people. Default: empty.
+    /// Sets a description for people. Default: empty.
     pub fn documentation(mut self, text: impl Into<String>) -> Self {
         self.documentation = text.into();
         self
     }
 
-    /// Judges what is written. Default: anything may be.
+    /// Sets a validator of the data and the ACL. Default: everything is valid.
     pub fn validator(self, validator: impl Validator) -> Self {
         self.shared_validator(Arc::new(validator))
     }
 
-    /// Asks a validator that several schemas share.
+    /// Sets a validator that several schemas share.
     pub fn shared_validator(mut self, validator: Arc<dyn Validator>) -> Self {
         self.validator = Some(validator);
         self
     }
 
-    /// Whether the node is ephemeral. Default: [`Allowance::Can`].
+    /// Sets if the nodes may, must or cannot be ephemeral. Default: [`Allowance::Can`].
     pub const fn ephemeral(mut self, allowance: Allowance) -> Self {
         self.ephemeral = allowance;
         self
     }
 
-    /// Whether the node is sequential. Default: [`Allowance::Can`].
+    /// Sets if the nodes may, must or cannot be sequential. Default: [`Allowance::Can`].
     pub const fn sequential(mut self, allowance: Allowance) -> Self {
         self.sequential = allowance;
         self
     }
 
-    /// Whether reads leave a watch. Default: [`Allowance::Can`].
+    /// Sets if reads may, must or cannot leave a watch. Default: [`Allowance::Can`].
     pub const fn watched(mut self, allowance: Allowance) -> Self {
         self.watched = allowance;
         self
     }
 
-    /// Whether the node may be deleted. Default: it may.
+    /// Sets if the nodes may be deleted. Default: `true`.
     pub const fn deletable(mut self, deletable: bool) -> Self {
         self.deletable = deletable;
         self
     }
 
-    /// Adds something of the service's own. Default: nothing.
+    /// Adds a key and a value of the service's own. Default: none.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// The name, which is unique in its set.
+    /// Returns the name, which is unique in its set.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The path, `/path/**` for what is [below](Self::below) it, or the regular expression.
+    /// Returns the path, `/path/**` for the nodes [below](Self::below) it, or the regular
+    /// expression.
     #[must_use]
     pub fn raw_path(&self) -> String {
         match &self.pattern {
@@ -249,7 +260,7 @@ impl Schema {
         }
     }
 
-    /// The rules that the service has added.
+    /// Returns the metadata that the service has added.
     #[must_use]
     pub const fn get_metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
@@ -268,11 +279,12 @@ impl Schema {
     }
 }
 
-fn without_slash(path: &str) -> String {
-    match path.strip_suffix('/') {
-        Some(path) if !path.is_empty() => path.to_owned(),
-        _ => path.to_owned(),
+fn without_slash(path: impl Into<String>) -> String {
+    let mut path = path.into();
+    if path.len() > 1 && path.ends_with('/') {
+        path.pop();
     }
+    path
 }
 
 impl fmt::Debug for Schema {
@@ -284,7 +296,7 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// For people, as Curator's `toDocumentation`.
+/// Formats the schema for people, like Curator's `toDocumentation`.
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Name: {}\nPath: {}\nDoc: {}", self.name, self.raw_path(), self.documentation)?;
@@ -301,38 +313,40 @@ impl fmt::Display for Schema {
 
 /// The schemas of a framework. The empty set allows everything.
 ///
-/// A path belongs to the schema that is [exactly](Schema::exact) about it, else to the first of the others, in their
-/// order, that is about it.
+/// A path belongs to the [exact](Schema::exact) schema for it, or else to the first other schema
+/// that applies to it.
 #[derive(Debug, Clone, Default)]
 pub struct SchemaSet {
     schemas: Vec<Schema>,
     exact: HashMap<String, usize>,
-    /// Whether paths without a schema are forbidden.
+    /// `true` if paths without a schema are forbidden.
     closed: bool,
 }
 
-/// Why schemas make no set.
+/// An error of forming a set of schemas.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaSetError {
-    /// Two have the same name.
+    /// Two schemas have the same name.
     DuplicateName(String),
-    /// Two are exactly about the same path.
+    /// Two exact schemas have the same path.
     DuplicatePath(String),
-    /// A path is not valid.
+    /// A path is invalid.
     InvalidPath {
-        /// Of this schema.
+        /// The name of the schema.
         schema: String,
-        /// Why.
+        /// The reason.
         why: PathError,
     },
 }
 
 impl SchemaSet {
-    /// A set that allows what no schema is about.
+    /// Creates a set that allows everything on paths without a schema.
     ///
     /// # Errors
-    /// When two schemas have the same name or exact path, or a path is not valid.
+    /// * [`SchemaSetError::DuplicateName`] if two schemas have the same name.
+    /// * [`SchemaSetError::DuplicatePath`] if two exact schemas have the same path.
+    /// * [`SchemaSetError::InvalidPath`] if a path is invalid.
     pub fn new(schemas: impl IntoIterator<Item = Schema>) -> Result<Self, SchemaSetError> {
         let mut set = Self { schemas: schemas.into_iter().collect(), ..Self::default() };
         let mut names = HashMap::new();
@@ -341,8 +355,10 @@ impl SchemaSet {
                 return Err(SchemaSetError::DuplicateName(schema.name.clone()));
             }
             if let Some(path) = schema.pattern.path() {
-                validate(path)
-                    .map_err(|why| SchemaSetError::InvalidPath { schema: schema.name.clone(), why })?;
+                validate(path).map_err(|why| SchemaSetError::InvalidPath {
+                    schema: schema.name.clone(),
+                    why,
+                })?;
             }
             if let Pattern::Exact(path) = &schema.pattern
                 && set.exact.insert(path.clone(), index).is_some()
@@ -353,14 +369,14 @@ impl SchemaSet {
         Ok(set)
     }
 
-    /// Forbids whatever no schema is about (`useDefaultSchema = false`).
+    /// Forbids everything on paths without a schema (`useDefaultSchema = false`).
     #[must_use]
     pub const fn closed(mut self) -> Self {
         self.closed = true;
         self
     }
 
-    /// The schema of a path.
+    /// Returns the schema of a path.
     #[must_use]
     pub fn schema_of(&self, path: &str) -> Option<&Schema> {
         match self.exact.get(path) {
@@ -369,13 +385,13 @@ impl SchemaSet {
         }
     }
 
-    /// The schema with a name.
+    /// Returns the schema with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Schema> {
         self.schemas.iter().find(|schema| schema.name == name)
     }
 
-    /// All schemas, in their order.
+    /// Returns all schemas, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Schema> {
         self.schemas.iter()
     }
@@ -392,7 +408,9 @@ impl fmt::Display for SchemaSetError {
         match self {
             Self::DuplicateName(name) => write!(f, "two schemas have the name {name:?}"),
             Self::DuplicatePath(path) => write!(f, "two schemas are about {path:?}"),
-            Self::InvalidPath { schema, .. } => write!(f, "the path of the schema {schema:?} is not valid"),
+            Self::InvalidPath { schema, .. } => {
+                write!(f, "the path of the schema {schema:?} is not valid")
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Intent<'a> {
         data: &'a [u8],
         acl: &'a [Acl],
     },
-    /// Data or ACL, not both.
+    /// A write of data or of an ACL, not of both.
     Write {
         data: Option<&'a [u8]>,
         acl: &'a [Acl],
@@ -24,37 +24,42 @@ pub(crate) enum Intent<'a> {
     },
 }
 
-/// The rule that an operation breaks.
+/// The rule that an operation violates.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The set is [closed](SchemaSet::closed), and no schema is about the path.
+    /// The set is [closed](SchemaSet::closed), and no schema applies to the path.
     NoSchema,
-    /// The kind of node: ephemeral, or not.
+    /// The node must be ephemeral, or must not be.
     Ephemeral,
-    /// The kind of node: sequential, or not.
+    /// The node must be sequential, or must not be.
     Sequential,
-    /// Whether a read leaves a watch.
+    /// The read must leave a watch, or must not.
     Watched,
     /// The node may not be deleted.
     Deletable,
-    /// The validator refuses data or ACL.
+    /// The validator refuses the data or the ACL.
     Valid,
 }
 
-/// A schema forbids an operation: the source of an error of the kind `SchemaViolation`.
+/// An operation that a schema forbids: the source of an error of the kind `SchemaViolation`.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaViolation {
     /// The name of the schema; `None` if there is none.
     pub schema: Option<String>,
-    /// The violation.
+    /// The violated rule.
     pub rule: Rule,
 }
 
 impl SchemaSet {
-    /// Whether an operation may be sent.
-    pub(crate) fn admit(&self, operation: &'static str, path: &str, intent: Intent<'_>) -> Result<()> {
+    /// Returns `true` if an operation may be sent.
+    pub(crate) fn admit(
+        &self,
+        operation: &'static str,
+        path: &str,
+        intent: Intent<'_>,
+    ) -> Result<()> {
         let broken = match self.schema_of(path) {
             Some(schema) => schema.broken_by(path, intent),
             None => self.closed.then_some(Rule::NoSchema),
@@ -69,7 +74,9 @@ impl SchemaSet {
 impl Schema {
     fn broken_by(&self, path: &str, intent: Intent<'_>) -> Option<Rule> {
         let valid = |data: Option<&[u8]>, acl: &[Acl]| {
-            self.validator.as_ref().is_none_or(|validator| validator.is_valid(self, path, data, acl))
+            self.validator
+                .as_ref()
+                .is_none_or(|validator| validator.is_valid(self, path, data, acl))
         };
         let (admitted, rule) = match intent {
             Intent::Create { mode, .. } if !self.ephemeral.admits(mode.is_ephemeral()) => {

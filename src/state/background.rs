@@ -6,11 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 
-/// Errors that no caller waits for, from when it was made on. [`BackgroundErrors::into_stream`] makes it a
-/// [`Stream`].
+/// The background errors since this value was created. No caller waits for them.
+/// [`BackgroundErrors::into_stream`] makes it a [`Stream`].
 ///
-/// The last 64 are kept for a slow reader; [`BackgroundErrors::missed`] counts the others. Ends when the framework
-/// is closed.
+/// The last 64 errors are kept for a slow reader; [`BackgroundErrors::missed`] counts the others.
+/// Ends when the framework is closed.
 pub struct BackgroundErrors {
     receiver: broadcast::Receiver<Error>,
     closed: CancellationToken,
@@ -20,14 +20,17 @@ pub struct BackgroundErrors {
 impl BackgroundErrors {
     pub(crate) const CAPACITY: usize = 64;
 
-    pub(crate) const fn new(receiver: broadcast::Receiver<Error>, closed: CancellationToken) -> Self {
+    pub(crate) const fn new(
+        receiver: broadcast::Receiver<Error>,
+        closed: CancellationToken,
+    ) -> Self {
         Self { receiver, closed, missed: 0 }
     }
 
-    /// The next error; `None` when the framework is closed and there are no more.
+    /// Returns the next error; `None` after the framework is closed and all errors are read.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no error.
     pub async fn next(&mut self) -> Option<Error> {
         loop {
             let next = tokio::select! {
@@ -43,7 +46,7 @@ impl BackgroundErrors {
         }
     }
 
-    /// The number of errors that this reader was too slow for.
+    /// Returns the number of errors that this reader was too slow for.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed

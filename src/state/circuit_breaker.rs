@@ -2,32 +2,35 @@ use std::future::pending;
 
 use futures_core::Stream;
 use tokio::time::{Instant, sleep_until};
+use zk_curator_client::internal::bounded;
 
 use super::{ConnectionState, ConnectionStatus, StateWatch};
 use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
 
-/// A [`StateWatch`] for those who must not flap with a bad network
-/// (`org.apache.curator.framework.state.CircuitBreakingConnectionStateListener`). For a whole framework, recipes included:
-/// [`CuratorFrameworkBuilder::circuit_breaker`](crate::CuratorFrameworkBuilder::circuit_breaker).
+/// A [`StateWatch`] that suppresses rapid state changes on an unstable network
+/// (`org.apache.curator.framework.state.CircuitBreakingConnectionStateListener`).
+/// [`CuratorFrameworkBuilder::circuit_breaker`](crate::CuratorFrameworkBuilder::circuit_breaker)
+/// does the same for a whole framework, recipes included.
 ///
-/// The first SUSPENDED or LOST is told, and opens the circuit. While it is open, nothing is told but a
-/// LOST after a SUSPENDED, and the end. After each pause of the policy it looks again: once the connection is back, or
-/// the policy gives up, the circuit closes, and the state is told if it is another one than was told last.
+/// The first SUSPENDED or LOST is reported, and opens the circuit. While the circuit is open, only
+/// a LOST after a SUSPENDED and the end are reported. After each pause of the policy, the state is
+/// checked again. Once the connection is back, or the policy gives up, the circuit closes, and the
+/// state is reported if it differs from the last reported one.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     states: StateWatch,
     circuit: Circuit,
 }
 
-/// Decides which states are told.
+/// The decision which states are reported.
 #[derive(Debug)]
 pub(super) struct Circuit {
     policy: Box<dyn RetryPolicy>,
     open: Option<Open>,
 }
 
-/// The circuit is open.
+/// The state of an open circuit.
 #[derive(Debug)]
 struct Open {
     since: Instant,
@@ -38,7 +41,8 @@ struct Open {
 }
 
 impl StateWatch {
-    /// Holds back the flapping of a bad network: see [`CircuitBreaker`]. `policy` says how long it lasts.
+    /// Suppresses rapid state changes: see [`CircuitBreaker`]. `policy` determines how long the
+    /// circuit stays open.
     #[must_use]
     pub fn circuit_breaking(self, policy: impl RetryPolicy) -> CircuitBreaker {
         CircuitBreaker { states: self, circuit: Circuit::new(Box::new(policy)) }
@@ -46,10 +50,10 @@ impl StateWatch {
 }
 
 impl CircuitBreaker {
-    /// The next status that is told; `None` after the end.
+    /// Returns the next reported status; `None` after the end.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no status.
     pub async fn next(&mut self) -> Option<ConnectionStatus> {
         loop {
             let told = tokio::select! {
@@ -65,10 +69,12 @@ impl CircuitBreaker {
 
     /// Returns the states as a stream.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionStatus> + Send + 'static {
-        futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
+        futures_util::stream::unfold(self, async |mut watch| {
+            watch.next().await.map(|status| (status, watch))
+        })
     }
 
-    /// Whether states are held back.
+    /// Returns `true` while states are suppressed.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.circuit.open.is_some()
@@ -80,7 +86,7 @@ impl Circuit {
         Self { policy, open: None }
     }
 
-    /// Waits until it is time to [look](Self::look): for ever while the circuit is closed.
+    /// Waits until the next [check](Self::look) is due: without end while the circuit is closed.
     pub(super) fn until_look(&self) -> impl Future<Output = ()> + use<> {
         let look_at = self.open.as_ref().map(|open| open.look_at);
         async move {
@@ -91,7 +97,7 @@ impl Circuit {
         }
     }
 
-    /// A status has come; what of it is told.
+    /// Takes a new status, and returns the status to report, if any.
     pub(super) fn take(&mut self, status: ConnectionStatus) -> Option<ConnectionStatus> {
         use ConnectionState as S;
         if status.state == S::Closed {
@@ -103,7 +109,8 @@ impl Circuit {
                 let since = Instant::now();
                 let look_at = self.next_look(since, 0);
                 let (told, latest) = (status.clone(), status.clone());
-                self.open = look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
+                self.open =
+                    look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
             }
             return Some(status);
         };
@@ -115,7 +122,7 @@ impl Circuit {
         worse.then_some(status)
     }
 
-    /// It is time to look again.
+    /// Checks the state again after a pause.
     pub(super) fn look(&mut self) -> Option<ConnectionStatus> {
         let open = self.open.take()?;
         let next = self.next_look(open.since, open.retries);
@@ -131,6 +138,6 @@ impl Circuit {
     fn next_look(&self, since: Instant, retries: u32) -> Option<Instant> {
         let error = Error::new(ErrorKind::ConnectionLoss, "circuit_breaker", "");
         let delay = self.policy.next_delay(retries, since.elapsed(), &error)?;
-        Instant::now().checked_add(delay)
+        Some(Instant::now() + bounded(delay))
     }
 }

@@ -13,20 +13,20 @@ use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, Input, StateMachine};
-use crate::core::{Core, Session, metrics, tell};
+use crate::core::{Core, Session, tell};
 use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor;
 
-/// The pause after a session that could not be opened, or that was refused and not merely expired.
+/// The pause after a session could not be opened, or was refused for another reason than expiry.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the session was closed";
 
-/// The one task of a framework: opens a session whenever there is none, publishes its states, performs the
-/// janitor's chores, and closes the last session when these are done.
+/// The single task of a framework. Opens a session whenever there is none, publishes its states,
+/// performs the janitor's cleanups, and closes the last session after these are done.
 pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
-    // Here already: a runtime that is shut down drops tasks that it has never polled.
+    // Created here, because a runtime that shuts down drops tasks it has never polled.
     run(End { core, machine: StateMachine::new(), session: None, result: None })
 }
 
@@ -55,9 +55,9 @@ async fn run(mut end: End) {
             never = ensemble::track(&core, session), if core.tracks_ensemble() => match never {},
         };
         core.has_ended(session, session.raw.session().is_some(), &over);
-        // Guards learn of it no later than listeners.
+        // Guards learn of the loss no later than listeners.
         session.lost.cancel();
-        metrics::session_lost();
+        core.meter().session_lost();
         pause = !matches!(over, SessionState::Expired(_));
         is_tried = over == SessionState::Expired(ExpiredBy::Clock);
         if let (true, Some(why)) = (pause, over.end()) {
@@ -67,7 +67,7 @@ async fn run(mut end: End) {
         farewells.push(farewell(&core, Arc::clone(session), over));
     };
 
-    // Without a connection, the client of the session that was lost looks for a server by itself.
+    // Without a connection, the client of the lost session searches for a server by itself.
     if core.is_connected() || is_tried {
         let said = async { while farewells.next().await.is_some() {} };
         drop(timeout_at(deadline - for_session(&core), said).await);
@@ -83,7 +83,7 @@ async fn run(mut end: End) {
     }
     let closed = match &end.session {
         Some(session) => {
-            // A guard must know its loss before another client can hold what it stands for.
+            // A guard must learn of its loss before another client can acquire the same resource.
             session.lost.cancel();
             core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
         }
@@ -99,13 +99,13 @@ async fn run(mut end: End) {
     end.result = Some(closed);
 }
 
-/// The part of the close timeout that is kept for the session.
+/// Returns the part of the close timeout that is kept for the session.
 fn for_session(core: &Core) -> Duration {
     core.close_timeout() / 4
 }
 
-/// Performs chores until the framework is closing and none is left, or there is no more time. Returns when the close timeout
-/// will have passed.
+/// Performs cleanups until the framework is closing and none is left, or the time is up. Returns
+/// the time at which the close timeout ends.
 async fn drained(core: &Core) -> Instant {
     let late = async {
         core.shutdown.cancelled().await;
@@ -120,13 +120,13 @@ async fn drained(core: &Core) -> Instant {
     }
 }
 
-/// Goes on with farewells, for as long as it is polled.
+/// Continues to end sessions while it is polled.
 async fn all(farewells: &mut FuturesUnordered<impl Future<Output = ()>>) -> Infallible {
     while farewells.next().await.is_some() {}
     pending().await
 }
 
-/// Publishes the states of a session until it is over, and answers its last one.
+/// Publishes the states of a session until it is over, and returns its last state.
 async fn follow(
     core: &Core,
     machine: &mut StateMachine,
@@ -153,7 +153,9 @@ async fn follow(
             tell!(info, core, before, ?state, "session over");
             return state;
         }
-        if let Some(zxid) = session.raw.lost_history().filter(|_| !std::mem::replace(&mut told, true)) {
+        if let Some(zxid) =
+            session.raw.lost_history().filter(|_| !std::mem::replace(&mut told, true))
+        {
             core.report_lost_history(zxid);
         }
         machine.served_by(session.raw.server());
@@ -172,7 +174,9 @@ fn tell_of(core: &Core, circuit: &mut Option<Circuit>, status: ConnectionStatus)
     };
     match told {
         Some(status) => core.publish(status),
-        None => tell!(debug, core, status, state = ?status.state, "held back by the circuit breaker"),
+        None => {
+            tell!(debug, core, status, state = ?status.state, "held back by the circuit breaker");
+        }
     }
 }
 
@@ -191,17 +195,19 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
     }
 }
 
-/// The end of the task, also when its runtime ends or a raw client panics: nobody waits for it any longer.
+/// Ends the framework with the task, even if its runtime ends or a raw client panics, so that no
+/// caller waits for it any longer.
 struct End {
     core: Arc<Core>,
     machine: StateMachine,
     session: Option<Arc<Session>>,
-    /// The result of closing the session, or `None` when it has not come to that.
+    /// The result of closing the session; `None` if the session was not closed yet.
     result: Option<Result<(), RawError>>,
 }
 
 impl End {
-    /// The answer to those who close the framework, which is told in the background as well where something is left.
+    /// Returns the result for callers of `close`. If something is left, it is also reported in the
+    /// background.
     fn answer(&mut self) -> Result<()> {
         let core = &self.core;
         let result = match self.result.take() {
@@ -213,7 +219,7 @@ impl End {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(core.error("close", "", error)),
         };
-        let mut left = core.held.left();
+        let mut left = core.resources.left();
         if left.nodes() == 0 {
             return result;
         }

@@ -1,4 +1,5 @@
-//! The end of a session that was given up: its ephemeral nodes are in the way of others until a server knows.
+//! The end of a lost session. Its ephemeral nodes block other clients until a server knows of the
+//! end.
 
 use crate::core::{Core, Session, tell};
 use std::sync::Arc;
@@ -10,29 +11,32 @@ use zk_curator_client::{Error as RawError, ExpiredBy, SessionCredentials, Sessio
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
-/// Sees to it that the servers learn of the end of a session, which ended in the state `over`.
+/// Tells the servers of the end of a session, which ended in the state `over`.
 ///
-/// The raw client tries for the close timeout. A session that no server has ended may be alive for the servers when these
-/// are back, however long they were away: its credentials are kept until another session is connected, and it is ended through
-/// that one's server.
+/// The raw client tries for the close timeout. If no server has ended the session, it may still be
+/// alive when the servers are back, even after a long outage. So its credentials are kept until
+/// another session is connected, and the lost session is ended through that server.
 pub(super) async fn farewell(core: &Core, session: Arc<Session>, over: SessionState) {
     let credentials = match over {
-        // Ended by our clock, refused because of the credentials, or left by a client that has ended early.
-        SessionState::Expired(ExpiredBy::Clock) | SessionState::AuthFailed | SessionState::Closed => {
-            session.raw.credentials()
-        }
+        // The session was ended by the local clock, refused because of its credentials, or left by
+        // a client that ended early.
+        SessionState::Expired(ExpiredBy::Clock)
+        | SessionState::AuthFailed
+        | SessionState::Closed => session.raw.credentials(),
         _ => None,
     };
     let Some(credentials) = credentials else {
         let closed = session.raw.close().await;
-        // What a server has ended it knows.
-        if let (Err(error), false) = (closed, matches!(over, SessionState::Expired(ExpiredBy::Server))) {
+        // A server has ended this session itself, so it knows.
+        if let (Err(error), false) =
+            (closed, matches!(over, SessionState::Expired(ExpiredBy::Server)))
+        {
             tell!(warn, core, core.status(), %error, "the lost session ends at its timeout");
         }
         return;
     };
     let epoch = session.epoch;
-    // Servers that were there all the time have expired it by then.
+    // Servers that kept running have already expired the session.
     let limit = match over {
         SessionState::Expired(_) => None,
         _ => session.raw.session().map(|session| session.timeout),

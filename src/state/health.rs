@@ -1,4 +1,4 @@
-//! What a readiness probe asks.
+//! The response to a readiness probe.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,15 @@ use zk_curator_client::SessionInfo;
 use super::ConnectionState;
 use crate::framework::CuratorFramework;
 
-/// How the connection stands: what a service answers to a readiness probe. Printable, and with the feature `serde` serializable.
+/// The health of the connection, for the response to a readiness probe. Printable, and serializable
+/// with the feature `serde`.
 ///
 /// ```text
 /// suspended for 4.2s, session 0x1000a3f210000 (timeout 10s); last failure: connection refused
 /// ```
 ///
-/// In JSON: `since` in seconds since 1970, `lasted` and the timeout in seconds, the session's number in hexadecimal.
+/// In JSON, `since` is in seconds since 1970, `lasted` and the timeout are in seconds, and the
+/// session id is hexadecimal.
 ///
 /// ```json
 /// {"state":"connected","since":1763900000.25,"lasted":12.5,"server":"zk1:2181",
@@ -27,22 +29,22 @@ use crate::framework::CuratorFramework;
 pub struct Health {
     /// The state.
     pub state: ConnectionState,
-    /// When it began, by the clock of this host.
+    /// The time at which the state began, by the clock of this host.
     pub since: SystemTime,
-    /// For how long it has lasted.
+    /// The duration of the state so far.
     pub lasted: Duration,
-    /// The server that serves the session, as `host:port` of the connect string, if the state is a connected one and the raw
-    /// client tells.
+    /// The server of the session, as `host:port` of the connect string, if the state is a connected
+    /// one and the raw client reports it.
     pub server: Option<Arc<str>>,
     /// The session, if there is a live one.
     pub session: Option<SessionInfo>,
-    /// Why the last connection of the present session, or the last attempt to open one, failed. It stays when a later attempt
-    /// succeeds.
+    /// The reason why the last connection of the present session, or the last attempt to open one,
+    /// failed. It stays when a later attempt succeeds.
     pub last_failure: Option<String>,
 }
 
 impl Health {
-    /// Whether requests can be answered: [`ConnectionState::is_connected`].
+    /// Returns `true` if requests can be answered: [`ConnectionState::is_connected`].
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.state.is_connected()
@@ -50,13 +52,15 @@ impl Health {
 }
 
 impl CuratorFramework {
-    /// How the connection stands, for a readiness probe. Asks no server.
+    /// Returns the health of the connection, for a readiness probe. Sends no request.
     ///
-    /// Not for a liveness probe: a service that is restarted because ZooKeeper cannot be reached comes back no better.
+    /// Do not use it for a liveness probe: restarting a service because ZooKeeper is unreachable
+    /// does not help.
     #[must_use]
     pub fn health(&self) -> Health {
         let core = self.core();
-        let (status, begun) = core.status.look(|published| (published.latest.clone(), published.begun));
+        let (status, begun) =
+            core.status.look(|published| (published.latest.clone(), published.begun));
         let lasted = Instant::now().saturating_duration_since(begun);
         let now = SystemTime::now();
         Health {
@@ -120,7 +124,7 @@ mod json {
         }
     }
 
-    /// To the millisecond.
+    /// Converts to seconds, with milliseconds.
     fn seconds(time: Duration) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 ms")]
         let millis = time.as_millis() as f64;

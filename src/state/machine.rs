@@ -7,15 +7,16 @@ use super::{ConnectionState, ConnectionStatus};
 /// An event of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// The framework begins a session.
+    /// The framework has begun a session.
     Opened,
-    /// The raw client of the present session changes its state.
+    /// The raw client of the present session has changed its state.
     Raw(SessionState),
     /// The framework was closed.
     Closed,
 }
 
-/// Turns the states of sessions into the states of the connection. Pure: the same inputs give the same states.
+/// Turns the states of sessions into the states of the connection. Pure: the same inputs give the
+/// same states.
 #[derive(Debug)]
 pub(crate) struct StateMachine {
     status: ConnectionStatus,
@@ -38,12 +39,12 @@ impl StateMachine {
         self.status.clone()
     }
 
-    /// Names the server of the present connection, if there is one.
+    /// Sets the server of the present connection, if there is one.
     pub(crate) fn served_by(&mut self, server: Option<Arc<str>>) {
         self.status.server = server.filter(|_| self.status.state.is_connected());
     }
 
-    /// Takes an input; whether the state has changed.
+    /// Takes an input. Returns `true` if the state has changed.
     pub(crate) fn step(&mut self, input: Input) -> bool {
         let before = self.status.state;
         let state = match input {
@@ -60,7 +61,7 @@ impl StateMachine {
                 let last = self.last_session.replace(session.id);
                 self.status.session = Some(session);
                 match last {
-                    // A read-only server may be followed by another one without a notice.
+                    // A read-only server may be replaced by another server without a notification.
                     _ if before.is_connected() && before != ConnectionState::ReadOnly => before,
                     None => ConnectionState::Connected,
                     Some(last) => ConnectionState::Reconnected { same_session: last == session.id },
@@ -71,13 +72,15 @@ impl StateMachine {
                 self.status.session = Some(session);
                 ConnectionState::ReadOnly
             }
-            Input::Raw(SessionState::Disconnected) if before.is_connected() => ConnectionState::Suspended,
+            Input::Raw(SessionState::Disconnected) if before.is_connected() => {
+                ConnectionState::Suspended
+            }
             Input::Raw(over) if over.end().is_some() => {
                 self.status.session = None;
-                // What was never there cannot be lost (CURATOR-72).
+                // A connection that never existed cannot be lost (CURATOR-72).
                 if before == ConnectionState::Connecting { before } else { ConnectionState::Lost }
             }
-            // Connecting, or a raw client's additional states.
+            // The raw client is connecting, or has an additional state.
             Input::Raw(_) => before,
         };
         if state == before {
@@ -99,7 +102,10 @@ mod tests {
     use super::*;
 
     const ON: fn(i64) -> Input = |id| {
-        Input::Raw(SessionState::Connected(SessionInfo::new(SessionId::new(id), Duration::from_secs(1))))
+        Input::Raw(SessionState::Connected(SessionInfo::new(
+            SessionId::new(id),
+            Duration::from_secs(1),
+        )))
     };
     const OFF: Input = Input::Raw(SessionState::Disconnected);
     const EXPIRED: Input = Input::Raw(SessionState::Expired(ExpiredBy::Server));
@@ -121,8 +127,18 @@ mod tests {
     #[test]
     fn a_session_is_connected_suspended_reconnected_and_lost() {
         use ConnectionState as S;
-        let inputs =
-            [Input::Opened, CONNECTING, ON(1), OFF, ON(1), OFF, EXPIRED, Input::Opened, ON(2), Input::Closed];
+        let inputs = [
+            Input::Opened,
+            CONNECTING,
+            ON(1),
+            OFF,
+            ON(1),
+            OFF,
+            EXPIRED,
+            Input::Opened,
+            ON(2),
+            Input::Closed,
+        ];
         let expected = [
             S::Connected,
             S::Suspended,
@@ -137,7 +153,7 @@ mod tests {
 
     /// CURATOR-72: LOST before the first CONNECTED.
     #[test]
-    fn curator_72_nothing_is_lost_or_suspended_before_it_was_connected() {
+    fn curator_72_only_a_connected_client_is_suspended_or_lost() {
         assert_eq!(states(&[Input::Opened, CONNECTING, OFF, EXPIRED, Input::Opened, OFF]), []);
     }
 

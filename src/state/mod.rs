@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use tokio::time::Instant;
-use zk_curator_client::{SessionInfo, Signal};
+use zk_curator_client::SessionInfo;
+use zk_curator_client::internal::Signal;
 
 pub use background::BackgroundErrors;
 pub use circuit_breaker::CircuitBreaker;
@@ -21,7 +22,7 @@ pub(crate) use driver::supervise;
 pub use health::Health;
 pub(crate) use machine::{Input, StateMachine};
 
-/// Where the connection stands (`org.apache.curator.framework.state.ConnectionState`).
+/// The state of the connection (`org.apache.curator.framework.state.ConnectionState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionState {
@@ -29,16 +30,17 @@ pub enum ConnectionState {
     Connecting,
     /// A server was reached for the first time.
     Connected,
-    /// The connection is lost; the session may live on. Leaders and lock holders that do not fence should
-    /// pause.
+    /// The connection is lost, but the session may still be alive. Leaders and lock holders without
+    /// fencing should pause.
     Suspended,
     /// A server was reached again.
     Reconnected {
-        /// Whether the session is the one from before. If not, its ephemeral nodes and watches are gone.
+        /// `true` if the session is the previous one. If not, its ephemeral nodes and watches are
+        /// gone.
         same_session: bool,
     },
-    /// The session is over: the server said so, or the negotiated timeout passed without a server. The
-    /// framework opens the next one.
+    /// The session is over: the server has said so, or the negotiated timeout has passed without a
+    /// server. The framework opens the next one.
     Lost,
     /// A read-only server was reached.
     ReadOnly,
@@ -47,14 +49,14 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether requests can be answered.
+    /// Returns `true` if requests can be answered.
     #[must_use]
     pub const fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected { .. } | Self::ReadOnly)
     }
 
-    /// The name that metrics and [`Health`] use: `connecting`, `connected`, `suspended`, `reconnected`, `lost`, `read_only`,
-    /// `closed`.
+    /// Returns the name that metrics and [`Health`] use: `connecting`, `connected`, `suspended`,
+    /// `reconnected`, `lost`, `read_only`, `closed`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,40 +77,41 @@ impl fmt::Display for ConnectionState {
     }
 }
 
-/// A [`ConnectionState`] and its place in history.
+/// A [`ConnectionState`] with its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionStatus {
     /// The state.
     pub state: ConnectionState,
-    /// Counts the transitions: a reader that sees it grow by more than one has missed some, or a
-    /// [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) has held them back.
-    /// [`CuratorFramework::status`](crate::CuratorFramework::status) counts those at once: while this is the same, so is the
-    /// connection.
+    /// The number of transitions. If a reader sees it grow by more than one, it has missed some, or
+    /// a [circuit breaker](crate::CuratorFrameworkBuilder::circuit_breaker) has suppressed them.
+    /// [`CuratorFramework::status`](crate::CuratorFramework::status) includes suppressed ones:
+    /// while this number is the same, so is the connection.
     pub epoch: u64,
-    /// Counts the sessions, from one; zero before the start.
+    /// The number of sessions, from one; zero before the start.
     pub session_epoch: u64,
     /// The session, if the state is one of a live session.
     pub session: Option<SessionInfo>,
-    /// The server that serves it, as `host:port` of the connect string, if the state is a connected one and the raw client
-    /// tells.
+    /// The server of the session, as `host:port` of the connect string, if the state is a connected
+    /// one and the raw client reports it.
     pub server: Option<Arc<str>>,
 }
 
-/// Which states are an error to those who do not fence what they do, such as leaders
+/// The connection states that count as errors for recipes without fencing, such as leaders
 /// (`org.apache.curator.framework.state.ConnectionStateErrorPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ConnectionStateErrorPolicy {
-    /// SUSPENDED and LOST: who hears nothing of the server assumes the worst.
+    /// SUSPENDED and LOST. The conservative choice: without a connection, the session counts as
+    /// lost.
     #[default]
     Standard,
-    /// LOST alone: what a session owns is ours until the session is over.
+    /// Only LOST. A session keeps its holds until it is over.
     Session,
 }
 
 impl ConnectionStateErrorPolicy {
-    /// Whether the state is an error. The end of the framework is one in any case.
+    /// Returns `true` if the state is an error. The end of the framework always is.
     #[must_use]
     pub const fn is_error(self, state: ConnectionState) -> bool {
         match state {
@@ -123,9 +126,9 @@ impl ConnectionStateErrorPolicy {
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) latest: ConnectionStatus,
-    /// The status as it is, whatever a circuit breaker holds back.
+    /// The present status, including one that a circuit breaker suppresses.
     pub(crate) actual: ConnectionStatus,
-    /// When the state of the latest began.
+    /// The time at which the latest state began.
     pub(crate) begun: Instant,
     last_lost: Option<ConnectionStatus>,
 }
@@ -146,21 +149,22 @@ impl Published {
     }
 }
 
-/// Follows the [`ConnectionStatus`], beginning with the present one. [`StateWatch::into_stream`] makes it a
-/// [`Stream`].
+/// Follows the [`ConnectionStatus`], beginning with the present one. [`StateWatch::into_stream`]
+/// makes it a [`Stream`].
 ///
-/// A slow reader may miss intermediate states, but neither the latest nor a [`ConnectionState::Lost`]: if sessions
-/// were lost since it was made or looked last, the last of these comes before the latest state.
-/// [`ConnectionStatus::epoch`] shows that it has missed some states, and [`ConnectionStatus::session_epoch`] how many
-/// sessions have begun. Ends after [`ConnectionState::Closed`].
+/// A slow reader may miss intermediate states, but neither the latest one nor a
+/// [`ConnectionState::Lost`]. If sessions were lost since its creation or its last call, the last
+/// loss comes before the latest state. [`ConnectionStatus::epoch`] shows that it has missed states,
+/// and [`ConnectionStatus::session_epoch`] how many sessions have begun. Ends after
+/// [`ConnectionState::Closed`].
 ///
-/// It holds no more than the last states and costs no task, however many follow.
+/// It keeps only the last states and needs no task, regardless of the number of followers.
 #[derive(Debug)]
 pub struct StateWatch {
     published: Arc<Signal<Published>>,
-    /// The epoch since which a loss is news.
+    /// The epoch after which a loss is unread.
     since: u64,
-    /// Whether that one was told.
+    /// `true` if the status of that epoch was returned.
     told: bool,
     ended: bool,
 }
@@ -171,24 +175,25 @@ impl StateWatch {
         Self { published, since, told: false, ended: false }
     }
 
-    /// The present status.
+    /// Returns the present status.
     #[must_use]
     pub fn current(&self) -> ConnectionStatus {
         self.published.look(|published| published.latest.clone())
     }
 
-    /// The present status at the first call, then the latest at every change, or a loss that was missed; `None` after
-    /// the end.
+    /// Returns the present status at the first call, and then the latest one after every change, or
+    /// a missed loss; `None` after the end.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Option<ConnectionStatus> {
         if self.ended {
             return None;
         }
         let (since, told) = (self.since, self.told);
         let news = |published: &Published| !told || published.latest.epoch != since;
-        let published = self.published.find(|published| news(published).then(|| published.clone())).await;
+        let published =
+            self.published.find(|published| news(published).then(|| published.clone())).await;
         let missed = |lost: &ConnectionStatus| since < lost.epoch;
         let status = published.last_lost.filter(missed).unwrap_or(published.latest);
         (self.since, self.told) = (status.epoch, true);
@@ -198,15 +203,20 @@ impl StateWatch {
 
     /// Returns the states as a stream.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionStatus> + Send + 'static {
-        futures_util::stream::unfold(self, async |mut watch| watch.next().await.map(|status| (status, watch)))
+        futures_util::stream::unfold(self, async |mut watch| {
+            watch.next().await.map(|status| (status, watch))
+        })
     }
 
-    /// The first status for which `wanted` holds, beginning with the present one; `None` if the framework is
-    /// closed before.
+    /// Returns the first status that satisfies `wanted`, beginning with the present one; `None` if
+    /// the framework is closed first.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
-    pub async fn until(&mut self, wanted: impl Fn(&ConnectionStatus) -> bool) -> Option<ConnectionStatus> {
+    /// Dropping the future loses no state.
+    pub async fn until(
+        &mut self,
+        wanted: impl Fn(&ConnectionStatus) -> bool,
+    ) -> Option<ConnectionStatus> {
         let present = self.current();
         if self.told && present.epoch == self.since && wanted(&present) {
             return Some(present);

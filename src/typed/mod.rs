@@ -14,9 +14,9 @@
 //! # zk.close().await?; Ok(()) }
 //! ```
 //!
-//! A type is read as its [`FromData`] says, and written as its [`ToData`] says: for JSON, `typed::<Json<Job>>()` (feature
-//! `serde`). Data that cannot be decoded fail with `Undecodable`, values that cannot be encoded with `InvalidArgument`; both
-//! have the [`Failure`] as source.
+//! A type is decoded by its [`FromData`], and encoded by its [`ToData`]: for JSON,
+//! `typed::<Json<Job>>()` (feature `serde`). Data that cannot be decoded fail with `Undecodable`,
+//! and values that cannot be encoded with `InvalidArgument`. Both have the [`Failure`] as source.
 
 mod watch;
 
@@ -28,6 +28,7 @@ use bytes::Bytes;
 pub use watch::TypedWatch;
 use zk_curator_client::{CreateMode, Created, Stat, Version};
 
+use crate::certain::is_receipt;
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -38,9 +39,10 @@ use crate::watch::Watched;
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///
-/// **Nothing is sent until a future is awaited**, and every future is `Send + 'static`. Dropped, one that reads leaves
-/// nothing; one that writes may have written. Paths are those of the framework:
-/// within its namespace, subject to its schemas, compressed if it [compresses](crate::compression).
+/// **Nothing is sent until a future is awaited**, and every future is `Send + 'static`. Dropping a
+/// future that reads has no effect; dropping one that writes may leave the write applied. Paths are
+/// those of the framework: within its namespace, subject to its schemas. Data are compressed if the
+/// framework [compresses](crate::compression).
 #[must_use]
 pub struct Typed<T> {
     zk: CuratorFramework,
@@ -55,27 +57,27 @@ pub struct Typed<T> {
 pub struct ZNode<T> {
     /// The path, within the namespace.
     pub path: String,
-    /// The stat that goes with the value.
+    /// The stat that belongs to the value.
     pub stat: Stat,
     /// The value.
     pub value: T,
 }
 
 impl CuratorFramework {
-    /// Nodes as values of a type.
+    /// Returns a view of nodes as values of a type.
     pub fn typed<T>(&self) -> Typed<T> {
         Typed { zk: self.clone(), mode: CreateMode::Persistent, ttl: None, value: PhantomData }
     }
 }
 
 impl<T> Typed<T> {
-    /// The kind of nodes that are created. Default: [`CreateMode::Persistent`].
+    /// Sets the kind of created nodes. Default: [`CreateMode::Persistent`].
     pub const fn mode(mut self, mode: CreateMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The time to live of nodes that are created, for the modes that have one: see
+    /// Sets the time to live of created nodes, for the modes that have one: see
     /// [`CreateBuilder::ttl`](crate::op::CreateBuilder::ttl).
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
@@ -89,13 +91,14 @@ impl<T: FromData + Send + 'static> Typed<T> {
         self.run(path, async |this, path| this.read(path).await)
     }
 
-    /// Reads a node that may not exist. **Awaiting returns** `None` if it does not. Fails with `Undecodable`.
+    /// Reads a node that may not exist. **Awaiting returns** `None` if it does not. Fails with
+    /// `Undecodable`.
     pub fn find(&self, path: impl Into<String>) -> OpFuture<Option<ZNode<T>>> {
         self.run(path, async |this, path| found(this.read(path).await))
     }
 
-    /// Reads a node and watches it. **Awaiting returns** a [`Watched`] [`ZNode`]: the watch fires when the data change or
-    /// the node is deleted. Fails with `NoNode`, `Undecodable`.
+    /// Reads a node and watches it. **Awaiting returns** a [`Watched`] [`ZNode`]: the watch fires
+    /// when the data change or the node is deleted. Fails with `NoNode`, `Undecodable`.
     pub fn watched(&self, path: impl Into<String>) -> OpFuture<Watched<ZNode<T>>> {
         self.run(path, async |this, path| {
             let Watched { value: (data, stat), watch } = this.zk.get_data(&path).watched().await?;
@@ -103,13 +106,16 @@ impl<T: FromData + Send + 'static> Typed<T> {
         })
     }
 
-    /// Reads the children of a node, in [two flights](CuratorFramework::children_with_data). **Awaiting returns** them in the order of their names; those that
-    /// are deleted meanwhile are left out. Fails with `NoNode`, and with `Undecodable` if one of them is: the error names
-    /// it.
+    /// Reads the children of a node, in [two round trips](CuratorFramework::children_with_data).
+    /// **Awaiting returns** them in the order of their names, without children that were deleted in
+    /// between, and without [receipts](crate::certain::is_receipt), which are not read. Fails with
+    /// `NoNode`, and with `Undecodable` if a child cannot be decoded: the error names it.
     pub fn children(&self, path: impl Into<String>) -> OpFuture<Vec<ZNode<T>>> {
         self.run(path, async |this, path| {
-            let children = this.zk.children_with_data(&path).await?;
-            let node = |child: ChildData| this.node(join(&path, &child.name), child.data, child.stat);
+            let children =
+                this.zk.children_with_data(&path).named(|name| !is_receipt(name)).await?;
+            let node =
+                |child: ChildData| this.node(join(&path, &child.name), child.data, child.stat);
             children.into_iter().map(node).collect()
         })
     }
@@ -128,8 +134,9 @@ impl<T: FromData + Send + 'static> Typed<T> {
 }
 
 impl<T: ToData + Send + 'static> Typed<T> {
-    /// Creates a node, and its missing parents as containers. **Awaiting returns** [`Created`]. Fails with `NodeExists`;
-    /// after an unknown outcome with [`may_have_applied`](Error::may_have_applied).
+    /// Creates a node, and its missing parents as containers. **Awaiting returns** [`Created`].
+    /// Fails with `NodeExists`, and after an unknown outcome with
+    /// [`may_have_applied`](Error::may_have_applied).
     pub fn create(&self, path: impl Into<String>, value: &T) -> OpFuture<Created> {
         let data = value.to_data();
         self.run(path, async |this, path| {
@@ -138,8 +145,8 @@ impl<T: ToData + Send + 'static> Typed<T> {
         })
     }
 
-    /// Creates a node or replaces its value, whatever that is. **Awaiting returns** its stat. After an unknown outcome it
-    /// fails with [`may_have_applied`](Error::may_have_applied).
+    /// Creates a node, or replaces its value unconditionally. **Awaiting returns** its stat. After
+    /// an unknown outcome it fails with [`may_have_applied`](Error::may_have_applied).
     pub fn put(&self, path: impl Into<String>, value: &T) -> OpFuture<Stat> {
         const OP: &str = "typed_put";
         let data = value.to_data();
@@ -159,9 +166,14 @@ impl<T: ToData + Send + 'static> Typed<T> {
         })
     }
 
-    /// Replaces the value of a node that has this version, as [`ZNode::stat`] tells it. **Awaiting returns** the new
-    /// stat. Fails with `NoNode`, `BadVersion`.
-    pub fn replace(&self, path: impl Into<String>, value: &T, version: impl Into<Version>) -> OpFuture<Stat> {
+    /// Replaces the value of a node that has this version, which [`ZNode::stat`] contains.
+    /// **Awaiting returns** the new stat. Fails with `NoNode`, `BadVersion`.
+    pub fn replace(
+        &self,
+        path: impl Into<String>,
+        value: &T,
+        version: impl Into<Version>,
+    ) -> OpFuture<Stat> {
         let (data, version) = (value.to_data(), version.into());
         self.run(path, async move |this, path| {
             let data = encoded("typed_replace", &path, data)?;
@@ -171,11 +183,12 @@ impl<T: ToData + Send + 'static> Typed<T> {
 }
 
 impl<T: FromData + ToData + Send + 'static> Typed<T> {
-    /// Replaces the value of a node by what `change` makes of it; again, if somebody else has replaced it meanwhile.
-    /// **Awaiting returns** the node as it was written.
+    /// Replaces the value of a node by the result of `change`, and repeats that if another client
+    /// has replaced the value in between. **Awaiting returns** the node as it was written.
     ///
-    /// Fails with `NoNode`, `Undecodable`; with `BadVersion` when others are faster fifty times in a row; and after an
-    /// outcome that cannot be known with [`may_have_applied`](Error::may_have_applied).
+    /// Fails with `NoNode`, `Undecodable`, with `BadVersion` if other clients are faster fifty
+    /// times in a row, and after an unknown outcome with
+    /// [`may_have_applied`](Error::may_have_applied).
     pub fn modify(
         &self,
         path: impl Into<String>,
@@ -205,14 +218,19 @@ impl<T: FromData + ToData + Send + 'static> Typed<T> {
 
 impl<T: Send + 'static> Typed<T> {
     async fn create_node(&self, path: &str, data: Bytes) -> Result<Created> {
-        let create = self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
+        let create =
+            self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
         match self.ttl {
             Some(ttl) => create.ttl(ttl).await,
             None => create.await,
         }
     }
 
-    fn run<O, F>(&self, path: impl Into<String>, work: impl FnOnce(Self, String) -> F) -> OpFuture<O>
+    fn run<O, F>(
+        &self,
+        path: impl Into<String>,
+        work: impl FnOnce(Self, String) -> F,
+    ) -> OpFuture<O>
     where
         F: Future<Output = Result<O>> + Send + 'static,
     {
@@ -229,7 +247,9 @@ fn found<N>(node: Result<N>) -> Result<Option<N>> {
 }
 
 fn encoded(operation: &'static str, path: &str, data: Result<Bytes, Failure>) -> Result<Bytes> {
-    data.map_err(|why| Error::new(ErrorKind::InvalidArgument, operation, path).with_shared_source(why))
+    data.map_err(|why| {
+        Error::new(ErrorKind::InvalidArgument, operation, path).with_shared_source(why)
+    })
 }
 
 impl<T> Clone for Typed<T> {

@@ -18,29 +18,30 @@ pub struct TypedWatch<T> {
 }
 
 impl<T: FromData + Send + 'static> Typed<T> {
-    /// Follows the value of a node, which need not exist: now, and after every change. As
-    /// [`watch_data`](crate::CuratorFramework::watch_data). **Nothing is sent until [`next`](TypedWatch::next) is awaited.**
+    /// Follows the value of a node, which need not exist: returns it now, and after every change,
+    /// as [`watch_data`](crate::CuratorFramework::watch_data) does. **Nothing is sent until
+    /// [`next`](TypedWatch::next) is awaited.**
     pub fn watch(&self, path: impl Into<String>) -> TypedWatch<T> {
         TypedWatch { typed: self.clone(), watch: self.zk.watch_data(path) }
     }
 }
 
 impl<T: FromData + Send + 'static> TypedWatch<T> {
-    /// Waits for the next state: as [`DataWatch::next`].
+    /// Waits for the next state, as [`DataWatch::next`] does.
     ///
     /// # Errors
-    /// Those of [`DataWatch::next`]; `Undecodable` for data that are no value of the type, once: the next call waits for the next
-    /// state.
+    /// The errors of [`DataWatch::next`]. `Undecodable` for data that cannot be decoded, once: the
+    /// next call waits for the next state.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Result<Option<ZNode<T>>> {
         let state = self.watch.next().await?;
         let node = |(data, stat)| self.typed.node(self.watch.path().to_owned(), data, stat);
         state.map(node).transpose()
     }
 
-    /// The states as a stream, which ends after the first error.
+    /// Returns the states as a stream, which ends after the first error.
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.

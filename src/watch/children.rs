@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::time::{Instant, sleep_until};
+use zk_curator_client::internal::bounded;
 use zk_curator_client::{Children, Stat};
 
 use super::follower::{Follower, OfChildren};
@@ -19,9 +20,9 @@ pub struct ChildrenWatch {
     pub(super) follower: Follower<OfChildren>,
     pub(super) tells_apart: bool,
     rest: Option<Duration>,
-    /// The state that was told last; `None` in it for the absence of the parent.
+    /// The state that was returned last; `None` in it for a missing parent.
     told: Option<Option<Listing>>,
-    /// One that was seen since, and differs.
+    /// A later, different state.
     pending: Option<Pending>,
 }
 
@@ -34,19 +35,21 @@ pub(super) struct Listing {
 
 struct Pending {
     state: Option<Listing>,
-    /// When it was seen for the first time.
+    /// The time at which the state was first seen.
     since: Instant,
-    /// The state of the connection before it was seen for the last time.
+    /// The epoch of the connection before the state was last seen.
     epoch: u64,
 }
 
 impl CuratorFramework {
-    /// Follows the children of a node, which need not exist: now, and after every change. See [`watch`](crate::watch) for
-    /// when to use this, and what every followed read promises.
+    /// Follows the children of a node, which need not exist: returns them now, and after every
+    /// change. [`watch`](crate::watch) says when to use this, and what every followed read
+    /// promises.
     ///
-    /// **Nothing is sent until [`next`](ChildrenWatch::next) is awaited.** A path that is not valid is refused there.
+    /// **Nothing is sent until [`next`](ChildrenWatch::next) is awaited.** An invalid path is an
+    /// error of that call.
     ///
-    /// A `ChildrenWatch` of kazoo, which ends when the node is deleted.
+    /// Corresponds to kazoo's `ChildrenWatch`, which ends when the node is deleted.
     pub fn watch_children(&self, path: impl Into<String>) -> ChildrenWatch {
         ChildrenWatch {
             follower: Follower::new(self, "watch_children", path.into(), false),
@@ -59,65 +62,69 @@ impl CuratorFramework {
 }
 
 impl ChildrenWatch {
-    /// Tells the children also when they have the same names, but one of them may have been deleted and created again. Default:
-    /// not.
+    /// Returns equal names again if one of the children may have been deleted and created again.
+    /// Default: off.
     ///
-    /// This costs no request: the stat of the parent counts the creations. It also counts those of children that have come and gone
-    /// unseen, after which the same names are told again as well.
+    /// This costs no request, because the stat of the parent counts the creations. It also counts
+    /// children that were created and deleted unseen; the same names are then returned again too.
     pub const fn identity(mut self) -> Self {
         self.tells_apart = true;
         self
     }
 
-    /// Tells a state only when nothing has changed for so long since it was seen: the first one, too. Each change costs a
-    /// request all the same. A time without a connection counts if it shows later that nothing has changed. Default: at once.
+    /// Returns a state only after it has stayed unchanged for this time, including the first state.
+    /// Each change still costs a request. A time without a connection counts if it turns out later
+    /// that nothing has changed. Default: zero, returns immediately.
     #[doc(alias = "PatientChildrenWatch")]
     pub const fn settled(mut self, rest: Duration) -> Self {
         self.rest = Some(rest);
         self
     }
 
-    /// The path, within the namespace.
+    /// Returns the path within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.follower.target.path
     }
 
-    /// Waits for the next state, for ever and across sessions: at first the present one, then one that differs from the
-    /// last one told. It is the names of the children, in order, and the stat of the parent; or `None` if that does not
-    /// exist.
+    /// Waits for the next state, without a time limit and across sessions. The first call returns
+    /// the present state, later calls a state that differs from the last one. A state is the sorted
+    /// names of the children and the stat of the parent, or `None` if the parent does not exist.
     ///
     /// # Errors
-    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
-    /// [bound](CuratorFramework::bound_to_session) to a session that is over. The next call tries again.
+    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`,
+    /// and `SessionExpired` for a handle that is [bound](CuratorFramework::bound_to_session) to a
+    /// session that is over. The next call tries again.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Result<Option<(Vec<String>, Stat)>> {
         Ok(self.next_listing().await?.map(|Listing { names, stat }| (names, stat)))
     }
 
-    /// The states as a stream, which ends after the first error.
+    /// Returns the states as a stream, which ends after the first error.
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Option<(Vec<String>, Stat)>>> + Send + 'static {
+    pub fn into_stream(
+        self,
+    ) -> impl Stream<Item = Result<Option<(Vec<String>, Stat)>>> + Send + 'static {
         until_error(self, |watch| Box::pin(watch.next()))
     }
 
     pub(super) async fn next_listing(&mut self) -> Result<Option<Listing>> {
         loop {
             match self.due() {
-                // It differs, and nothing has happened since.
+                // The state differs, and has not changed since.
                 Some((since, epoch)) if self.follower.is_current() => {
                     let Some(rest) = self.rest else { return Ok(self.tell()) };
                     tokio::select! {
                         biased;
                         _ = self.follower.changed() => {}
-                        () = sleep_until(since + rest) => {
-                            // Without a connection there are no events: look.
+                        () = sleep_until(since + bounded(rest)) => {
+                            // Events are missed without a connection, so the state is read again.
                             let zk = self.follower.zk();
-                            // Also while a circuit breaker holds back that there is one.
+                            // The real state counts, not that of a circuit breaker.
                             if zk.status().epoch == epoch && zk.core().is_connected() {
                                 return Ok(self.tell());
                             }
@@ -127,7 +134,7 @@ impl ChildrenWatch {
                 _ => _ = self.follower.changed().await,
             }
             let epoch = self.follower.zk().status().epoch;
-            let seen = self.follower.look().await?;
+            let seen = self.follower.next_value().await?;
             self.take(seen, epoch);
         }
     }
@@ -136,7 +143,7 @@ impl ChildrenWatch {
         self.pending.as_ref().map(|pending| (pending.since, pending.epoch))
     }
 
-    /// A state was read.
+    /// Takes a state that was read.
     fn take(&mut self, seen: Option<Children>, epoch: u64) {
         let state = seen.map(|Children { mut names, stat, .. }| {
             names.sort_unstable();
@@ -146,7 +153,8 @@ impl ChildrenWatch {
         if self.told.as_ref().is_some_and(|told| !self.differs(told.as_ref(), state.as_ref())) {
             return;
         }
-        let place = |state: Option<&Listing>| state.map(|listing| (listing.stat.czxid, listing.stat.pzxid));
+        let place =
+            |state: Option<&Listing>| state.map(|listing| (listing.stat.czxid, listing.stat.pzxid));
         let since = match before {
             Some(before) if place(before.state.as_ref()) == place(state.as_ref()) => before.since,
             _ => Instant::now(),
@@ -164,18 +172,20 @@ impl ChildrenWatch {
         match (told, now) {
             (None, None) => false,
             (Some(told), Some(now)) if told.names == now.names => {
-                self.tells_apart && !now.names.is_empty() && may_have_returned(&told.stat, &now.stat, 0)
+                self.tells_apart
+                    && !now.names.is_empty()
+                    && may_have_returned(&told.stat, &now.stat, 0)
             }
             _ => true,
         }
     }
 }
 
-/// Whether of the children that are in two lists some may have been deleted and created again, when so many are only in the
-/// second.
+/// Returns `true` if some of the children in both lists may have been deleted and created again.
+/// `joined` is the number of children that are only in the second list.
 ///
-/// `cversion` counts the creations and deletions of children, in this order of magnitude: two for every child that was created
-/// and is gone, one for every child that is there (`DataNode.copyStat`). So it tells how many were created.
+/// `cversion` counts twice every child that was created and is gone, and once every child that
+/// exists (`DataNode.copyStat`). So it tells how many children were created.
 pub(super) fn may_have_returned(before: &Stat, now: &Stat, joined: usize) -> bool {
     if before.czxid != now.czxid {
         return true;

@@ -17,17 +17,19 @@ use crate::framework::CuratorFramework;
 #[must_use = "nothing is read unless the next state is awaited"]
 pub struct DataWatch {
     follower: Follower<OfData>,
-    /// The place of the state that was told last; `None` in it for the absence of the node.
+    /// The place of the state that was returned last; `None` in it for a missing node.
     told: Option<Option<Place>>,
 }
 
 impl CuratorFramework {
-    /// Follows the data of a node, which need not exist: now, and after every change. See [`watch`](crate::watch) for when to
-    /// use this, and what every followed read promises.
+    /// Follows the data of a node, which need not exist: returns them now, and after every change.
+    /// [`watch`](crate::watch) says when to use this, and what every followed read promises.
     ///
-    /// **Nothing is sent until [`next`](DataWatch::next) is awaited.** A path that is not valid is refused there.
+    /// **Nothing is sent until [`next`](DataWatch::next) is awaited.** An invalid path is an error
+    /// of that call.
     ///
-    /// A `DataWatch` of kazoo; there the callback runs on the client's own thread, and an exception in it ends the watch.
+    /// Corresponds to kazoo's `DataWatch`. There the callback runs on the client's own thread, and
+    /// an exception in it ends the watch.
     pub fn watch_data(&self, path: impl Into<String>) -> DataWatch {
         DataWatch::of("watch_data", self, path.into())
     }
@@ -38,27 +40,29 @@ impl DataWatch {
         Self { follower: Follower::new(zk, operation, path, false), told: None }
     }
 
-    /// The path, within the namespace.
+    /// Returns the path within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.follower.target.path
     }
 
-    /// Waits for the next state, for ever and across sessions: at first the present one, then one that differs from the
-    /// last one told. `None`: the node does not exist. Data that are written again are another state, also if they are equal;
-    /// and so is a node that was deleted and created again.
+    /// Waits for the next state, without a time limit and across sessions. The first call returns
+    /// the present state, later calls a state that differs from the last one. `None` means that the
+    /// node does not exist. Equal data that are written again are another state, and so is a node
+    /// that was deleted and created again.
     ///
     /// # Errors
-    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`; `SessionExpired` of a handle that is
-    /// [bound](CuratorFramework::bound_to_session) to a session that is over. The next call tries again. `Undecodable` for data
-    /// that cannot be decompressed, once; the next call waits for the next state.
+    /// Errors that do not pass by themselves: `NoAuth`, `InvalidPath`, `SchemaViolation`, `Closed`,
+    /// and `SessionExpired` for a handle that is [bound](CuratorFramework::bound_to_session) to a
+    /// session that is over. The next call tries again. `Undecodable` for data that cannot be
+    /// decompressed, once: the next call waits for the next state.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Result<Option<(Bytes, Stat)>> {
         loop {
             self.follower.changed().await;
-            let seen = self.follower.look().await?;
+            let seen = self.follower.next_value().await?;
             let place = seen.as_ref().map(OfData::place);
             if self.told == Some(place) {
                 continue;
@@ -69,7 +73,7 @@ impl DataWatch {
         }
     }
 
-    /// The states as a stream, which ends after the first error.
+    /// Returns the states as a stream, which ends after the first error.
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.

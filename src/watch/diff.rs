@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use futures_core::Stream;
-use zk_curator_client::{Read, ReadAnswer, Stat};
+use zk_curator_client::{Read, ReadResponse, Stat};
 
 use super::children::{ChildrenWatch, Listing, may_have_returned};
 use super::stream::until_error;
@@ -14,28 +14,29 @@ use crate::path::join;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildEvent {
-    /// A child with this name is there, and was not before.
+    /// A child with this name was created.
     Joined(String),
-    /// The child with this name is gone.
+    /// The child with this name was deleted.
     Left(String),
 }
 
-/// Tells who joins and who leaves: see [`ChildrenWatch::diff`].
+/// Reports joins and leaves of children: see [`ChildrenWatch::diff`].
 ///
-/// Made of a watch with [`identity`](ChildrenWatch::identity), it tells a child that was deleted and created again as left and
-/// joined. Only when the stat of the parent shows that there was one, the children that have stayed are read to find it.
-/// This needs the permission to read them.
+/// If it is made of a watch with [`identity`](ChildrenWatch::identity), it reports a child that was
+/// deleted and created again as left and joined. To find that child, it reads the children that
+/// stayed, but only when the stat of the parent shows that there is one. This needs the permission
+/// to read them.
 ///
 /// # Cancel safety
 /// Dropping it removes its watch.
 #[must_use = "nothing is read unless the next event is awaited"]
 pub struct ChildrenDiff {
     watch: ChildrenWatch,
-    /// The children by what was told.
+    /// The children that were returned last.
     names: BTreeSet<String>,
-    /// The parent as these were listed last.
+    /// The stat of the parent when these were last listed.
     base: Option<Stat>,
-    /// The transactions that created those that were read.
+    /// The transactions that created the children that were read.
     czxids: BTreeMap<String, i64>,
     /// The next list, which was not compared yet.
     listed: Option<Option<Listing>>,
@@ -44,7 +45,7 @@ pub struct ChildrenDiff {
 }
 
 impl ChildrenWatch {
-    /// Tells one by one who has joined and who has left.
+    /// Returns the children that have joined and left, one by one.
     pub const fn diff(self) -> ChildrenDiff {
         ChildrenDiff {
             watch: self,
@@ -58,25 +59,27 @@ impl ChildrenWatch {
 }
 
 impl ChildrenDiff {
-    /// The path of the parent, within the namespace.
+    /// Returns the path of the parent within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
         self.watch.path()
     }
 
-    /// The children after the last event. While there is no connection, they are those seen last.
+    /// Returns the children after the last event. Without a connection, these are the ones seen
+    /// last.
     #[must_use]
     pub const fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
-    /// Waits for the next event, for ever and across sessions. The children that are there at first have joined.
+    /// Waits for the next event, without a time limit and across sessions. The first events report
+    /// the present children as joined.
     ///
     /// # Errors
     /// As [`ChildrenWatch::next`].
     ///
     /// # Cancel safety
-    /// No event is lost.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Result<ChildEvent> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -91,12 +94,12 @@ impl ChildrenDiff {
             }
             match self.stayed().await {
                 Ok(stayed) => self.compare(&stayed),
-                Err(error) => self.watch.follower.zk().ride_out(error).await?,
+                Err(error) => self.watch.follower.zk().wait_for_recovery(error).await?,
             }
         }
     }
 
-    /// The events as a stream, which ends after the first error.
+    /// Returns the events as a stream, which ends after the first error.
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream drops the watch.
@@ -104,12 +107,14 @@ impl ChildrenDiff {
         until_error(self, |diff| Box::pin(diff.next()))
     }
 
-    /// The transactions that created the children that are in both lists, if it is not certain that they are the same.
+    /// Returns the transactions that created the children in both lists, if it is not certain that
+    /// these are the same.
     async fn stayed(&self) -> Result<BTreeMap<String, i64>> {
         let (Some(Some(listing)), Some(base)) = (&self.listed, &self.base) else {
             return Ok(BTreeMap::new());
         };
-        let stayed: Vec<_> = listing.names.iter().filter(|name| self.names.contains(*name)).collect();
+        let stayed: Vec<_> =
+            listing.names.iter().filter(|name| self.names.contains(*name)).collect();
         let joined = listing.names.len() - stayed.len();
         let is_needed = self.watch.tells_apart
             && base.czxid == listing.stat.czxid
@@ -122,18 +127,19 @@ impl ChildrenDiff {
         let reads: Vec<_> = stayed.iter().map(|name| Read::Data(join(&parent, name))).collect();
         let mut czxids = BTreeMap::new();
         for (name, answer) in stayed.into_iter().zip(read_many(target, &reads).await?) {
-            // The next list does not have one that is gone any more, or has another one.
-            if let Some(ReadAnswer::Data(data)) = found(answer)? {
+            // If a child is missing here, the next list shows that.
+            if let Some(ReadResponse::Data(data)) = found(answer)? {
                 czxids.insert(name.clone(), data.stat.czxid);
             }
         }
         Ok(czxids)
     }
 
-    /// Compares the list with what was told.
+    /// Compares the list with the last one returned.
     fn compare(&mut self, stayed: &BTreeMap<String, i64>) {
         let listing = self.listed.take().flatten();
-        let now: BTreeSet<_> = listing.iter().flat_map(|listing| listing.names.iter().cloned()).collect();
+        let now: BTreeSet<_> =
+            listing.iter().flat_map(|listing| listing.names.iter().cloned()).collect();
         let (before, parent) = (self.base.take(), listing.map(|listing| listing.stat));
         let is_another_parent = match (&before, &parent) {
             (Some(before), Some(parent)) => before.czxid != parent.czxid,
@@ -149,8 +155,12 @@ impl ChildrenDiff {
             };
             self.watch.tells_apart && now.contains(name) && (is_another_parent || is_another)
         };
-        let gone: BTreeSet<_> =
-            self.names.iter().filter(|name| !now.contains(*name) || has_returned(name)).cloned().collect();
+        let gone: BTreeSet<_> = self
+            .names
+            .iter()
+            .filter(|name| !now.contains(*name) || has_returned(name))
+            .cloned()
+            .collect();
         let come = now.into_iter().filter(|name| !self.names.contains(name) || gone.contains(name));
         self.pending.extend(come.map(ChildEvent::Joined).collect::<Vec<_>>());
         for name in gone.into_iter().rev() {

@@ -1,36 +1,37 @@
-//! The base of followed reads: a read, a watch for its next change, and the order of the states that they see.
+//! The base of followed reads: a read, a watch for the next change, and the order of the states.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use zk_curator_client::{Children, Data, Error as RawError, ErrorCode, EventType, OneshotWatch, Stat};
+use zk_curator_client::{
+    Children, Data, Error as RawError, ErrorCode, EventType, OneshotWatch, Stat,
+};
 
 use super::handles::{Watch, Watched};
 use super::order::{Order, Place, Seen, Verdict};
 use crate::core::Session;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::op::{Freshness, Target, observed};
 use crate::raw::{RawClient, RawFuture};
-use crate::retry::Budget;
 use crate::schema::Intent;
 
 /// The kind of a followed read.
 pub(super) trait Kind: Send + 'static {
     type Answer: Send + 'static;
 
-    /// Reads it, and leaves a watch for its next change.
+    /// Reads the state, and leaves a watch for its next change.
     fn read(raw: &dyn RawClient, path: &str) -> RawFuture<(Self::Answer, OneshotWatch)>;
 
     fn place(answer: &Self::Answer) -> Place;
 
-    /// The answer that a stat is, if that is enough.
+    /// Converts a stat into the response, if a stat is enough.
     fn of_stat(_stat: Stat) -> Option<Self::Answer> {
         None
     }
 }
 
-/// Data and stat.
+/// Reads data and stat.
 pub(super) enum OfData {}
 
 impl Kind for OfData {
@@ -45,7 +46,7 @@ impl Kind for OfData {
     }
 }
 
-/// The names of the children, and the stat of the parent.
+/// Reads the names of the children, and the stat of the parent.
 pub(super) enum OfChildren {}
 
 impl Kind for OfChildren {
@@ -60,7 +61,7 @@ impl Kind for OfChildren {
     }
 }
 
-/// Whether the node exists: its stat.
+/// Reads the stat of a node, which shows its existence.
 pub(super) enum OfExistence {}
 
 impl Kind for OfExistence {
@@ -83,20 +84,25 @@ impl Kind for OfExistence {
     }
 }
 
-/// Reads one node again and again.
+/// Reads one node repeatedly.
 pub(super) struct Follower<K> {
     pub(super) target: Target,
-    /// Fires when the state that was seen last is no longer true; nothing if it is time to look.
+    /// Fires when the last seen state changes. `None` if it is time to read.
     watch: Option<Watch>,
-    /// Whether the node is more likely absent than not.
+    /// `true` if the node probably does not exist.
     is_absent: bool,
     order: Order,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Follower<K> {
-    /// `is_absent` is whether the node is more likely absent than not.
-    pub(super) fn new(zk: &CuratorFramework, operation: &'static str, path: String, is_absent: bool) -> Self {
+    /// Creates a follower. `is_absent` is `true` if the node probably does not exist.
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        operation: &'static str,
+        path: String,
+        is_absent: bool,
+    ) -> Self {
         let target = Target::new(zk.clone(), operation, path);
         Self { target, watch: None, is_absent, order: Order::default(), kind: PhantomData }
     }
@@ -105,17 +111,18 @@ impl<K: Kind> Follower<K> {
         &self.target.zk
     }
 
-    /// Whether the state that was seen last is the present one, as far as the server has told.
+    /// Returns `true` if the last seen state is the present one, as far as the server has reported.
     pub(super) const fn is_current(&self) -> bool {
         self.watch.is_some()
     }
 
-    /// Waits until there is reason to look; whether that is the deletion of the node. Sends nothing.
+    /// Waits until there is a reason to read. Returns `true` if the reason is the deletion of the
+    /// node. Sends nothing.
     ///
     /// Cancel safe.
     pub(super) async fn changed(&mut self) -> bool {
         let Some(watch) = &mut self.watch else { return false };
-        // Also when its session has ended.
+        // The watch also resolves when its session has ended.
         let event = watch.await.map(|event| event.event_type);
         self.watch = None;
         match event {
@@ -126,33 +133,31 @@ impl<K: Kind> Follower<K> {
         event == Ok(EventType::NodeDeleted)
     }
 
-    /// Reads the state, however long that takes, and leaves a watch for its next change; `None` if there is no node.
+    /// Reads the state, without a time limit, and leaves a watch for its next change. Returns
+    /// `None` if the node does not exist.
     ///
-    /// Cancel safe: a state that was not answered is read again.
-    pub(super) async fn look(&mut self) -> Result<Option<K::Answer>> {
+    /// Cancel safe: a state whose response did not arrive is read again.
+    pub(super) async fn next_value(&mut self) -> Result<Option<K::Answer>> {
+        let (core, operation) = (Arc::clone(self.target.zk.core()), self.target.operation);
+        let path = self.target.path.clone();
         loop {
-            match self.try_look().await {
-                Err(error) => self.target.zk.ride_out(error).await?,
+            match observed(Arc::clone(&core), operation, &path, self.read_in_order()).await {
+                Err(error) => self.target.zk.wait_for_recovery(error).await?,
                 seen => return seen,
             }
         }
     }
 
-    async fn try_look(&mut self) -> Result<Option<K::Answer>> {
-        let (core, operation) = (Arc::clone(self.target.zk.core()), self.target.operation);
-        let path = self.target.path.clone();
-        observed(core, operation, &path, self.look_once()).await
-    }
-
-    async fn look_once(&mut self) -> Result<Option<K::Answer>> {
+    /// Reads until the state is certainly no older than the last one.
+    async fn read_in_order(&mut self) -> Result<Option<K::Answer>> {
         self.target.admit(Intent::Read { watched: true })?;
         let path = self.target.server_path()?;
         self.target.freshness = Freshness::AsIs;
-        // Dropped when the next one has been left: so the server need not be asked to remove it.
+        // Dropped only after the next watch is set, so that the server need not remove it.
         let mut doubtful: Option<OneshotWatch> = None;
         loop {
             let is_confirmed = self.target.freshness == Freshness::Confirmed;
-            let (answer, watch, session) = self.read(&path).await?;
+            let (answer, watch, session) = self.read_and_rearm(&path).await?;
             let seen = Seen {
                 place: answer.as_ref().map(K::place),
                 session: session.epoch,
@@ -171,20 +176,26 @@ impl<K: Kind> Follower<K> {
         }
     }
 
-    /// Reads the state where it is likely to be: a node that is absent is looked for with `exists`, which leaves a watch
-    /// for its creation.
-    async fn read(&self, path: &str) -> Result<(Option<K::Answer>, OneshotWatch, Arc<Session>)> {
+    /// Reads the state and leaves a watch. If the node probably does not exist, it is read with
+    /// `exists`, which leaves a watch for its creation.
+    async fn read_and_rearm(
+        &self,
+        path: &str,
+    ) -> Result<(Option<K::Answer>, OneshotWatch, Arc<Session>)> {
         let mut budget = self.target.budget();
         let mut is_absent = self.is_absent;
         let mut created: Option<OneshotWatch> = None;
         loop {
             if is_absent {
-                let ((stat, watch), session) = self.exists(&mut budget, path).await?;
+                let exists = self
+                    .target
+                    .read_in_session(&mut budget, path, |raw, path| raw.exists_watched(path));
+                let ((stat, watch), session) = exists.await?;
                 let Some(stat) = stat else { return Ok((None, watch, session)) };
                 if let Some(answer) = K::of_stat(stat) {
                     return Ok((Some(answer), watch, session));
                 }
-                // It has come meanwhile. The watch is kept until the next one is left.
+                // The node was created since. The watch is kept until the next one is set.
                 created = Some(watch);
             }
             match self.target.read_in_session(&mut budget, path, K::read).await {
@@ -196,13 +207,5 @@ impl<K: Kind> Follower<K> {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    async fn exists(
-        &self,
-        budget: &mut Budget<'_>,
-        path: &str,
-    ) -> Result<((Option<Stat>, OneshotWatch), Arc<Session>), Error> {
-        self.target.read_in_session(budget, path, |raw, path| raw.exists_watched(path)).await
     }
 }

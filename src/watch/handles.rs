@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use zk_curator_client::{OneshotWatch, PersistentEvent, WatchEnded, WatchedEvent};
 
-use crate::core::{Ticket, WatchKind};
+use crate::core::{Registration, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::namespace::Namespace;
 
@@ -16,7 +16,7 @@ use crate::namespace::Namespace;
 pub struct Watched<T> {
     /// The value that was read.
     pub value: T,
-    /// Fires once, when it changes.
+    /// The watch, which fires once, when the value changes.
     pub watch: Watch,
 }
 
@@ -25,25 +25,30 @@ impl<T> Watched<T> {
         Self::within(value, watch, zk, zk.ns().clone())
     }
 
-    /// A value and its watch, for a path of another namespace.
-    pub(crate) fn within(value: T, watch: OneshotWatch, zk: &CuratorFramework, namespace: Namespace) -> Self {
-        let ticket = zk.core().held.watch(watch.path(), WatchKind::Oneshot);
-        Self { value, watch: Watch { inner: watch, namespace, _ticket: ticket } }
+    /// Creates a value and its watch for a path of another namespace.
+    pub(crate) fn within(
+        value: T,
+        watch: OneshotWatch,
+        zk: &CuratorFramework,
+        namespace: Namespace,
+    ) -> Self {
+        let registration = zk.core().resources.watch(watch.path(), WatchKind::Oneshot);
+        Self { value, watch: Watch { inner: watch, namespace, _registration: registration } }
     }
 }
 
-/// A one-shot watch: resolves at the next change, also one that happened during a reconnect. Paths are within
-/// the namespace.
+/// A one-shot watch: resolves at the next change, including one that happened during a reconnect.
+/// Paths are within the namespace.
 ///
-/// Resolves to [`WatchEnded`] when the session ends first; then the value has to be read anew.
+/// Resolves to [`WatchEnded`] if the session ends first. The value then has to be read again.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch.
+/// Dropping it removes the watch.
 #[must_use = "a watch does nothing unless it is awaited"]
 pub struct Watch {
     inner: OneshotWatch,
     namespace: Namespace,
-    _ticket: Ticket,
+    _registration: Registration,
 }
 
 impl Future for Watch {
@@ -61,33 +66,33 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// A watch that stays: reports again and again what happens to a node, or with
-/// [`recursive`](crate::op::AddWatchBuilder::recursive) below it, until it is dropped. Also a [`Stream`]. Paths are
-/// within the namespace.
+/// A persistent watch: reports every change of a node, or with
+/// [`recursive`](crate::op::AddWatchBuilder::recursive) of everything below it, until it is
+/// dropped. Also a [`Stream`]. Paths are within the namespace.
 ///
-/// It belongs to one session: [`PersistentEvent::Rearmed`] follows a reconnect and says whether anything was missed, and
-/// [`PersistentEvent::Ended`] follows the end of the session. Events wait in memory until they are read. On one path, servers
-/// before 3.9 keep only the watch that was added last, of whatever kind, one-shot watches included (ZOOKEEPER-4466).
+/// It belongs to one session. [`PersistentEvent::Rearmed`] follows a reconnect and says if events
+/// were missed. [`PersistentEvent::Ended`] follows the end of the session. Events wait in memory
+/// until they are read.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; with the last handle on a path the server forgets it too.
+/// Dropping it removes the watch. With the last handle on a path, the server removes it too.
 #[must_use = "dropping it removes the watch"]
 pub struct PersistentWatch {
     inner: zk_curator_client::PersistentWatch,
     namespace: Namespace,
-    _ticket: Ticket,
+    _registration: Registration,
 }
 
 impl PersistentWatch {
     pub(crate) fn new(inner: zk_curator_client::PersistentWatch, zk: &CuratorFramework) -> Self {
-        let ticket = zk.core().held.watch(inner.path(), WatchKind::Persistent);
-        Self { inner, namespace: zk.ns().clone(), _ticket: ticket }
+        let registration = zk.core().resources.watch(inner.path(), WatchKind::Persistent);
+        Self { inner, namespace: zk.ns().clone(), _registration: registration }
     }
 
-    /// The next event; `None` after [`PersistentEvent::Ended`].
+    /// Returns the next event; `None` after [`PersistentEvent::Ended`].
     ///
     /// # Cancel safety
-    /// No event is lost.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<PersistentEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -99,7 +104,9 @@ impl Stream for PersistentWatch {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
         let event = std::task::ready!(Pin::new(&mut self.inner).poll_next(cx));
         Poll::Ready(event.map(|event| match event {
-            PersistentEvent::Changed(event) => PersistentEvent::Changed(visible(event, &self.namespace)),
+            PersistentEvent::Changed(event) => {
+                PersistentEvent::Changed(visible(event, &self.namespace))
+            }
             other => other,
         }))
     }
@@ -111,7 +118,7 @@ impl fmt::Debug for PersistentWatch {
     }
 }
 
-/// The event as a handle of this namespace sees it.
+/// Converts the event to the view of a handle with this namespace.
 pub(crate) fn visible(event: WatchedEvent, namespace: &Namespace) -> WatchedEvent {
     let zxid = event.zxid();
     WatchedEvent::new(event.event_type, namespace.strip(&event.path).to_owned()).with_zxid(zxid)

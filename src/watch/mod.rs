@@ -1,24 +1,26 @@
-//! Watches: one-shot and lasting ones of ZooKeeper, and states that are followed.
+//! Watches: one-shot and persistent watches of ZooKeeper, and followed states.
 //!
-//! | to learn | use | costs |
+//! | to learn | use | cost |
 //! |---|---|---|
 //! | that something has changed since a read | [`watched`](crate::op::GetDataBuilder::watched) of that read: a [`Watch`] | nothing: the request is the read |
-//! | the data of one node, now and after every change | [`watch_data`](CuratorFramework::watch_data) | one request and one notification a change |
-//! | the children of one node | [`watch_children`](CuratorFramework::watch_children) | the same; every change transfers all names |
-//! | that a node exists, is gone, or has certain data | [`wait_exists`](CuratorFramework::wait_exists), [`wait_gone`](CuratorFramework::wait_gone), [`wait_data`](CuratorFramework::wait_data) | the same |
-//! | every event, without what was changed to | [`add_watch`](CuratorFramework::add_watch): a [`PersistentWatch`] | one notification a change; what happens during an outage is not told |
+//! | the data of one node, now and after every change | [`watch_data`](crate::CuratorFramework::watch_data) | one request and one notification a change |
+//! | the children of one node | [`watch_children`](crate::CuratorFramework::watch_children) | the same; every change transfers all names |
+//! | that a node exists, is gone, or has certain data | [`wait_exists`](crate::CuratorFramework::wait_exists), [`wait_gone`](crate::CuratorFramework::wait_gone), [`wait_data`](crate::CuratorFramework::wait_data) | the same |
+//! | every event, without the new state | [`add_watch`](crate::CuratorFramework::add_watch): a [`PersistentWatch`] | one notification a change; events during an outage are not reported |
 //! | the data of many nodes, without waiting for a read | `CuratorCache` of `zk_curator_recipes::cache` | a notification and a request a change, and memory for all of them |
 //!
 //! # Followed reads
 //!
-//! [`DataWatch`], [`ChildrenWatch`] and [`ChildrenDiff`] tell the present state first, and then every state that differs from
-//! the one told before, for ever and across sessions. States that are replaced before anybody looks are left out; the newest
-//! never is: after an outage the last state is told once, if it differs. None is told after a newer one, whatever the server
-//! knows that is asked.
+//! [`DataWatch`], [`ChildrenWatch`] and [`ChildrenDiff`] return the present state first, and then
+//! every state that differs from the previous one, without a time limit and across sessions. They
+//! may skip intermediate states, but never the newest one: after an outage, they return the last
+//! state once if it differs. They never return an older state after a newer one, even if a server
+//! lags.
 //!
-//! They have no task and no persistent watch. Nothing is sent unless the next state is awaited, and a change costs one request.
-//! Dropping one removes its watch. The namespace, schemas, compression, retry policy and deadline of the handle apply to every
-//! read; when the retry policy has given up, an error that passes by itself is [waited for](CuratorFramework::ride_out).
+//! They have no task and no persistent watch. Nothing is sent unless the next state is awaited, and
+//! a change costs one request. Dropping one removes its watch. The namespace, schemas, compression,
+//! retry policy and deadline of the handle apply to every read. When the retry policy has given up,
+//! a transient error is [waited for](crate::CuratorFramework::wait_for_recovery).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,6 +60,3 @@ pub use diff::{ChildEvent, ChildrenDiff};
 pub(crate) use handles::visible;
 pub use handles::{PersistentWatch, Watch, Watched};
 pub use stream::until_error;
-
-#[cfg(doc)]
-use crate::framework::CuratorFramework;

@@ -1,48 +1,51 @@
-//! Which of the states that were read may be told: pure.
+//! The order of the states that were read, as a pure function.
 
-/// The place of a state in history: the transaction that created the node, and the one that changed it last.
+/// The place of a state in the history: the transaction that created the node, and the last one
+/// that changed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) czxid: i64,
-    /// `mzxid` of data, `pzxid` of children.
+    /// The `mzxid` of data, or the `pzxid` of children.
     pub(super) changed: i64,
 }
 
 /// A state that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// `None`: there was no node.
+    /// The place; `None` if the node did not exist.
     pub(super) place: Option<Place>,
-    /// The session that has answered.
+    /// The session that answered.
     pub(super) session: u64,
-    /// A transaction that is not older than the last one the server had applied; `None` if none is known.
+    /// A transaction that is no older than the last one that the server had applied; `None` if none
+    /// is known.
     pub(super) as_of: Option<i64>,
-    /// Whether it was read behind a quorum.
+    /// `true` if the state was read behind a quorum.
     pub(super) is_confirmed: bool,
 }
 
-/// The order of a state and the newest one before it.
+/// The relation of a state to the newest one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Another one, and not an older one.
+    /// A different state, which is not older.
     News,
-    /// They are equal.
+    /// The same state.
     Known,
-    /// Perhaps an older one: it has to be read again, behind a quorum.
+    /// A state that may be older. It has to be read again, behind a quorum.
     Doubtful,
 }
 
-/// The state that was accepted last.
+/// The last accepted state.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order(Option<Seen>);
 
 impl Order {
     /// Judges a state, and accepts it unless it is doubtful.
     ///
-    /// Within a session no read is older than the one before: a server refuses a connection that has seen more than it
-    /// knows. A server of a later session may lag behind the earlier one, if nothing has demanded otherwise. What it
-    /// shows is newer for certain if the change is younger than everything the earlier server can have known. All
-    /// else is doubtful, the absence of a node included, which has no date.
+    /// Within a session, no read is older than the previous one, because a server refuses a
+    /// connection that has seen more than it knows. A server of a later session may lag behind,
+    /// unless the client demanded otherwise. Its state is certainly newer if the change is younger
+    /// than everything that the earlier server can have known. All other states are doubtful,
+    /// including the absence of a node, which has no transaction id.
     pub(super) fn judge(&mut self, seen: Seen) -> Verdict {
         let Some(last) = self.0 else {
             self.0 = Some(seen);
@@ -53,7 +56,8 @@ impl Order {
             self.0 = Some(seen);
         } else if let Some(place) = seen.place {
             if is_same {
-                // It has not changed between the two, so it does not matter which server knows more.
+                // The state has not changed in between, so it does not matter which server knows
+                // more.
                 self.0 = Some(Seen { as_of: last.as_of.max(seen.as_of), ..seen });
             } else if last.as_of.is_some_and(|as_of| place.changed > as_of) {
                 self.0 = Some(seen);
@@ -63,8 +67,8 @@ impl Order {
         } else if !is_same {
             return Verdict::Doubtful;
         }
-        // Else it is absent in both sessions. It may have been there in between, and a server that lags would show that:
-        // so this session is not relied on.
+        // The node is absent in both sessions. It may have existed in between, and a lagging server
+        // would show that, so this session does not replace the last one.
         if is_same { Verdict::Known } else { Verdict::News }
     }
 }
@@ -73,7 +77,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// The state after each transaction, the first of which is number 0.
+    /// Returns the state after each transaction. The first is number 0.
     fn history(random: &mut fastrand::Rng, length: usize) -> Vec<Option<Place>> {
         let mut states = vec![None];
         for zxid in 1..length {
@@ -82,19 +86,23 @@ mod tests {
                 (None, 0..2) => Some(Place { czxid: zxid, changed: zxid }),
                 (Some(_), 0) => None,
                 (Some(place), 1) => Some(Place { changed: zxid, ..place }),
-                // Of another node.
+                // A change of another node.
                 (last, _) => last,
             });
         }
         states
     }
 
-    /// Reads in sessions whose servers lag as they like, but within a session never show less than before; `judge` says what is
-    /// told. Fails if that is not told in the order in which it was true.
-    fn tell(random: &mut fastrand::Rng, judge: fn(&mut Order, Seen) -> Verdict) -> Result<(), String> {
+    /// Reads in sessions whose servers lag at random, but never go back within a session. `judge`
+    /// decides which states are returned. Fails if they are not returned in the order in which they
+    /// were true.
+    fn tell(
+        random: &mut fastrand::Rng,
+        judge: fn(&mut Order, Seen) -> Verdict,
+    ) -> Result<(), String> {
         let states = history(random, 30);
         let (mut order, mut session, mut told_at) = (Order::default(), 1, 0);
-        // How much the server of this session knows, and the leader.
+        // The last transactions that the server of this session, and the leader, know.
         let (mut server, mut leader) = (0, 0);
         for _ in 0..40 {
             leader = random.usize(leader..states.len().min(leader + 4));
@@ -116,8 +124,8 @@ mod tests {
                 seen = Seen { place: states[server], as_of: None, is_confirmed: true, ..seen };
                 verdict = judge(&mut order, seen);
             }
-            assert_ne!(verdict, Verdict::Doubtful, "it was confirmed");
-            // The first moment at which it can have been true.
+            assert_ne!(verdict, Verdict::Doubtful, "a confirmed state is not doubtful");
+            // The first moment at which the state can have been true.
             let at = (told_at..states.len()).find(|at| states[*at] == seen.place);
             told_at = at.ok_or_else(|| format!("{seen:?} after {told_at} of {states:?}"))?;
         }
@@ -132,7 +140,7 @@ mod tests {
         }
     }
 
-    /// That the test above can fail.
+    /// Shows that the test above can fail.
     #[test]
     fn a_client_that_believes_every_server_goes_back() {
         let believe = |order: &mut Order, seen| order.judge(Seen { is_confirmed: true, ..seen });
@@ -142,7 +150,12 @@ mod tests {
     #[test]
     fn the_same_state_of_another_session_is_not_read_again() {
         let place = Some(Place { czxid: 3, changed: 5 });
-        let seen = |place, session, as_of| Seen { place, session, as_of: Some(as_of), is_confirmed: false };
+        let seen = |place, session, as_of| Seen {
+            place,
+            session,
+            as_of: Some(as_of),
+            is_confirmed: false,
+        };
         let mut order = Order::default();
         assert_eq!(order.judge(seen(place, 1, 9)), Verdict::News);
         assert_eq!(order.judge(seen(place, 2, 7)), Verdict::Known);
@@ -151,6 +164,9 @@ mod tests {
         assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Doubtful);
         assert_eq!(order.judge(seen(None, 3, 20)), Verdict::News);
         assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Known);
-        assert_eq!(order.judge(seen(Some(Place { czxid: 14, changed: 14 }), 4, 20)), Verdict::Doubtful);
+        assert_eq!(
+            order.judge(seen(Some(Place { czxid: 14, changed: 14 }), 4, 20)),
+            Verdict::Doubtful
+        );
     }
 }

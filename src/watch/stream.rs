@@ -4,7 +4,7 @@ use futures_util::stream::unfold;
 
 /// Returns the results of an asynchronous `next` as a stream that ends after the first error.
 ///
-/// For the followers of recipes, as for those of this module.
+/// The followers of this module and of recipes use it.
 ///
 /// # Cancel safety
 /// Dropping the stream drops `follower`.

@@ -7,11 +7,11 @@ use crate::framework::CuratorFramework;
 use crate::op::OpFuture;
 
 impl CuratorFramework {
-    /// Waits until a node exists, for ever and across sessions, as far as the server knows.
+    /// Waits until a node exists according to the server, without a time limit and across sessions.
     ///
-    /// **Awaiting returns** its [`Stat`]. One request, and one more if it has to wait.
+    /// **Awaiting returns** its [`Stat`]. Costs one request, and one more if it has to wait.
     ///
-    /// Fails as [`DataWatch::next`].
+    /// Fails as [`DataWatch::next`] does.
     ///
     /// # Cancel safety
     /// Dropping the future removes the watch.
@@ -19,7 +19,7 @@ impl CuratorFramework {
         let mut node = Follower::<OfExistence>::new(self, "wait_exists", path.into(), true);
         OpFuture::composed(async move {
             loop {
-                if let Some(stat) = node.look().await? {
+                if let Some(stat) = node.next_value().await? {
                     return Ok(stat);
                 }
                 node.changed().await;
@@ -27,12 +27,12 @@ impl CuratorFramework {
         })
     }
 
-    /// Waits until a node does not exist, for ever and across sessions, as far as the server knows. That it is deleted while
-    /// it is waited for is enough, also if it was created again by then.
+    /// Waits until a node does not exist according to the server, without a time limit and across
+    /// sessions. A deletion during the wait is enough, even if the node was created again.
     ///
-    /// **Awaiting returns** `()`. One request, and one more for every change of the data.
+    /// **Awaiting returns** `()`. Costs one request, and one more for every change of the data.
     ///
-    /// Fails as [`DataWatch::next`].
+    /// Fails as [`DataWatch::next`] does.
     ///
     /// # Cancel safety
     /// Dropping the future removes the watch.
@@ -40,8 +40,9 @@ impl CuratorFramework {
         let mut node = Follower::<OfExistence>::new(self, "wait_gone", path.into(), true);
         OpFuture::composed(async move {
             let mut first = None;
-            while let Some(stat) = node.look().await? {
-                // Of a deletion that no event has told: another node has taken its place.
+            while let Some(stat) = node.next_value().await? {
+                // A changed `czxid` shows a deletion without an event: another node has replaced
+                // this one.
                 if *first.get_or_insert(stat.czxid) != stat.czxid || node.changed().await {
                     break;
                 }
@@ -50,12 +51,12 @@ impl CuratorFramework {
         })
     }
 
-    /// Waits until a node exists and its data are wanted, for ever and across sessions. Data that are replaced before they
-    /// are read are not asked about.
+    /// Waits until a node exists whose data satisfy `wanted`, without a time limit and across
+    /// sessions. Data that are replaced before they are read are skipped.
     ///
-    /// **Awaiting returns** these data and their [`Stat`]. One request for every change.
+    /// **Awaiting returns** these data and their [`Stat`]. Costs one request for every change.
     ///
-    /// Fails as [`DataWatch::next`].
+    /// Fails as [`DataWatch::next`] does.
     ///
     /// # Cancel safety
     /// Dropping the future removes the watch.

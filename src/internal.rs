@@ -1,0 +1,45 @@
+//! The interface for the other crates of this workspace. It is not part of the public API, and may
+//! change in any release.
+//!
+//! ```compile_fail,E0432
+//! use zk_curator::Signal;
+//! ```
+
+pub use zk_curator_client::ConnectString;
+pub use zk_curator_client::internal::{Locked, Signal};
+
+pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+
+#[cfg(feature = "metrics")]
+pub use crate::observe::series::{framework_label, gauge_at, results_at};
+
+use crate::framework::CuratorFramework;
+use crate::path::{ZPath, split};
+
+/// Returns `true` if `is_due` does, but only the first time for this framework, through any handle.
+/// It is for warnings that are given once. Later calls with the same `advice` do not call `is_due`,
+/// which must not block.
+pub fn is_first(
+    zk: &CuratorFramework,
+    advice: &'static str,
+    is_due: impl FnOnce() -> bool,
+) -> bool {
+    zk.core().advice.is_first(advice, is_due)
+}
+
+/// Returns `true` if this framework has a guard of a child of `parent` that was created in the
+/// session with this [epoch](crate::Ownership::session_epoch) and whose name matches. Sends
+/// nothing.
+pub fn holds_child(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    session_epoch: u64,
+    matches: impl Fn(&str) -> bool,
+) -> bool {
+    let parent = zk.ns().apply(parent.as_str());
+    zk.core().resources.any_node(|node| {
+        let (above, name) = split(&node.path);
+        node.session_epoch == session_epoch && above == parent && matches(name)
+    })
+}
+pub use zk_curator_client::internal::{bounded, millis};
