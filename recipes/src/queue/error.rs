@@ -1,27 +1,29 @@
 use zk_curator::value::Failure;
 
-use super::codec::CorruptItem;
-use super::item::Item;
+use super::wire::codec::CorruptItem;
+use super::wire::item::Item;
 
-/// The fate of an item that its consumer has failed with.
+/// What happens to an item after its consumer has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ErrorMode {
-    /// It goes back to the queue, to its end; with its priority, its time and its id.
+    /// It is put back at the end of the queue, with its priority, its time and its id.
     #[default]
     Requeue,
-    /// It goes back to its place, and is handed out again soon. For consumers with [dead
-    /// letters](super::Consumer::dead_letters): otherwise an item with which all fail comes again and again.
+    /// It returns to its place, and is delivered again soon. Use it only with
+    /// [dead letters](super::Consumer::dead_letters): otherwise an item with which every consumer
+    /// fails is redelivered forever.
     Return,
     /// It is deleted.
     Delete,
 }
 
-/// Why an item could not be put, or was not handed out.
+/// The reason why an item could not be put, or was not delivered.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The data of a node are no items. It stays where it is, and is not looked at again.
+    /// The data of a node are not items. The node stays in place, and this consumer does not read
+    /// it again.
     #[error("the item {path} is corrupt: {why}")]
     Corrupt {
         /// Its path.
@@ -29,43 +31,48 @@ pub enum Error {
         /// The reason.
         why: CorruptItem,
     },
-    /// An item is not of the type that was asked for.
+    /// An item is not a value of the requested type.
     #[error("the item {item} is no value of this type")]
     Undecodable {
         /// Its path, or its id.
         item: String,
-        /// Why.
+        /// The reason.
         source: Failure,
     },
-    /// A value has no data. Nothing was sent.
+    /// A value cannot be encoded. Nothing was sent.
     #[error("the value for {path} cannot be encoded")]
     Unencodable {
         /// The path of the queue.
         path: String,
-        /// Why.
+        /// The reason.
         source: Failure,
     },
-    /// A node in the queue is no item, by its name; or it is below an item, which cannot be removed as long as it is there.
-    /// It stays where it is, and so does the item.
+    /// The name of a node in the queue is not that of an item, or a node exists below an item,
+    /// which cannot be removed as long as that node exists. Both stay in place.
     #[error("{path} is no item of the queue")]
     Foreign {
         /// Its path.
         path: String,
     },
-    /// The answer to the removal of an item was lost, and it is gone since: either we have removed it, or somebody else
-    /// has taken it. Who hands it on risks that it is consumed twice; who does not, that it is lost.
+    /// The response to the removal of an item was lost, and the item no longer exists: either this
+    /// client has removed it, or another client has taken it. If the caller processes it, it may be
+    /// processed twice; if not, it may be lost.
     #[error("the item {} was removed by us, or taken by somebody else", item.path)]
     Unknown {
         /// The item.
         item: Box<Item>,
-        /// The lost answer.
+        /// The lost response.
         #[source]
         why: zk_curator::Error,
     },
-    /// The claim to the item, or the lease of the job, was lost while it was consumed: its session is over, or somebody has deleted it.
-    #[error("the claim to the item was lost")]
-    Lost,
-    /// More items at once than the queue may have.
+    /// The claim to the item, or the lease of the job, was lost during its processing: its session
+    /// is over, or another client has deleted it.
+    #[error("the claim to {path} was lost: its session is over, or somebody has deleted it")]
+    Lost {
+        /// The path of the item or the job.
+        path: String,
+    },
+    /// One put has more items than the queue may contain.
     #[error("{asked} items cannot be put into a queue of {limit}")]
     OverLimit {
         /// The number of items.
@@ -73,34 +80,41 @@ pub enum Error {
         /// The limit of the queue.
         limit: u32,
     },
-    /// The queue has as many items as it may have, and puts [do not wait](super::WhenFull::Refuse).
+    /// The queue is full, and puts [do not wait](super::WhenFull::Refuse).
     #[error("the queue is full: {limit} items")]
     Full {
         /// The limit of the queue.
         limit: u32,
     },
-    /// A setting is zero that has to be one at least.
+    /// A setting is zero, but must be at least 1.
     #[error("{setting} cannot be 0")]
     Zero {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// An item is longer than the format can say: 2^31 - 1 bytes.
+    /// An item is longer than the format allows: 2^31 - 1 bytes.
     #[error("the item is too long for the format")]
     TooLong,
-    /// There is a job with this id, in whatever state.
-    #[error("there is a job with the id {id}")]
+    /// A job with this id exists, in any state.
+    #[error("there is a job with the id {id} at {path}")]
     Exists {
+        /// The path of the jobs.
+        path: String,
         /// The id.
         id: String,
     },
     /// This cannot be the id of a job.
-    #[error("{id:?} cannot be the id of a job")]
+    #[error(
+        "{id:?} cannot be the id of a job at {path}: it is empty, too long, or has a '/', a '|' or a control character"
+    )]
     InvalidId {
+        /// The path of the jobs.
+        path: String,
         /// The id.
         id: String,
     },
-    /// The election of a [`QueueSharder`](super::QueueSharder) is at the path of its queues, or below.
+    /// The path of the election of a [`QueueSharder`](super::QueueSharder) is the path of its
+    /// queues, or below it.
     #[error("the election of a queue sharder cannot be at {path}, among its queues")]
     LeaderPath {
         /// The path of the election.

@@ -1,75 +1,78 @@
 //! Distributed queues.
 //!
 //! * [`SimpleDistributedQueue`]: the queue of ZooKeeper's recipes.
-//! * [`DistributedQueue`], [`DistributedPriorityQueue`], [`DistributedDelayQueue`], [`DistributedIdQueue`]: Apache
-//!   Curator's, wire-compatible: Java puts and we take, and the reverse.
+//! * [`DistributedQueue`], [`DistributedPriorityQueue`], [`DistributedDelayQueue`],
+//!   [`DistributedIdQueue`]: Apache Curator's queues, wire-compatible: a Java producer can serve a
+//!   Rust consumer, and the reverse.
 //!
-//! * [`QueueSharder`]: several of these as one, with more queues when all are full.
+//! * [`QueueSharder`]: several of these as one queue; it adds queues when all are full.
 //!
-//! * [`FifoQueue`]: a queue of our own, without a herd, into which items get exactly once.
-//! * [`LockingQueue`]: the same for items that must not get lost with their consumer: taken under claims, counted, and put
-//!   aside when they fail too often.
+//! * [`FifoQueue`]: this crate's own queue. Items are put exactly once, and a new item wakes only
+//!   one waiter.
+//! * [`LockingQueue`]: a queue for items that must not be lost with their consumer. Items are
+//!   claimed, their deliveries are counted, and those that fail too often become dead letters.
 //!
-//! * [`jobs`]: work that is claimed, executed and completed, and of which is known who executes it.
+//! * [`jobs`]: work that is claimed, executed and completed. For each job it is known which worker
+//!   executes it.
 //!
-//! Items are taken in one of two ways: with an [`AutoAckConsumer`] each is removed before it is handed out, and so handed out **at
-//! most once**; with a [`Consumer`] each is removed when it is acknowledged, and so handed out **at least once**.
+//! A [`Consumer`] takes items in one of two ways. A consumer of the kind [`AutoAck`] removes each
+//! item before it delivers it, so an item is delivered **at most once**. All other consumers return
+//! a [`Delivery`], which removes the item when it is acknowledged, so an item is delivered **at
+//! least once**.
 //!
 //! # Items of a type
-//! What is put is [`ToData`](zk_curator::value::ToData): bytes, text, numbers, and with the feature `serde` a value of any type in JSON,
-//! `queue.put(Json(&order))`. What is taken is decoded where it is used: [`Item::values`], [`Delivery::values`],
-//! [`LockingDelivery::value`], [`Task::value`](jobs::Task::value). What cannot be decoded is [`Error::Undecodable`]; a body of `run` that
-//! fails with it has the item redelivered and put aside as any other that fails.
+//! An item is [`ToData`](zk_curator::value::ToData): bytes, text, numbers, and with the feature
+//! `serde` a value of any type in JSON, `queue.put(Json(&order))`. A taken item is decoded where it
+//! is used: [`Item::values`], [`Delivery::values`], [`Delivery::value`],
+//! [`Task::value`](jobs::Task::value). Data that cannot be decoded cause [`Error::Undecodable`]. If
+//! a body of `run` fails with it, the item is redelivered and dead-lettered as after any other
+//! failure.
 //!
 //! # A graceful stop
-//! `run` of a consumer or a worker goes on until the framework is closed. `run_until(…, stop, drain, body)` ends when the future `stop`
-//! does, for example at a SIGTERM:
+//! `run` of a consumer or a worker continues until the framework is closed.
+//! `run_until(shutdown, …, body)` ends when the token of the [`Shutdown`](crate::Shutdown) is
+//! cancelled, for example at a SIGTERM:
 //!
-//! 1. nothing more is taken from the queue, at once;
-//! 2. what `body` has in its hands may be worked off, for as long as `drain`, and is settled as ever; what it fails with meanwhile,
-//!    or has failed with before, is given back or put aside without the pause before redelivery;
-//! 3. the rest is dropped, `body` first, then the claims;
-//! 4. `run_until` returns when the claims are gone, so that other consumers have the items; or when the session is over; or after twice the
-//!    session timeout at the latest.
+//! 1. No further item is taken from the queue. An item that is being claimed is still delivered,
+//!    because the claim may count as a delivery, unless the time to drain is zero.
+//! 2. Running bodies may continue for the time to drain, and their items are settled as usual.
+//!    Items whose bodies fail, or have failed before, are released or dead-lettered without the
+//!    pause before redelivery.
+//! 3. The remaining bodies are dropped, and then their claims.
+//! 4. `run_until` returns when the claims are deleted, so that other consumers can claim the items,
+//!    or when the session is over, but after twice the session timeout at the latest.
 //!
-//! Close the framework after it, not at once: `close` ends everything that needs the session.
+//! Close the framework only after `run_until` has returned: `close` ends everything that needs the
+//! session.
 //!
-//! ZooKeeper keeps all items in memory and writes them to the log of every server: queues in it are for few and small
-//! items, thousands and not millions, whose order and whose fate matter.
+//! ZooKeeper keeps all items in memory and writes them to the log of every server: use its queues
+//! for small items, in thousands rather than millions, whose order and outcome matter.
 
-mod auto_ack;
-mod buckets;
-mod codec;
-mod consumer;
-mod core;
-mod curator;
-mod driver;
+mod consume;
 mod error;
-mod fifo;
-mod item;
+pub(crate) mod feed;
 pub mod jobs;
-mod layout;
-mod locking;
-mod put;
-mod put_ids;
-mod redelivery;
+mod kinds;
+mod produce;
 mod sharder;
-mod simple;
-mod unconfirmed;
-mod value;
+pub(crate) mod wire;
 
-pub use auto_ack::AutoAckConsumer;
-pub use codec::CorruptItem;
-pub use consumer::{Consumer, Delivery};
-pub use curator::{
+pub use consume::auto_ack::AutoAck;
+pub use consume::consumer::Consumer;
+pub use consume::delivery::Delivery;
+pub use consume::kind::QueueKind;
+pub use error::{Error, ErrorMode};
+pub use kinds::curator::{
     CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Id, KeyedQueue, Plain, Priority,
 };
-pub use error::{Error, ErrorMode};
-pub use fifo::{FifoQueue, PutMode, UnconfirmedPolicy};
-pub use item::Item;
-pub use locking::{LockingConsumer, LockingDelivery, LockingQueue, Message};
-pub use put::WhenFull;
-pub use redelivery::Rejection;
+pub use kinds::fifo::{FifoQueue, PutMode, UnconfirmedPolicy};
+pub use kinds::lock_path::LockPath;
+pub use kinds::locking::LockingQueue;
+pub use kinds::locking_delivery::{Locking, Message};
+pub use kinds::simple::SimpleDistributedQueue;
+pub use produce::producer::WhenFull;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
-pub use simple::SimpleDistributedQueue;
+pub use wire::codec::CorruptItem;
+pub use wire::item::Item;
+pub use wire::rejection::Rejection;

@@ -18,14 +18,14 @@ use super::machine;
 use super::record::{Record, whole_millis};
 use super::settle::Transaction;
 use super::{DONE, Error, Form, Outcome};
-use crate::path::child;
 
-/// Begins a transaction, or takes over from a coordinator that is gone. Any number of coordinators may work at once: they
-/// can only finish what the nodes of the transaction say.
+/// Begins a transaction, or takes over from a coordinator that is gone. Any number of coordinators
+/// may work at the same time: they can only complete the outcome that the nodes of the transaction
+/// determine.
 ///
 /// # Cancel safety
-/// Dropping it changes nothing: sites end the transaction at its deadline, and a new coordinator can
-/// [resume](Self::resume) it.
+/// Dropping it changes nothing: sites end the transaction at its deadline, and a new coordinator
+/// can [resume](Self::resume) it.
 pub struct Coordinator {
     transaction: Transaction,
     due: Instant,
@@ -42,17 +42,18 @@ pub struct Begin {
 }
 
 impl Coordinator {
-    /// Begins a transaction of these sites: creates its nodes, all of them at once. Missing parents are created as
-    /// containers.
+    /// Begins a transaction of these sites: creates all its nodes in one request. Missing parents
+    /// are created as containers.
     ///
     /// **Awaiting returns** the `Coordinator`. Errors:
     /// * [`Error::Exists`] when there is a node at the path.
     /// * [`Error::NoSites`], [`Error::Duplicate`], [`Error::InvalidSite`].
-    /// * [`Error::Framework`] as a create, or `TooLarge` when the payload is. The transaction has begun only if it says
-    ///   [`may_have_applied`](zk_curator::Error::may_have_applied): the answer was lost, and then the session.
+    /// * [`Error::Framework`] as a create, or `TooLarge` when the payload is. The transaction has
+    ///   begun only if it says [`may_have_applied`](zk_curator::Error::may_have_applied): the
+    ///   response was lost, and then the session.
     ///
-    /// A lost answer is resolved by a [receipt](zk_curator::certain) below the parent: a transaction that sites have
-    /// finished meanwhile does not begin again.
+    /// A lost response is resolved by a [receipt](zk_curator::certain) below the parent: a
+    /// transaction that sites have finished in between does not begin again.
     ///
     /// # Cancel safety
     /// Once polled, the transaction may have begun, with all its nodes.
@@ -65,7 +66,7 @@ impl Coordinator {
         let sites = sites.into_iter().map(Into::into).collect();
         let deadline = Begin::DEADLINE;
         let record = Record {
-            id: Some(zk.new_guid()),
+            id: zk.new_guid(),
             form: Form::default(),
             deadline,
             sites,
@@ -74,7 +75,8 @@ impl Coordinator {
         Begin { zk: zk.uncompressed(), path: path.into(), record }
     }
 
-    /// Takes over a transaction that somebody has begun, whatever has happened to it. The deadline is counted from now.
+    /// Takes over a transaction that another coordinator has begun, in any state. The deadline is
+    /// counted from now.
     ///
     /// # Errors
     /// * [`Error::Gone`] when there is no transaction, [`Error::NotATransaction`].
@@ -106,12 +108,14 @@ impl Coordinator {
         &self.transaction.record.payload
     }
 
-    /// Waits for the votes and decides: to commit when all sites have voted to, to abort at the first vote to abort, when
-    /// the node of a site that has voted is gone ([`Form::Ephemeral`]), and at the deadline.
+    /// Waits for the votes and decides: to commit when all sites have voted to, to abort at the
+    /// first vote to abort, when the node of a site that has voted is gone ([`Form::Ephemeral`]),
+    /// and at the deadline.
     ///
     /// # Errors
     /// * [`Error::Gone`] when the transaction has been removed.
-    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; call it again.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; call
+    ///   it again.
     ///
     /// # Cancel safety
     /// Nothing is lost; a decision that is being written may be written.
@@ -119,7 +123,7 @@ impl Coordinator {
         self.settle(self.due).await
     }
 
-    /// Aborts if that is still possible, without waiting for votes: what was decided. It is
+    /// Aborts if that is still possible, without waiting for votes. Returns the decision. It is
     /// [`Committed`](Outcome::Committed) when all sites have voted to commit.
     ///
     /// # Errors
@@ -131,22 +135,26 @@ impl Coordinator {
         self.settle(Instant::now()).await
     }
 
+    pub(super) const fn record(&self) -> &Record {
+        &self.transaction.record
+    }
+
     async fn settle(&mut self, due: Instant) -> Result<Outcome, Error> {
         if let Some(outcome) = self.outcome {
             return Ok(outcome);
         }
         let outcome = self.transaction.settle(true, due).await?;
         if self.transaction.record.form == Form::Symmetric && outcome == Outcome::Committed {
-            // The votes say it already; the node says it for those who look later. If it is not written now, the first
-            // site writes it that is done.
+            // The votes say it already; the node says it for later readers. If it is not
+            // written now, the first site writes it that is done.
             self.transaction.write("decide", &[machine::record(outcome)]).await?;
         }
         self.outcome = Some(outcome);
         Ok(outcome)
     }
 
-    /// Waits until all sites have [acknowledged](super::Site::acknowledge) the decision, however long it takes, and
-    /// removes the transaction.
+    /// Waits until all sites have [acknowledged](super::Site::acknowledge) the decision, however
+    /// long it takes, and removes the transaction.
     ///
     /// # Errors
     /// * [`Error::Undecided`] before the decision.
@@ -164,22 +172,20 @@ impl Coordinator {
             if watches.is_empty() {
                 return self.remove().await;
             }
-            if let Some(name) = self.transaction.identity() {
-                let identity = child(&self.transaction.path, &name);
-                let watched = self.transaction.zk.exists(identity).watched().await?;
-                if watched.value.is_none() {
-                    // Another client has removed it; the sites that are left belong to the next transaction.
-                    return Ok(());
-                }
-                watches.push(watched.watch);
+            let watched = self.transaction.zk.exists(self.transaction.identity()).watched().await?;
+            if watched.value.is_none() {
+                // Another client has removed it; the sites that are left belong to the next
+                // transaction.
+                return Ok(());
             }
-            // Whatever has happened: look again.
+            watches.push(watched.watch);
+            // The state is unknown: read again.
             drop(select_all(watches).await);
         }
     }
 
-    /// Removes the transaction without waiting for the sites. One that comes later learns nothing
-    /// ([`Error::Gone`]): for transactions whose sites will not come back.
+    /// Removes the transaction without waiting for the sites. A site that comes later learns
+    /// nothing ([`Error::Gone`]): for transactions whose sites will not come back.
     ///
     /// # Errors
     /// As [`clean_up`](Self::clean_up).
@@ -192,7 +198,11 @@ impl Coordinator {
             Ok(Some(_)) => {}
             // The votes alone are the decision.
             Ok(None) => {
-                drop(self.transaction.write("discard", &[machine::record(Outcome::Committed)]).await?);
+                drop(
+                    self.transaction
+                        .write("discard", &[machine::record(Outcome::Committed)])
+                        .await?,
+                );
             }
             Err(Error::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
@@ -246,8 +256,9 @@ impl Begin {
         self
     }
 
-    /// How long votes are waited for, in whole milliseconds. Everybody counts it for itself, from when it has learnt of
-    /// the transaction, so clocks need not agree. Default: 60 s.
+    /// Sets the time for which votes are awaited, in whole milliseconds. Every party counts it
+    /// separately, from the moment at which it learned of the transaction, so clocks need not
+    /// agree. Default: 60 s.
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.record.deadline = deadline;
         self
@@ -267,12 +278,11 @@ impl Begin {
         let receipt = Receipt::at(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
         for round in Transaction::rounds() {
             let mut creates = zk.transaction().with(CreateOp::new(path).data(data.clone()));
-            if let Some(name) = transaction.identity() {
-                creates = creates.with(CreateOp::new(child(&transaction.path, &name)).data(Bytes::new()));
-            }
+            creates = creates.with(CreateOp::new(transaction.identity()).data(Bytes::new()));
             if transaction.record.form != Form::Ephemeral {
                 for site in 0..transaction.record.sites.len() {
-                    creates = creates.with(CreateOp::new(transaction.site(site)).data(Bytes::new()));
+                    creates =
+                        creates.with(CreateOp::new(transaction.site(site)).data(Bytes::new()));
                 }
             }
             let Err(error) = creates.certain(&receipt).commit().await else { break };

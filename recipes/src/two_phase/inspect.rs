@@ -8,12 +8,11 @@ use futures_util::future::try_join_all;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use super::machine::DECIDED;
-use super::record::Record;
-use super::settle::{identity, parse};
+use super::record::{Record, identity};
+use super::settle::parse;
 use super::{DONE, Error, Form, Outcome, Vote};
 use crate::path::child;
-use crate::removal::{self, Which};
+use crate::removal;
 
 /// How a transaction stands.
 #[non_exhaustive]
@@ -23,7 +22,7 @@ pub struct TransactionInspection {
     pub path: String,
     /// The form of the protocol.
     pub form: Form,
-    /// How long votes are waited for.
+    /// The time for which votes are awaited.
     pub deadline: Duration,
     /// The payload.
     pub payload: Bytes,
@@ -46,7 +45,7 @@ pub enum SiteState {
 }
 
 impl TransactionInspection {
-    /// Whether all sites have acknowledged the decision.
+    /// Returns `true` if all sites have acknowledged the decision.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.outcome.is_some() && self.sites.iter().all(|(_, state)| *state == SiteState::Done)
@@ -74,7 +73,8 @@ impl fmt::Display for TransactionInspection {
     }
 }
 
-/// How a transaction stands, as far as the server knows that we are connected to; `None` when there is none.
+/// How a transaction stands, as far as the server knows that we are connected to; `None` when there
+/// is none.
 ///
 /// # Errors
 /// [`Error::NotATransaction`]; [`Error::Framework`] as a read.
@@ -89,8 +89,20 @@ pub async fn inspect(
     Ok(look(zk, &path).await?.map(|(_, inspection)| inspection))
 }
 
+/// Returns the state of a site with these data in its node, if there is one.
+pub(crate) fn state_of(data: Option<&[u8]>) -> SiteState {
+    match data {
+        Some(data) if data == DONE => SiteState::Done,
+        Some(data) => Vote::parse(data).map_or(SiteState::Pending, SiteState::Voted),
+        None => SiteState::Pending,
+    }
+}
+
 /// A transaction, and how it stands.
-async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, TransactionInspection)>, Error> {
+pub(super) async fn look(
+    zk: &CuratorFramework,
+    path: &ZPath,
+) -> Result<Option<(Record, TransactionInspection)>, Error> {
     let zk = &zk.uncompressed();
     let read = |path: String| async move {
         match zk.get_data(path).await {
@@ -103,17 +115,13 @@ async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Tra
     let mut record = parse(path, &data)?.0;
     let (sites, outcome) = loop {
         let states = try_join_all(record.sites.iter().map(|site| read(child(path, site)))).await?;
-        let states = states.into_iter().map(|data| match data {
-            Some(data) if data == DONE => SiteState::Done,
-            Some(data) => Vote::parse(&data).map_or(SiteState::Pending, SiteState::Voted),
-            None => SiteState::Pending,
-        });
+        let states = states.into_iter().map(|data| state_of(data.as_deref()));
         let sites: Vec<_> = record.sites.iter().cloned().zip(states).collect();
-        // After the votes: whoever is done is so with a decision.
+        // Read after the votes: a site that is done has a decision.
         let Some(data) = read(path.as_str().to_owned()).await? else { return Ok(None) };
         match parse(path, &data)? {
             (found, outcome) if found.id == record.id => break (sites, outcome),
-            // Another transaction has begun meanwhile.
+            // Another transaction has begun in between.
             (found, _) => record = found,
         }
     };
@@ -130,45 +138,11 @@ async fn look(zk: &CuratorFramework, path: &ZPath) -> Result<Option<(Record, Tra
     Ok(Some((record, inspection)))
 }
 
-/// Removes a transaction that is decided; not one that has begun at its path since.
-pub(super) async fn remove(zk: &CuratorFramework, path: &ZPath, record: &Record) -> Result<(), Error> {
-    let identity = record.id.as_deref().map(identity);
-    let which = identity.as_deref().map_or(Which::Version(DECIDED), Which::Having);
-    Ok(removal::remove(zk, path, which).await?)
-}
-
-/// Removes the finished transactions among the children of a node: those that are decided, and acknowledged by all of
-/// their sites. For transactions whose coordinators are gone. Awaiting returns the paths of those that were removed;
-/// what is no transaction stays.
-///
-/// There is no sweep in the background: call it now and then where coordinators may crash. A transaction that is not decided stays,
-/// and so does one with a site that does not come back to acknowledge: [`inspect`] tells them. For these,
-/// [`Coordinator::resume`](super::Coordinator::resume), [`outcome`](super::Coordinator::outcome), which decides at the
-/// deadline at the latest, and [`discard`](super::Coordinator::discard).
-///
-/// # Errors
-/// [`Error::Framework`] as a read or a delete; then some of them may be removed.
-///
-/// # Cancel safety
-/// Each is removed or not.
-pub async fn sweep(zk: &CuratorFramework, parent: impl Into<String>) -> Result<Vec<String>, Error> {
-    let parent = ZPath::for_operation("sweep", parent)?;
-    let names = match zk.children(parent.as_str()).await {
-        Ok(names) => names,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut removed = Vec::new();
-    for name in names {
-        let path = ZPath::for_operation("sweep", child(&parent, &name))?;
-        match look(zk, &path).await {
-            Ok(Some((record, inspection))) if inspection.is_finished() => {
-                remove(zk, &path, &record).await?;
-                removed.push(path.into());
-            }
-            Ok(_) | Err(Error::NotATransaction { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(removed)
+/// Removes a decided transaction, but no later one at its path.
+pub(super) async fn remove(
+    zk: &CuratorFramework,
+    path: &ZPath,
+    record: &Record,
+) -> Result<(), Error> {
+    Ok(removal::remove(zk, path, Some(&identity(&record.id))).await?)
 }

@@ -1,12 +1,11 @@
-//! The decision as pure functions: what a party does by what it has read, and what its writes are made of. The parties
-//! do nothing else to the nodes of a transaction, and `model.rs` tries all of it in every order.
+//! The decision as pure functions: the action of a party after its reads, and the content of its
+//! writes. The parties do nothing else to the nodes of a transaction, and `model.rs` tries all of
+//! it in every order.
 
 use super::{Form, Outcome, Vote};
 
 /// The version of the transaction node until the decision is written.
 const UNDECIDED: i32 = 0;
-/// The version of the transaction node from then on.
-pub(super) const DECIDED: i32 = UNDECIDED + 1;
 /// The version of the node of a site before the vote, if the coordinator has made it.
 const NOT_CAST: i32 = 0;
 
@@ -40,7 +39,7 @@ pub(super) enum Change {
 pub(super) enum Votes {
     /// It has not looked.
     Unseen,
-    /// That of this site is missing.
+    /// The vote of this site is missing.
     Missing(usize),
     All,
 }
@@ -50,18 +49,23 @@ pub(super) enum Votes {
 pub(super) enum Next {
     /// It is decided.
     Decided(Outcome),
-    /// Write the decision; if that is refused, look again.
+    /// Write the decision; if it is refused, read again.
     Decide(Outcome),
     /// Wait for a change.
     Wait,
 }
 
-/// Returns the next step of a party that has first seen the votes and *then* read the decision. It is `pressed` when it is to wait no
-/// longer for votes that are missing.
+/// Returns the next step of a party that has first seen the votes and *then* read the decision. It
+/// is `pressed` when it is to wait no longer for votes that are missing.
 ///
-/// A vote to abort writes the decision along with itself. So when all votes are there and the decision, read later, is
-/// not, all of them are to commit: no vote needs to be read.
-pub(super) const fn next(form: Form, decision: Option<Outcome>, votes: Votes, pressed: bool) -> Next {
+/// A vote to abort writes the decision along with itself. So if all votes exist, and a later read
+/// finds no decision, all votes are to commit: no vote needs to be read.
+pub(super) const fn next(
+    form: Form,
+    decision: Option<Outcome>,
+    votes: Votes,
+    pressed: bool,
+) -> Next {
     match (decision, votes) {
         (Some(outcome), _) => Next::Decided(outcome),
         (None, Votes::All) => match form {
@@ -78,14 +82,16 @@ pub(super) const fn next(form: Form, decision: Option<Outcome>, votes: Votes, pr
 pub(super) fn vote(form: Form, site: usize, vote: Vote) -> Vec<Change> {
     let (place, content) = (Place::Site(site), Content::Vote(vote));
     let cast = match form {
-        Form::Symmetric | Form::Coordinated => Change::Write { place, content, version: Some(NOT_CAST) },
+        Form::Symmetric | Form::Coordinated => {
+            Change::Write { place, content, version: Some(NOT_CAST) }
+        }
         Form::Ephemeral => Change::Create { place, content, ephemeral: true },
     };
     vec![admit(vote), cast]
 }
 
-/// Casts the vote of a site anew that has been cast by an earlier session of it, which has not ended yet. There is no
-/// moment without the vote.
+/// Casts the vote of a site again that has been cast by an earlier session of it, which has not
+/// ended yet. There is no moment without the vote.
 pub(super) fn renew(site: usize, vote: Vote) -> Vec<Change> {
     let (place, content) = (Place::Site(site), Content::Vote(vote));
     vec![admit(vote), Change::Delete { place }, Change::Create { place, content, ephemeral: true }]
@@ -96,7 +102,9 @@ const fn admit(vote: Vote) -> Change {
     let (place, version) = (Place::Transaction, Some(UNDECIDED));
     match vote {
         Vote::Commit => Change::Check { place, version },
-        Vote::Abort => Change::Write { place, content: Content::Outcome(Outcome::Aborted), version },
+        Vote::Abort => {
+            Change::Write { place, content: Content::Outcome(Outcome::Aborted), version }
+        }
     }
 }
 
@@ -104,13 +112,15 @@ const fn admit(vote: Vote) -> Change {
 pub(super) fn decide(form: Form, sites: usize, outcome: Outcome, votes: Votes) -> Vec<Change> {
     let mut changes = Vec::new();
     match (form, outcome, votes) {
-        // Others may have seen all votes, and go by them: not if this one is missing.
+        // Other parties may have seen all votes, and committed: not if this one is missing.
         (Form::Symmetric, Outcome::Aborted, Votes::Missing(site)) => {
             changes.push(Change::Check { place: Place::Site(site), version: Some(NOT_CAST) });
         }
         // A site that is gone has not committed.
         (Form::Ephemeral, Outcome::Committed, _) => {
-            changes.extend((0..sites).map(|site| Change::Check { place: Place::Site(site), version: None }));
+            changes.extend(
+                (0..sites).map(|site| Change::Check { place: Place::Site(site), version: None }),
+            );
         }
         _ => {}
     }
@@ -124,8 +134,9 @@ pub(super) const fn record(outcome: Outcome) -> Change {
     Change::Write { place, content: Content::Outcome(outcome), version }
 }
 
-/// Says that a site is done with a decision, which is `recorded` in the transaction node, or is along with it. Whether
-/// the site's vote is `there` matters only if it is ephemeral: it gives way to a node that lasts.
+/// Says that a site is done with a decision, which is `recorded` in the transaction node, or is
+/// along with it. Whether the site's vote is `there` matters only if it is ephemeral: it gives way
+/// to a node that lasts.
 pub(super) fn acknowledge(
     form: Form,
     site: usize,

@@ -8,7 +8,7 @@
 //!        ├─ orders                  the site "orders": empty at version 0, then its vote `commit` or `abort`, then `done`
 //!        └─ stock                   the same of "stock"
 //! ```
-//! The data of the transaction node are lines of text, an empty line, and the payload as it was given:
+//! The data of the transaction node are lines of text, an empty line, and the unchanged payload:
 //! ```text
 //! two-phase commit 2
 //! state preparing                   or `committed`, `aborted`
@@ -18,34 +18,38 @@
 //! site orders                       one line for each, in the order of the coordinator
 //! site stock
 //! ```
-//! In the forms `symmetric` and `coordinated` the coordinator creates the nodes of the sites, persistent; in `ephemeral`
-//! each site creates its own with its vote, ephemeral, until it is done: then a persistent one takes its place.
+//! In the forms `symmetric` and `coordinated` the coordinator creates the nodes of the sites,
+//! persistent; in `ephemeral` each site creates its own with its vote, ephemeral, until it is done:
+//! then a persistent one takes its place.
 //!
-//! Every write, and the removal, checks the identity in the same transaction of ZooKeeper. So a party that is late never
-//! votes in, decides or removes another transaction that has begun at the same path since; it is told
-//! [`Gone`](Error::Gone). Transactions of earlier versions (`two-phase commit 1`) have no id, and are served without this
-//! protection; parties of earlier versions refuse the new ones as `NotATransaction`. While a transaction begins, an
-//! ephemeral [receipt](zk_curator::certain) is beside it.
+//! Every write, and the removal, checks the identity in the same transaction of ZooKeeper. So a
+//! late party never votes in, decides or removes a later transaction at the same path; it gets
+//! [`Gone`](Error::Gone). While a transaction begins, an ephemeral [receipt](zk_curator::certain)
+//! is beside it.
 //!
 //! # Protocol
-//! [ZooKeeper's recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit), in the three
-//! forms it describes ([`Form`]):
-//! 1. The coordinator creates the node of the transaction, its identity and, but for `ephemeral`, the nodes of the sites:
-//!    all in one [certain](zk_curator::certain) transaction of ZooKeeper, which is never applied twice.
-//! 2. A site casts its vote to commit in one that checks version 0 of the transaction node and of its own. So it votes
-//!    once, and not after the decision.
-//! 3. A site casts its vote to abort in one that writes the decision, `aborted`, too: one such vote is enough.
-//! 4. When all votes are there, and nothing was decided by the time the last was seen, all of them are to commit.
-//!    `coordinated`: the coordinator writes `committed` at version 0. `ephemeral`: the same, in a transaction that also
-//!    checks that the node of every site is still there. `symmetric`: every site that has seen it knows; nothing needs
-//!    to be written. The coordinator does, for those who look later.
-//! 5. Whoever finds the deadline passed and a vote missing writes `aborted` at version 0; `symmetric`: together with a
-//!    check that the missing vote is still missing. So does the coordinator when an ephemeral vote is gone.
-//! 6. Sites that have carried out the decision write `done`. When all are, the coordinator, or [`sweep`], removes all
-//!    nodes in one transaction.
+//! [ZooKeeper's recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit),
+//! in the three forms it describes ([`Form`]):
+//! 1. The coordinator creates the node of the transaction, its identity and, but for `ephemeral`,
+//!    the nodes of the sites: all in one [certain](zk_curator::certain) transaction of ZooKeeper,
+//!    which is never applied twice.
+//! 2. A site casts its vote to commit in a transaction that checks version 0 of the transaction
+//!    node and of its own. So it votes once, and not after the decision.
+//! 3. A site casts its vote to abort in a transaction that writes the decision, `aborted`, too: one
+//!    vote to abort is enough.
+//! 4. If all votes exist, and there was no decision after the last one was seen, all of them are to
+//!    commit. `coordinated`: the coordinator writes `committed` at version 0. `ephemeral`: the
+//!    same, in a transaction that also checks that the node of every site is still there.
+//!    `symmetric`: every site that has seen it knows; nothing needs to be written. The coordinator
+//!    does, for later readers.
+//! 5. A party that finds the deadline passed and a vote missing writes `aborted` at version 0;
+//!    `symmetric`: together with a check that the missing vote is still missing. So does the
+//!    coordinator when an ephemeral vote is gone.
+//! 6. Sites that have carried out the decision write `done`. When all are, the coordinator, or
+//!    [`sweep`], removes all nodes in one transaction.
 //!
-//! The messages of a commit, counted at a server from the begin until all sites know, when all have joined before the first
-//! vote and vote one after another; requests and notifications:
+//! The messages of a commit, counted at a server from the begin until all sites know, when all have
+//! joined before the first vote and vote one after another; requests and notifications:
 //!
 //! | sites | `symmetric` | `coordinated` | `ephemeral` |
 //! |---|---|---|---|
@@ -53,33 +57,38 @@
 //! | 10 | 167 and 110 | 44 and 21 | 46 and 21 |
 //! | 50 | 2764 and 2600 | 204 and 101 | 206 and 101 |
 //!
-//! Of n sites that is `(n + 1)²` reads and about as many notifications, and `4n + 4` and `4n + 6` requests and `2n + 1`
-//! notifications.
+//! Of n sites that is `(n + 1)²` reads and about as many notifications, and `4n + 4` and `4n + 6`
+//! requests and `2n + 1` notifications.
 //!
 //! # Guarantees
-//! * Atomic: all sites that learn the outcome learn the same one, for ever.
-//! * Valid: it is [`Committed`](Outcome::Committed) only if every site has voted to commit; it is if all have, and in
-//!   time.
-//! * It ends: at the deadline at the latest, if any party that waits for it is alive. A coordinator that crashed can be
-//!   replaced by any number of new ones ([`Coordinator::resume`]), which can only finish what the nodes say.
+//! * Atomic: all sites that learn the outcome learn the same one, forever.
+//! * Valid: it is [`Committed`](Outcome::Committed) only if every site has voted to commit; it is
+//!   if all have, and in time.
+//! * It ends: at the deadline at the latest, if any party that waits for it is alive. Any number of
+//!   new coordinators can replace a crashed one ([`Coordinator::resume`]). They can only complete
+//!   the outcome that the nodes determine.
 //!
-//! The rules are pure functions; a test tries every order of every step of three sites, with stale reads, crashes, lost
-//! requests and lost replies everywhere.
+//! The rules are pure functions; a test tries every order of every step of three sites, with stale
+//! reads, crashes, lost requests and lost replies everywhere.
 //!
 //! # Assumptions
-//! * A site is one process at a time, and can keep its promise to commit across a crash: it writes what it needs to disk
-//!   before it votes.
-//! * Nobody else writes to the nodes. Deadlines are counted by each party for itself; clocks need not agree.
-//! * All nodes are written in one request at the beginning, and removed in one at the end, so payload and names of the
-//!   sites have to fit into one, which is 1 MiB on servers that are not configured otherwise.
+//! * A site is one process at a time, and can keep its promise to commit across a crash: it writes
+//!   all needed data to disk before it votes.
+//! * No other client writes to the nodes. Deadlines are counted by each party for itself; clocks
+//!   need not agree.
+//! * All nodes are written in one request at the beginning, and removed in one at the end, so
+//!   payload and names of the sites have to fit into one, which is 1 MiB on servers that are not
+//!   configured otherwise.
 //!
 //! # Connection loss
-//! * SUSPENDED: those that wait go on waiting. Writes whose answer is lost are resolved by reading.
-//! * LOST: the same, but for the votes of the form `ephemeral`: the transaction is aborted unless it was decided before.
+//! * SUSPENDED: waiters keep waiting. Writes whose response is lost are resolved by
+//!   reading.
+//! * LOST: the same, but for the votes of the form `ephemeral`: the transaction is aborted unless
+//!   it was decided before.
 //!
 //! # Cancel safety
-//! Every future may be dropped at any point. Nothing is left behind but what stands on purpose: the transaction, and the
-//! votes that were cast.
+//! Every future may be dropped at any point. Nothing is left behind except on purpose: the
+//! transaction, and the votes that were cast.
 //!
 //! # Errors
 //! [`Error`].
@@ -118,13 +127,16 @@ mod inspect;
 mod machine;
 #[cfg(test)]
 mod model;
-mod record;
+pub(crate) mod record;
 mod settle;
 mod site;
+mod sweep;
 
 pub use coordinator::{Begin, Coordinator};
-pub use inspect::{SiteState, TransactionInspection, inspect, sweep};
+pub(crate) use inspect::state_of;
+pub use inspect::{SiteState, TransactionInspection, inspect};
 pub use site::Site;
+pub use sweep::{Sweep, sweep};
 
 /// The data of the node of a site that has acknowledged the decision.
 const DONE: &[u8] = b"done";
@@ -133,14 +145,14 @@ const DONE: &[u8] = b"done";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_enums, reason = "the recipe has three")]
 pub enum Form {
-    /// Every site watches the votes of all: nobody waits for a coordinator, and the number of messages grows with the
-    /// square of the number of sites.
+    /// Every site watches the votes of all sites. No site waits for a coordinator, but the number
+    /// of messages grows with the square of the number of sites.
     Symmetric,
     /// The coordinator watches the votes and writes the decision; sites watch only that.
     #[default]
     Coordinated,
-    /// As [`Coordinated`](Self::Coordinated), but the votes are ephemeral nodes of the sites: the death of one that has
-    /// voted, before the decision, is seen as an abort.
+    /// As [`Coordinated`](Self::Coordinated), but the votes are ephemeral nodes of the sites: the
+    /// death of a site that has voted, before the decision, is seen as an abort.
     Ephemeral,
 }
 
@@ -190,8 +202,8 @@ pub enum Outcome {
 }
 
 impl Error {
-    /// The error of an operation that has sent a transaction before, whose outcome was not learned: what fails afterwards, such
-    /// as a read, would say that nothing was applied.
+    /// The error of an operation that has sent a transaction before, whose outcome was not learned:
+    /// what fails afterwards, such as a read, would say that nothing was applied.
     fn or_unknown(self, unknown: Option<&zk_curator::Error>) -> Self {
         match (self, unknown.filter(|unknown| unknown.may_have_applied())) {
             (Self::Framework(_), Some(unknown)) => unknown.clone().into(),
@@ -200,7 +212,7 @@ impl Error {
     }
 }
 
-/// Why a party could not go on.
+/// The reason why a party could not continue.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -210,13 +222,13 @@ pub enum Error {
         /// The path.
         path: String,
     },
-    /// There is no transaction: not yet, or not any more.
+    /// The transaction does not exist yet, or no longer exists.
     #[error("there is no transaction at {path}")]
     Gone {
         /// The path.
         path: String,
     },
-    /// The data of the node are not those of a transaction.
+    /// The data of the node do not describe a transaction.
     #[error("the node {path} is no transaction")]
     NotATransaction {
         /// The path.
@@ -257,7 +269,7 @@ pub enum Error {
         /// Its name.
         site: String,
     },
-    /// The name of a site cannot be that of a node.
+    /// The name of a site cannot be the name of a node.
     #[error("{site:?} is no name for a site")]
     InvalidSite {
         /// The name.

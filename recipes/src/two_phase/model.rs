@@ -1,10 +1,11 @@
 //! Every run of the protocol in a small scope: three sites, and whatever parties there are.
 //!
-//! Parties have no memory here. At any time anybody may do what some party could do that has read the votes at *any* time
-//! before and the decision at any time after that. This covers servers that lag, parties that sleep between reading and
-//! writing, crashes at every step (the others go on), restarts (nothing is remembered), a second coordinator, requests
-//! that are lost (nothing happens) and replies that are lost (it happens, and nobody has been told). Sites change their
-//! minds, cast votes twice, and their sessions end whenever they like.
+//! Parties have no memory here. At any time every action may happen that a party could take after a
+//! read of the votes at *any* earlier time, and of the decision at any time after that. This covers
+//! lagging servers, parties that pause between reading and writing, crashes at every step (the
+//! other parties continue), restarts (nothing is remembered), a second coordinator, lost requests
+//! (nothing happens) and lost responses (it happens without a report). Sites change their minds,
+//! cast votes twice, and their sessions end whenever they like.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -75,7 +76,8 @@ impl Tree {
                     if tree.sites[site].is_some() {
                         return None;
                     }
-                    tree.sites[site] = Some((Node { version: 0, content: content.into() }, ephemeral));
+                    tree.sites[site] =
+                        Some((Node { version: 0, content: content.into() }, ephemeral));
                 }
                 Change::Delete { place: Place::Site(site) } => {
                     tree.sites[site].take()?;
@@ -111,7 +113,7 @@ impl Tree {
     }
 }
 
-/// Everything that has been so far: the nodes after each change, and what parties have been told.
+/// The whole history: the nodes after each change, and the results that parties got.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     trees: Vec<Tree>,
@@ -119,7 +121,7 @@ struct Run {
     expirations: usize,
     /// Which sites have voted to commit: once, unless the vote goes with its session.
     commits: [usize; SITES],
-    /// Whether somebody has voted to abort, or has not waited for a vote.
+    /// `true` if a site has voted to abort, or a party has not waited for a vote.
     excuse: bool,
 }
 
@@ -175,8 +177,9 @@ impl Run {
         for site in 0..SITES {
             for vote in [Vote::Commit, Vote::Abort] {
                 let mut ways = vec![machine::vote(form, site, vote)];
-                let mine =
-                    |(node, ephemeral): (Node, bool)| ephemeral && node.content == Content::Vote(vote).into();
+                let mine = |(node, ephemeral): (Node, bool)| {
+                    ephemeral && node.content == Content::Vote(vote).into()
+                };
                 if self.now().sites[site].is_some_and(mine) {
                     ways.push(machine::renew(site, vote));
                 }
@@ -206,7 +209,8 @@ impl Run {
                         for site in 0..SITES {
                             for there in [false, true] {
                                 let recorded = decision.is_some();
-                                let changes = machine::acknowledge(form, site, outcome, recorded, there);
+                                let changes =
+                                    machine::acknowledge(form, site, outcome, recorded, there);
                                 runs.extend(self.after(&changes));
                             }
                         }
@@ -247,7 +251,7 @@ impl Run {
         }
     }
 
-    /// A coordinator that returns and reads what there is ends it, alone, and at once.
+    /// A coordinator that returns and reads the nodes ends it alone and immediately.
     fn terminates(&self, form: Form) -> Result<(), String> {
         let mut run = self.clone();
         for _ in 0..2 {
@@ -256,7 +260,8 @@ impl Run {
                 Next::Decided(_) => return Ok(()),
                 Next::Decide(outcome) => {
                     let changes = machine::decide(form, SITES, outcome, votes);
-                    run = run.after(&changes).ok_or("a decision on the present votes is refused")?;
+                    run =
+                        run.after(&changes).ok_or("a decision on the present votes is refused")?;
                 }
                 Next::Wait => return Err("the coordinator waits although it is pressed".into()),
             }
@@ -278,7 +283,8 @@ struct Protocol {
 
 const OURS: Protocol = Protocol { order: Order::VotesFirst, decide: machine::decide };
 
-/// Explores all runs, shortest first: how many there are, and the first that must not be.
+/// Explores all runs, shortest first. Returns their number, and the first one that violates the
+/// rules.
 fn explore(form: Form, protocol: &Protocol) -> (usize, Result<(), String>) {
     let first = Run::new(form);
     let mut seen = BTreeSet::from([first.clone()]);
@@ -287,7 +293,7 @@ fn explore(form: Form, protocol: &Protocol) -> (usize, Result<(), String>) {
         if let Err(why) = run.check(form) {
             return (seen.len(), Err(format!("{why}: {run:#?}")));
         }
-        // Acknowledgements end a run: the decision is read by whoever has not read it.
+        // Acknowledgements end a run: the other parties read the decision.
         if run.now().sites.iter().flatten().any(|(node, _)| node.content == Text::Done) {
             continue;
         }
@@ -310,7 +316,7 @@ fn every_run_is_atomic_valid_final_and_ends() {
     }
 }
 
-/// The explorer finds what the rules of the protocol are there for.
+/// The explorer finds a violation for each missing rule of the protocol.
 #[test]
 fn every_rule_of_the_protocol_is_needed() {
     let plain: fn(Form, usize, Outcome, Votes) -> Vec<Change> =

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::time::Instant;
+use zk_curator::internal::bounded;
 
 use super::{Form, Outcome};
 
-/// No wait is longer; a foreign value must not overflow a clock.
-const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+/// The prefix of the name of the child that distinguishes a transaction from others at the same
+/// path.
+const IDENTITY: &str = "_t_";
 const MAGIC: &str = "two-phase commit 2";
-/// Without an id: its nodes cannot be told from those of another transaction at the same path.
-const MAGIC_WITHOUT_ID: &str = "two-phase commit 1";
 
 /// A transaction as the coordinator has begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// No other transaction has it.
-    pub(super) id: Option<String>,
-    pub(super) form: Form,
-    pub(super) deadline: Duration,
-    pub(super) sites: Vec<String>,
-    pub(super) payload: Bytes,
+    pub(crate) id: String,
+    pub(crate) form: Form,
+    pub(crate) deadline: Duration,
+    pub(crate) sites: Vec<String>,
+    pub(crate) payload: Bytes,
 }
 
 /// Rounds a deadline to the precision of the format.
@@ -29,13 +29,23 @@ pub(super) fn whole_millis(deadline: Duration) -> Duration {
     Duration::from_millis(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Returns the name of the child that distinguishes the transaction with this id.
+pub(crate) fn identity(id: &str) -> String {
+    format!("{IDENTITY}{id}")
+}
+
 impl Record {
     /// The deadline, counted from now.
     pub(super) fn due(&self) -> Instant {
-        Instant::now() + self.deadline.min(LONGEST)
+        self.due_from(Instant::now())
     }
 
-    /// The data of the node: lines of text, an empty one, and the payload as it is.
+    /// The deadline, counted from the time at which the transaction was read.
+    pub(super) fn due_from(&self, read_at: Instant) -> Instant {
+        read_at + bounded(self.deadline)
+    }
+
+    /// The data of the node: lines of text, an empty one, and the unchanged payload.
     pub(super) fn encode(&self, decision: Option<Outcome>) -> Bytes {
         let state = match decision {
             None => "preparing",
@@ -44,11 +54,9 @@ impl Record {
         };
         let form = self.form.name();
         let millis = self.deadline.as_millis();
-        let magic = if self.id.is_some() { MAGIC } else { MAGIC_WITHOUT_ID };
-        let mut text = format!("{magic}\nstate {state}\nform {form}\ndeadline_ms {millis}\n");
-        if let Some(id) = &self.id {
-            text.extend(["id ", id, "\n"]);
-        }
+        let id = &self.id;
+        let mut text =
+            format!("{MAGIC}\nstate {state}\nform {form}\ndeadline_ms {millis}\nid {id}\n");
         for site in &self.sites {
             text.extend(["site ", site, "\n"]);
         }
@@ -60,15 +68,11 @@ impl Record {
     }
 
     /// The transaction and the decision; `None` when these are not the data of one.
-    pub(super) fn parse(data: &Bytes) -> Option<(Self, Option<Outcome>)> {
+    pub(crate) fn parse(data: &Bytes) -> Option<(Self, Option<Outcome>)> {
         let end = data.windows(2).position(|pair| pair == b"\n\n")?;
         let text = std::str::from_utf8(&data[..end]).ok()?;
         let mut lines = text.lines();
-        let has_id = match lines.next()? {
-            MAGIC => true,
-            MAGIC_WITHOUT_ID => false,
-            _ => return None,
-        };
+        lines.next().filter(|magic| *magic == MAGIC)?;
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         let decision = match value("state")? {
             "preparing" => None,
@@ -79,7 +83,7 @@ impl Record {
         let name = value("form")?;
         let form = Form::ALL.into_iter().find(|form| form.name() == name)?;
         let deadline = Duration::from_millis(value("deadline_ms")?.parse().ok()?);
-        let id = if has_id { Some(value("id").filter(|id| is_id(id))?.to_owned()) } else { None };
+        let id = value("id").filter(|id| is_id(id))?.to_owned();
         let mut sites = Vec::new();
         for line in lines {
             sites.push(line.strip_prefix("site ")?.to_owned());
@@ -91,7 +95,7 @@ impl Record {
     }
 }
 
-/// Whether this can be part of the name of a node.
+/// Returns `true` if this can be part of the name of a node.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
 }
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn the_data_are_text_that_people_can_read() {
         let record = Record {
-            id: Some("7c1f-9".into()),
+            id: "7c1f-9".into(),
             form: Form::Coordinated,
             deadline: Duration::from_secs(30),
             sites: vec!["orders".into(), "stock".into()],
@@ -115,12 +119,10 @@ mod tests {
         let text = "two-phase commit 2\nstate preparing\nform coordinated\ndeadline_ms 30000\nid 7c1f-9\nsite orders\n\
                     site stock\n\nmove 3\n\nof 7";
         assert_eq!(data, text);
-        assert_eq!(Record::parse(&data), Some((record.clone(), None)));
-        // As it was before there were ids.
-        let data = Bytes::from(text.replace("commit 2", "commit 1").replace("id 7c1f-9\n", ""));
-        let record = Record { id: None, ..record };
-        assert_eq!(Record::parse(&data), Some((record.clone(), None)));
-        assert_eq!(record.encode(None), data);
+        assert_eq!(Record::parse(&data), Some((record, None)));
+        for other in [text.replace("commit 2", "commit 1"), text.replace("id 7c1f-9\n", "")] {
+            assert_eq!(Record::parse(&Bytes::from(other)), None);
+        }
     }
 
     proptest! {
@@ -131,7 +133,7 @@ mod tests {
             sites in prop::collection::vec("[^/\\p{C}\u{2028}\u{2029}]{1,9}", 1..5),
             payload in any::<Vec<u8>>(),
             decision in 0..3usize,
-            id in prop::option::of("[0-9a-f-]{1,36}"),
+            id in "[0-9a-f-]{1,36}",
         ) {
             let deadline = Duration::from_millis(millis);
             let record = Record { id, form: Form::ALL[form], deadline, sites, payload: payload.into() };
@@ -143,7 +145,7 @@ mod tests {
         fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in 0..60usize) {
             prop_assert_eq!(Record::parse(&Bytes::from(data)), None);
             let record = Record {
-                id: None, form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
+                id: "1".into(), form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
             };
             prop_assert_eq!(Record::parse(&record.encode(None).slice(..cut)), None);
         }

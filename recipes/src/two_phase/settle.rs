@@ -1,4 +1,5 @@
-//! The driver of the decision: reads, watches, and writes what the pure functions ask for.
+//! The driver of the decision: performs the reads, watches and writes that the pure functions
+//! request.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,28 +15,26 @@ use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, EventType, WatchEnded, WatchedEvent};
 
 use super::machine::{self, Change, Content, Next, Place, Votes};
-use super::record::Record;
+use super::record::{Record, identity};
 use super::{DONE, Error, Form, Outcome};
 use crate::path::child;
 use crate::removal::is_race;
 
-/// The start of the name of the child that tells a transaction from others at the same path.
-const IDENTITY: &str = "_t_";
-/// The number of attempts while others interfere, or outcomes are unknown.
+/// The maximum number of attempts while other parties interfere, or outcomes are unknown.
 const ROUNDS: usize = 50;
 
-/// A transaction that a party takes part in, and what it has seen of it.
+/// A transaction in which a party takes part, and its known state.
 pub(super) struct Transaction {
     pub(super) zk: CuratorFramework,
     pub(super) path: ZPath,
     pub(super) record: Record,
     seen: Seen,
-    /// The sites whose ephemeral votes were there at some time, by index. Unlike [`Seen`] this stays true: a vote that is
-    /// missing afterwards has ended with its session.
+    /// The sites whose ephemeral votes were there at some time, by index. Unlike [`Seen`] this
+    /// stays true: a vote that is missing afterwards has ended with its session.
     cast: Vec<bool>,
 }
 
-/// The state that a party has seen, and the watches that tell when it is no longer true.
+/// The known state of a party, and the watches that report when it is outdated.
 #[derive(Default)]
 struct Seen {
     decision: Decision,
@@ -80,7 +79,9 @@ impl Transaction {
         let path = ZPath::for_operation(operation, path)?;
         let watched = match zk.get_data(path.as_str()).undecompressed().watched().await {
             Ok(watched) => watched,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Err(Error::Gone { path: path.into() }),
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                return Err(Error::Gone { path: path.into() });
+            }
             Err(error) => return Err(error.into()),
         };
         let (record, decision) = parse(&path, &watched.value.0)?;
@@ -102,13 +103,17 @@ impl Transaction {
     }
 
     /// The name of the child that no other transaction has, if this one has an id.
-    pub(super) fn identity(&self) -> Option<String> {
-        self.record.id.as_deref().map(identity)
+    pub(super) fn identity(&self) -> String {
+        child(&self.path, &identity(&self.record.id))
     }
 
-    /// Waits for the decision, and makes it where that is up to us: when all votes are there, if we look at them; and
-    /// from `due` on in any case.
-    pub(super) async fn settle(&mut self, watch_votes: bool, due: Instant) -> Result<Outcome, Error> {
+    /// Waits for the decision, and makes it if that is our task: when all votes exist, if we read
+    /// them; and from `due` on in any case.
+    pub(super) async fn settle(
+        &mut self,
+        watch_votes: bool,
+        due: Instant,
+    ) -> Result<Outcome, Error> {
         let form = self.record.form;
         let mut failures = 0;
         let mut unknown = None;
@@ -148,13 +153,13 @@ impl Transaction {
         }
     }
 
-    /// Forgets what was seen, which may be old.
+    /// Forgets the last state, which may be old.
     async fn look_anew(&mut self) -> Result<(), Error> {
         self.seen = Seen::default();
         Ok(self.zk.sync(self.path.as_str()).await?)
     }
 
-    /// Reads what is not known, the votes before the decision.
+    /// Reads the unknown parts, the votes before the decision.
     pub(super) async fn look(&mut self, votes: bool) -> Result<Option<Outcome>, Error> {
         let mut seen = std::mem::take(&mut self.seen);
         if !votes {
@@ -168,10 +173,12 @@ impl Transaction {
             match self.record.form {
                 Form::Ephemeral if children.is_some() => Ok(None),
                 Form::Ephemeral => self.list().await.map(Some),
-                Form::Symmetric | Form::Coordinated => self.look_at_votes(votes).await.map(|()| None),
+                Form::Symmetric | Form::Coordinated => {
+                    self.look_at_votes(votes).await.map(|()| None)
+                }
             }
         };
-        // In one flight.
+        // In one round trip.
         let (looked, mut decision) = join(look, self.look_at_decision(decision)).await;
         self.seen = seen;
         match looked {
@@ -211,8 +218,8 @@ impl Transaction {
         }
     }
 
-    /// Reads the decision again, now that all votes are there: a server of the next session might not know yet of what the
-    /// last one has seen.
+    /// Reads the decision again after all votes exist: a server of the next session might lag
+    /// behind the last one.
     async fn confirm(&self) -> Result<Option<Outcome>, Error> {
         self.decision(self.zk.get_data(self.path.as_str()).linearizable().await)
     }
@@ -230,7 +237,8 @@ impl Transaction {
     }
 
     async fn look_at_votes(&self, votes: &mut [Cast]) -> Result<(), Error> {
-        let unknown = votes.iter().enumerate().filter(|(_, vote)| !vote.there && vote.watch.is_none());
+        let unknown =
+            votes.iter().enumerate().filter(|(_, vote)| !vote.there && vote.watch.is_none());
         let reads = unknown.map(|(site, _)| async move {
             Ok::<_, Error>((site, self.zk.get_data(self.site(site)).watched().await))
         });
@@ -259,15 +267,16 @@ impl Transaction {
             }
         };
         let listed = list(self.zk.children(self.path.as_str())).await?;
-        let is_missing = |(site, cast): (&String, &bool)| *cast && listed.0.binary_search(site).is_err();
+        let is_missing =
+            |(site, cast): (&String, &bool)| *cast && listed.0.binary_search(site).is_err();
         if !self.record.sites.iter().zip(&self.cast).any(is_missing) {
             return Ok(listed);
         }
-        // Unless the server of the next session lags behind that of the last one.
+        // Unless the server of the next session lags behind the last one.
         list(self.zk.children(self.path.as_str()).linearizable()).await
     }
 
-    /// The ephemeral votes that are there, by the sorted names of the children.
+    /// Returns the existing ephemeral votes, from the sorted names of the children.
     fn saw(&mut self, children: &[String], watch: Watch) {
         self.cast.resize(self.record.sites.len(), false);
         let Seen { votes, gone, .. } = &mut self.seen;
@@ -287,12 +296,14 @@ impl Transaction {
         }
     }
 
-    /// Writes all of it, or nothing; nothing, too, if this transaction has gone and another one is at its path.
-    pub(super) async fn write(&self, operation: &'static str, changes: &[Change]) -> Result<Written, Error> {
-        let mut transaction = self.zk.transaction();
-        if let Some(name) = self.identity() {
-            transaction = transaction.with(CheckOp::new(child(&self.path, &name)));
-        }
+    /// Writes all of it, or nothing; nothing, too, if this transaction has gone and another one is
+    /// at its path.
+    pub(super) async fn write(
+        &self,
+        operation: &'static str,
+        changes: &[Change],
+    ) -> Result<Written, Error> {
+        let mut transaction = self.zk.transaction().with(CheckOp::new(self.identity()));
         for change in changes {
             transaction = transaction.with(self.operation(change));
         }
@@ -380,11 +391,6 @@ impl Seen {
 
 fn is_write(event: &Result<WatchedEvent, WatchEnded>) -> bool {
     matches!(event, Ok(event) if event.event_type == EventType::NodeDataChanged)
-}
-
-/// The name of the child that only the transaction with this id has.
-pub(super) fn identity(id: &str) -> String {
-    format!("{IDENTITY}{id}")
 }
 
 pub(super) fn parse(path: &ZPath, data: &Bytes) -> Result<(Record, Option<Outcome>), Error> {

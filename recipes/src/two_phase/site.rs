@@ -9,10 +9,12 @@ use super::machine;
 use super::settle::{Transaction, Written};
 use super::{DONE, Error, Form, Outcome, Vote};
 
-/// A site that takes part in a transaction: votes once, learns what was decided, and says when it is done with it.
+/// A site that takes part in a transaction: votes once, learns the decision, and says when it
+/// is done with it.
 ///
 /// # Cancel safety
-/// Dropping it changes nothing: a vote that was cast is a promise and stands. It can [`join`](Self::join) again.
+/// Dropping it changes nothing: a vote that was cast is a promise and stands. It can
+/// [`join`](Self::join) again.
 pub struct Site {
     transaction: Transaction,
     site: usize,
@@ -21,13 +23,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// Joins a transaction as one of its sites, also after a crash, whatever has happened meanwhile. One site is to be
-    /// one process at a time.
+    /// Joins a transaction as one of its sites, also after a crash, whatever has happened
+    /// in between. One site must be one process at a time.
     ///
     /// The deadline is counted from now.
     ///
     /// # Errors
-    /// * [`Error::Gone`] when there is no transaction: not yet, or not any more.
+    /// * [`Error::Gone`] if the transaction does not exist yet, or no longer exists.
     /// * [`Error::NotASite`], [`Error::NotATransaction`].
     /// * [`Error::Framework`] as a read.
     ///
@@ -81,14 +83,15 @@ impl Site {
         self.transaction.record.form
     }
 
-    /// How long everybody waits for votes.
+    /// Returns the time for which every party waits for votes.
     #[must_use]
     pub const fn deadline(&self) -> Duration {
         self.transaction.record.deadline
     }
 
-    /// Casts the vote. To vote [`Commit`](Vote::Commit) is to promise that whatever is needed for it will not fail, also
-    /// after a crash, until the outcome is known. The first vote to abort decides.
+    /// Casts the vote. To vote [`Commit`](Vote::Commit) is to promise that whatever is needed for
+    /// it will not fail, also after a crash, until the outcome is known. The first vote to abort
+    /// decides.
     ///
     /// To cast the same vote again is no error, as long as nothing is decided.
     ///
@@ -107,11 +110,14 @@ impl Site {
             let written = self.transaction.write("vote", &changes).await;
             match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
                 Written::Done => break,
-                Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
+                Written::Look(error) if round == *Transaction::rounds().end() => {
+                    return Err(error.into());
+                }
                 Written::Look(error) => unknown = Some(error),
             }
             let cast = self.cast().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
-            // Afterwards: while the transaction is there, the vote that was read is one of it.
+            // Check afterwards: if the transaction still exists, the vote that was read belongs to
+            // it.
             let decision = self.transaction.decision_now().await;
             let decision = decision.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             match cast {
@@ -136,7 +142,8 @@ impl Site {
         Ok(())
     }
 
-    /// The vote that this site has cast, here or before a crash; `None` also when it has acknowledged the outcome.
+    /// The vote that this site has cast, here or before a crash; `None` also when it has
+    /// acknowledged the outcome.
     ///
     /// # Errors
     /// * [`Error::Gone`] when the transaction has been removed.
@@ -152,7 +159,10 @@ impl Site {
 
     async fn cast(&self) -> Result<Option<Cast>, Error> {
         let zk = &self.transaction.zk;
-        let (data, stat) = match zk.get_data(self.transaction.site(self.site)).with_stat().await {
+        // A vote whose response was lost, or that was cast before a crash, is counted also where
+        // this server does not show it yet.
+        let read = zk.get_data(self.transaction.site(self.site)).with_stat().linearizable();
+        let (data, stat) = match read.await {
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -162,12 +172,13 @@ impl Site {
         Ok(Vote::parse(&data).map(|vote| Cast { vote, ours }))
     }
 
-    /// Waits for the decision, however long it takes; it takes no longer than the deadline while servers can be reached,
-    /// for whoever finds it passed decides, and be it this site.
+    /// Waits for the decision, however long it takes; it takes no longer than the deadline while
+    /// servers can be reached, because any party that finds it passed decides, including this site.
     ///
     /// # Errors
     /// * [`Error::Gone`] when the transaction has been removed by force.
-    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; call it again.
+    /// * [`Error::Framework`] when an operation fails for longer than the retry policy allows; call
+    ///   it again.
     ///
     /// # Cancel safety
     /// Nothing is lost; a decision that is being written may be written.
@@ -181,8 +192,8 @@ impl Site {
         Ok(outcome)
     }
 
-    /// Says that this site has done what was decided and needs the transaction no longer. When all sites have, it can be
-    /// [cleaned up](super::Coordinator::clean_up).
+    /// Says that this site has carried out the decision and needs the transaction no longer. When
+    /// all sites have, it can be [cleaned up](super::Coordinator::clean_up).
     ///
     /// # Errors
     /// * [`Error::Undecided`] before the decision.
@@ -216,7 +227,9 @@ impl Site {
             let written = transaction.write("acknowledge", &changes).await;
             match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
                 Written::Done => break,
-                Written::Look(error) if round == *Transaction::rounds().end() => return Err(error.into()),
+                Written::Look(error) if round == *Transaction::rounds().end() => {
+                    return Err(error.into());
+                }
                 Written::Look(error) => unknown = Some(error),
             }
             recorded = match transaction.decision_now().await {
@@ -238,7 +251,7 @@ impl Site {
 /// A vote that was found.
 struct Cast {
     vote: Vote,
-    /// Whether it lasts as long as our session, or longer.
+    /// `true` if it lasts as long as our session, or longer.
     ours: bool,
 }
 

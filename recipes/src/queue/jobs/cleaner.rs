@@ -14,21 +14,25 @@ use super::record::Executing;
 use super::retention::{self, Policy};
 use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
-use crate::queue::core::name::Kind;
 use crate::queue::error::Error;
+use crate::queue::wire::name::Kind;
 
-/// Leases come and go with every job: how long it is at least from one look to the next.
+/// The minimum time from one check to the next, because leases change with every job.
 const PAUSE: Duration = Duration::from_millis(100);
-/// An attempt that could not be ended is tried again after this time.
+/// The time after which ending an attempt is retried if it has failed.
 const STUCK: Duration = Duration::from_secs(60);
 /// The pause of a background cleaner after an error that stops it, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Takes part in the election, and cleans while elected, until an error does not pass by itself.
-pub(super) async fn run(places: &Places, policy: Policy, health: &HealthReporter) -> Result<(), Error> {
+/// Takes part in the election, and cleans while elected, until a permanent error.
+pub(super) async fn run(
+    places: &Places,
+    policy: Policy,
+    health: &HealthReporter,
+) -> Result<(), Error> {
     let selector = LeaderSelector::new(&places.zk, places.below("cleaner"));
     loop {
-        // Nothing depends on there being one only: it saves requests.
+        // Correctness does not depend on a single cleaner; it saves requests.
         let elected = selector.run(|_| work(places, policy, health)).await;
         health.report(Health::Waiting);
         match elected {
@@ -39,8 +43,8 @@ pub(super) async fn run(places: &Places, policy: Policy, health: &HealthReporter
     }
 }
 
-/// Runs the cleaner in the background, until the framework is closed: an error is reported, and the election joined again after a
-/// pause.
+/// Runs the cleaner in the background until the framework is closed. After an error it reports the
+/// error, and joins the election again after a pause.
 pub(super) async fn keep_running(places: &Places, policy: Policy, health: &HealthReporter) {
     let (mut pause, longest) = RETRY;
     loop {
@@ -49,7 +53,7 @@ pub(super) async fn keep_running(places: &Places, policy: Policy, health: &Healt
                 health.report(Health::Failed(error.clone()));
                 places.zk.report_background_error(error);
             }
-            // No other error comes out of it.
+            // It returns no other error.
             Ok(()) | Err(_) => return,
         }
         sleep(pause).await;
@@ -57,7 +61,7 @@ pub(super) async fn keep_running(places: &Places, policy: Policy, health: &Healt
     }
 }
 
-/// All that a cleaner does, until an error does not pass by itself: returns it.
+/// Runs all tasks of a cleaner until a permanent error, and returns that error.
 async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkError {
     tokio::select! {
         biased;
@@ -70,7 +74,7 @@ async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkErr
 /// Attempts that cannot be ended.
 #[derive(Debug, Default)]
 struct Aside {
-    /// Nodes that are no attempts, by their data.
+    /// Nodes whose data are not those of an attempt.
     foreign: BTreeSet<String>,
     /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
@@ -78,11 +82,12 @@ struct Aside {
 
 impl Aside {
     fn is_due(&self, attempt: &str) -> bool {
-        !self.foreign.contains(attempt) && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
+        !self.foreign.contains(attempt)
+            && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
     }
 }
 
-/// Cleans until an error does not pass by itself, and returns it.
+/// Cleans until a permanent error, and returns it.
 async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) -> ZkError {
     let mut aside = Aside::default();
     loop {
@@ -90,7 +95,7 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
             Ok(watch) => {
                 health.report(Health::Working);
                 let next = aside.stuck.values().min().copied();
-                // Fired or ended, or time to try again: look again.
+                // A watch has fired or ended, or a retry is due: check again.
                 tokio::select! {
                     biased;
                     _ = watch => {}
@@ -102,7 +107,7 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
             Err(error) => Err(error),
         };
         if let Err(error) = passed
-            && let Err(error) = places.zk.ride_out(error).await
+            && let Err(error) = places.zk.wait_for_recovery(error).await
         {
             return error;
         }
@@ -110,11 +115,16 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
     }
 }
 
-/// Looks once, and returns what fires when there is reason to look again.
-async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> zk_curator::Result<Watch> {
+/// Checks once, and returns the watches that fire when another check is needed.
+async fn pass(
+    places: &Places,
+    max_attempts: Option<u32>,
+    aside: &mut Aside,
+) -> zk_curator::Result<Watch> {
     let (attempts, leases) = (places.below("executing"), places.below("leases"));
-    // In this order, the end of every lease is before the list of the attempts, or the watch tells it. An attempt may have a lease
-    // that was created after the leases were listed: `end` is refused then.
+    // With this order, every lease either ended before the attempts were listed, or its end fires
+    // the watch. An attempt may have a lease that was created after the leases were listed: `end`
+    // is refused then.
     let leased = async { places.zk.children(leases).watched().await };
     let executing = async { places.zk.children(attempts).await };
     let (leased, executing) = join(leased, executing).await;
@@ -136,10 +146,14 @@ async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> 
                 warn!(attempt, "not an attempt at a job");
                 aside.foreign.insert(attempt);
             }
-            Err(error) if error.is_transient() || is_missing(&error) || error.kind() == ErrorKind::Closed => {
+            Err(error)
+                if error.is_transient()
+                    || is_missing(&error)
+                    || error.kind() == ErrorKind::Closed =>
+            {
                 return Err(error);
             }
-            // Nothing of it says that others cannot be ended.
+            // Other attempts may still be ended.
             Err(error) => {
                 if aside.stuck.insert(attempt, Instant::now() + STUCK).is_none() {
                     places.zk.report_background_error(error);
@@ -150,7 +164,7 @@ async fn pass(places: &Places, max_attempts: Option<u32>, aside: &mut Aside) -> 
     Ok(leased.watch)
 }
 
-/// Ends an attempt, if it has no lease; its worker, or `None` if it is no attempt.
+/// Ends an attempt if it has no lease. Returns its worker, or `None` if the node is not an attempt.
 async fn end(
     places: &Places,
     attempt: &str,
@@ -168,9 +182,11 @@ async fn end(
     loop {
         // This proves that there is no lease.
         let unleased = places.zk.transaction().create(&lease, "").delete(&lease);
-        let Err(error) = next.create(places, unleased.delete(&path)).await else { break };
-        let is_leased =
-            matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists });
+        let Err(error) = next.create(unleased.delete(&path)).await else { break };
+        let is_leased = matches!(
+            error.kind(),
+            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists }
+        );
         if is_leased || is_gone(&error, 2) {
             break;
         }

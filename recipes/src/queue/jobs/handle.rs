@@ -1,3 +1,5 @@
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -7,22 +9,25 @@ use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
-use super::inspect::{self, JobInfo};
-use super::places::{End, Flat, Places, is_gone};
+use super::inspect::{self, JobCounts, JobInfo};
+use super::job::Leased;
+use super::list::JobList;
+use super::listing;
+use super::places::{End, Places, is_gone};
 use super::record::Failed;
 use super::retention::{Policy, Retention};
-use super::worker::Worker;
 use super::{cleaner, kept, later};
 use crate::health::HealthReporter;
 use crate::path::child;
-use crate::queue::buckets::{self, Buckets};
-use crate::queue::core::name::{ItemMeta, Kind};
+use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
-use crate::queue::layout::{QueueLayout, at_least_one};
-use crate::queue::put::Producer;
-use crate::queue::value::encode;
+use crate::queue::produce::buckets::Buckets;
+use crate::queue::produce::producer::Producer;
+use crate::queue::wire::layout::{QueueLayout, at_least_one};
+use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::value::encode;
 
-/// The number of attempts when something changes in between.
+/// The maximum number of attempts if the state changes between a read and a write.
 const ROUNDS: usize = 50;
 
 /// Jobs at a path: see [the module](super). Cheap to clone.
@@ -36,7 +41,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// The jobs at a path. Nothing is sent. An invalid path is refused by the first operation.
+    /// Returns the jobs at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
         let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), Kind::Job);
@@ -44,12 +49,13 @@ impl Jobs {
         let buckets = Arc::new(Buckets::new(pending.clone()));
         let mut producer = Producer::in_buckets(&buckets);
         producer.with_ids(child(&path, "ids"));
-        let places = Places { zk: pending.zk.clone(), pending, line, path, flat: Flat::default() };
+        let places = Places { zk: pending.zk.clone(), pending, line, path };
         Self { places, buckets, producer, policy: Policy::default(), refresh_after: u32::MAX }
     }
 
-    /// Sets the most attempts at a job, from 1; after that it has failed. Attempts count that failed, that were
-    /// given back, and whose worker has died. All that use these jobs should have the same limit. Default: 20.
+    /// Sets the maximum number of attempts at a job, from 1, after which it has failed. An attempt
+    /// counts if it failed, if the job was released, or if the worker died. All users of these jobs
+    /// should set the same limit. Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
         self.places.pending.note(at_least_one("max_attempts", limit));
@@ -57,44 +63,40 @@ impl Jobs {
         self
     }
 
-    /// The number of pending jobs that are put into a bucket, from 1: as of a
-    /// [`LockingQueue`](crate::queue::LockingQueue::bucket_size). With ids longer than 200 bytes, it should be smaller than the
-    /// default, so that a listing remains below the 1 MB that servers commonly allow. Default: 4,096.
+    /// Sets the number of pending jobs that are put into a bucket, from 1, as for a
+    /// [`LockingQueue`](crate::queue::LockingQueue::bucket_size). With ids longer than 200 bytes,
+    /// it should be smaller than the default, so that a listing remains below the 1 MB that servers
+    /// commonly allow. Default: 4,096.
     #[must_use]
     pub fn bucket_size(mut self, jobs: u32) -> Self {
         self.places.pending.set_bucket_size(jobs);
         self
     }
 
-    /// Puts pending jobs, results and failures into buckets also where an earlier version of this crate has put them without: as
-    /// of a [`LockingQueue`](crate::queue::LockingQueue::upgrade_layout).
-    #[must_use]
-    pub fn upgrade_layout(self) -> Self {
-        self.places.pending.upgrade_layout();
-        self
-    }
-
-    /// Jobs are tried however often it takes: none fails for good but what is [rejected](super::Job::reject).
+    /// Retries jobs without a limit: a job fails permanently only if it is
+    /// [rejected](crate::queue::Delivery::reject).
     #[must_use]
     pub const fn unlimited_attempts(mut self) -> Self {
         self.policy.max_attempts = None;
         self
     }
 
-    /// Workers look for jobs that were submitted with a [priority](Submission::priority) meanwhile, and come before those that
-    /// they have listed: with every job that they take, which costs one request more and no flight. Default: they look when they
-    /// have worked through their list, of 10,000 jobs at most. Jobs that are claimed already are not given back for better ones.
+    /// Makes workers check, before each job, whether a job with a better
+    /// [priority](Submission::priority) has arrived since their last listing. This costs one more
+    /// request per job, but no additional round trip. Default: they check at the end of their list,
+    /// of at most 10,000 jobs. Claimed jobs are not released for better ones.
     #[must_use]
     pub const fn prioritized(mut self) -> Self {
         self.refresh_after = 1;
         self
     }
 
-    /// Sets which jobs are kept that are done, with their results: a number from 1, a time, or both. The
-    /// [cleaner](Self::clean) deletes the others, once a minute: each costs two requests. All that use these jobs should agree.
-    /// Default: the newest 10,000.
+    /// Sets which done jobs are kept, with their results: a number from 1, a time, or both. Once a
+    /// minute the [cleaner](Self::clean) deletes the other ones, at two requests each. All users of
+    /// these jobs should set the same value. Default: the newest 10,000.
     ///
-    /// Zero is refused by every operation. To keep nothing, complete jobs [without a result](super::Job::complete).
+    /// Zero is refused by every operation. To keep nothing, complete jobs
+    /// [without a result](crate::queue::Delivery::complete).
     #[must_use]
     pub fn keep_done(mut self, kept: impl Into<Retention>) -> Self {
         self.policy.done = kept.into();
@@ -102,7 +104,8 @@ impl Jobs {
         self
     }
 
-    /// Sets which jobs are kept that have failed for good, as [`keep_done`](Self::keep_done). Default: the newest 10,000.
+    /// Sets which jobs are kept that have failed permanently, as [`keep_done`](Self::keep_done).
+    /// Default: the newest 10,000.
     #[must_use]
     pub fn keep_failed(mut self, kept: impl Into<Retention>) -> Self {
         self.policy.failed = kept.into();
@@ -110,8 +113,8 @@ impl Jobs {
         self
     }
 
-    /// Sets the source of the time, which decides when [delayed](super::JobState::Delayed) jobs are pending again and which jobs
-    /// are kept. Default: the clock of the system.
+    /// Sets the clock that decides when [delayed](super::JobState::Delayed) jobs become pending
+    /// again and which jobs are kept. Default: the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.places.pending.clock = Arc::new(clock);
@@ -122,35 +125,29 @@ impl Jobs {
         self.places.pending.note(at_least_one(setting, u8::from(!kept.has_zero())));
     }
 
-    /// Submits a job, once, and returns its id, a UUID.
+    /// Submits a job exactly once. Nothing is sent until the result is awaited: see [`Submission`]
+    /// for the id and the priority.
+    ///
+    /// **Awaiting returns** the id: a UUID, unless it was [set](Submission::id).
     ///
     /// # Errors
-    /// [`Error::Framework`]; `TooLarge` when servers would not accept it, before anything is sent;
-    /// [`may_have_applied`](zk_curator::Error::may_have_applied) when nobody could tell for longer than the retry policy
-    /// allows.
+    /// * [`Error::Exists`] if a job with this id exists, in any state.
+    /// * [`Error::InvalidId`] for an id that is empty, or contains `/`, `|`, or a character that is
+    ///   not allowed in a node's name.
+    /// * [`Error::Unencodable`].
+    /// * [`Error::Framework`]: `TooLarge`, before anything is sent, if servers would not accept the
+    ///   job; with [`may_have_applied`](zk_curator::Error::may_have_applied) if the outcome could
+    ///   not be determined for as long as the retry policy allows.
     ///
     /// # Cancel safety
     /// Once polled, the job may be submitted.
-    pub async fn submit(&self, job: impl ToData) -> Result<String, Error> {
-        self.job(job).submit().await
-    }
-
-    /// Submits a job under an id of yours, unless there is one with that id, in whatever state.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit).
-    /// * [`Error::Exists`] when there is a job with this id.
-    /// * [`Error::InvalidId`] for an id that is empty, or has a `/`, a `|`, or what else cannot be in a name.
-    ///
-    /// # Cancel safety
-    /// Once polled, the job may be submitted.
-    pub async fn submit_as(&self, id: &str, job: impl ToData) -> Result<(), Error> {
-        self.job(job).id(id).submit().await.map(drop)
-    }
-
-    /// Begins to submit a job with an id or a priority. Nothing is sent until it is [submitted](Submission::submit).
-    pub fn job(&self, job: impl ToData) -> Submission {
-        Submission { jobs: self.clone(), job: encode(&self.places.path, &job), id: None, priority: 0 }
+    pub fn submit(&self, job: impl ToData) -> Submission {
+        Submission {
+            jobs: self.clone(),
+            job: encode(&self.places.path, &job),
+            id: None,
+            priority: 0,
+        }
     }
 
     async fn submit_with(&self, id: &str, job: Bytes, priority: i32) -> Result<(), Error> {
@@ -164,7 +161,10 @@ impl Jobs {
             let Error::Framework(failed) = &error else { return Err(error) };
             match failed.kind() {
                 ErrorKind::TransactionFailed { code: ErrorCode::NodeExists, .. } => {
-                    return Err(Error::Exists { id: id.to_owned() });
+                    return Err(Error::Exists {
+                        path: self.places.path.clone(),
+                        id: id.to_owned(),
+                    });
                 }
                 ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if round < ROUNDS => {
                     self.places.prepare().await?;
@@ -175,10 +175,10 @@ impl Jobs {
         Ok(())
     }
 
-    /// Waits until all submissions are answered, and deletes the ids of them that are not needed any more.
+    /// Waits until all submissions are complete, and deletes their ids, which are no longer needed.
     ///
     /// # Errors
-    /// [`Error::Framework`] when an id cannot be deleted; that goes on in the background.
+    /// [`Error::Framework`] if an id cannot be deleted; the deletion continues in the background.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -187,30 +187,30 @@ impl Jobs {
         self.producer.flush().await
     }
 
-    /// Withdraws a job that is pending or delayed: whether it was, and is gone. The pending jobs are listed for that, and the
-    /// delayed ones read.
+    /// Withdraws a pending or delayed job. Returns `true` if there was one and it was deleted.
+    /// Lists the pending jobs and reads the delayed ones.
     ///
     /// # Errors
-    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be withdrawn.
+    /// [`Error::Framework`]; with [`may_have_applied`](zk_curator::Error::may_have_applied) if the
+    /// job may have been withdrawn.
     ///
     /// # Cancel safety
-    /// Once polled, the job may be withdrawn.
-    pub async fn cancel(&self, id: &str) -> Result<bool, Error> {
+    /// Once the future was polled, the job may have been withdrawn.
+    pub async fn cancel(&self, id: impl Into<String>) -> Result<bool, Error> {
+        let id = &*id.into();
         self.check_id(id)?;
         let zk = &self.places.zk;
         for _ in 0..ROUNDS {
-            // It may have just been submitted through another server.
+            // The job may just have been submitted through another server.
             zk.exists(self.places.pending.path.as_str()).linearizable().await?;
-            // In this order: a delayed job becomes pending.
+            // In this order, because a delayed job becomes pending.
             let delayed = later::find(&self.places, id).await?;
-            let names = buckets::names(&self.places.pending).await?;
-            let is_it = |name: &&String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
-            let pending = names.iter().find(is_it).map(|name| self.places.of("pending", name));
-            let delayed = delayed.map(|delayed| later::place(&self.places, &delayed));
+            let pending = listing::find_pending(&self.places, id).await?;
+            let pending = pending.map(|name| self.places.of("pending", &name));
             let Some(place) = pending.or(delayed) else { return Ok(false) };
             match zk.transaction().delete(place).delete(self.places.of("all", id)).await {
                 Ok(_) => return Ok(true),
-                // Somewhere else by now.
+                // The job has moved since.
                 Err(error) if is_gone(&error, 0) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -218,28 +218,21 @@ impl Jobs {
         Ok(false)
     }
 
-    /// Makes a job pending again that has failed for good, at the end of its priority and with its attempts counted from zero:
-    /// whether it had.
+    /// Makes a permanently failed job pending again, behind all other jobs of its priority and
+    /// without any counted attempts. Returns `true` if there was one.
     ///
     /// # Errors
-    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be pending.
+    /// [`Error::Framework`]; with [`may_have_applied`](zk_curator::Error::may_have_applied) if the
+    /// job may be pending.
     ///
     /// # Cancel safety
     /// Once polled, the job may be pending.
-    pub async fn retry(&self, id: &str) -> Result<bool, Error> {
+    pub async fn retry(&self, id: impl Into<String>) -> Result<bool, Error> {
+        let id = &*id.into();
         self.check_id(id)?;
-        for failed in kept::paths(&self.places, End::Failed, id) {
-            if self.retry_at(id, &failed).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns the state of a job whose result is kept in this node.
-    async fn retry_at(&self, id: &str, failed: &str) -> Result<bool, Error> {
-        // It may have just failed at another server.
-        let priority = match self.places.zk.get_data(failed).linearizable().await {
+        let failed = kept::path(&self.places, End::Failed, id);
+        // The job may just have failed through another server.
+        let priority = match self.places.zk.get_data(&failed).linearizable().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
             data => Failed::parse(&data?).map_or(0, |failed| failed.priority),
         };
@@ -247,33 +240,36 @@ impl Jobs {
         let buckets = &self.buckets;
         loop {
             let target = buckets.target(priority, 1).await?;
-            let create = CreateOp::new(target.item(&place)).data("").mode(CreateMode::PersistentSequential);
-            let retried = self.places.zk.transaction().delete(failed);
+            let create =
+                CreateOp::new(target.item(&place)).data("").mode(CreateMode::PersistentSequential);
+            let retried = self.places.zk.transaction().delete(&failed);
             match target.check(retried).with(create).await {
                 Err(error) if target.is_stale(&error) => buckets.gone(priority, &target).await,
                 retried => {
                     let results = retried.as_deref().unwrap_or_default();
-                    buckets.put(priority, &target, results.iter().filter_map(OpResult::created_path)).await;
+                    buckets
+                        .put(priority, &target, results.iter().filter_map(OpResult::created_path))
+                        .await;
                     return found(retried.map(drop));
                 }
             }
         }
     }
 
-    /// Deletes what is kept of a job that is done, or has failed for good: whether there was one.
+    /// Deletes a job that is done or has failed permanently, with its result. Returns `true` if
+    /// there was one.
     ///
     /// # Errors
-    /// [`Error::Framework`]; [`may_have_applied`](zk_curator::Error::may_have_applied) when it may be deleted.
+    /// [`Error::Framework`]; with [`may_have_applied`](zk_curator::Error::may_have_applied) if the
+    /// job may have been deleted.
     ///
     /// # Cancel safety
     /// Once polled, it may be deleted.
-    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+    pub async fn forget(&self, id: impl Into<String>) -> Result<bool, Error> {
+        let id = &*id.into();
         self.check_id(id)?;
-        let [done, failed] = End::ALL.map(|end| kept::paths(&self.places, end, id));
-        let [done, flat_done] = done;
-        let [failed, flat_failed] = failed;
-        for kept in [done, failed, flat_done, flat_failed] {
-            let forget = self.places.zk.transaction().delete(kept);
+        for end in End::ALL {
+            let forget = self.places.zk.transaction().delete(kept::path(&self.places, end, id));
             if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
                 return Ok(true);
             }
@@ -281,59 +277,121 @@ impl Jobs {
         Ok(false)
     }
 
-    /// The result of a job that is done, if it was kept and is not [forgotten](Self::forget).
+    /// Returns the result of a done job, unless it was not kept, or was [forgotten](Self::forget).
     ///
     /// # Errors
-    /// [`Error::Framework`] as every read of the framework.
+    /// [`Error::Framework`] as for a read of the framework.
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn result(&self, id: &str) -> Result<Option<Bytes>, Error> {
+    pub async fn result(&self, id: impl Into<String>) -> Result<Option<Bytes>, Error> {
+        let id = &*id.into();
         self.check_id(id)?;
-        for path in kept::paths(&self.places, End::Done, id) {
-            match self.places.zk.get_data(&path).await {
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                result => {
-                    let corrupt = |why| Error::Corrupt { path, why };
-                    return Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?));
-                }
+        let path = kept::path(&self.places, End::Done, id);
+        match self.places.zk.get_data(&path).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            result => {
+                let corrupt = |why| Error::Corrupt { path, why };
+                Ok(Some(self.places.pending.unpack(result?).map_err(corrupt)?))
             }
         }
-        Ok(None)
     }
 
-    /// All that is known, by the ids of the jobs: which state they are in, and who executes what. Two requests for each job
-    /// at most, none for those that are pending.
+    /// Returns a job in any state, with its payload and its result, as far as the connected server
+    /// knows. `None` if no job has this id, or an operator has deleted its place.
     ///
-    /// A job that changes meanwhile may be seen before or after; a job that comes back in this moment, not at all.
+    /// One request finds a job that has ended. Otherwise all attempts and delayed jobs are read,
+    /// 256 per request, and then the pending jobs are listed, 32,768 per request, until the job is
+    /// found.
     ///
     /// # Errors
-    /// [`Error::Framework`] as every read of the framework.
+    /// * [`Error::InvalidId`].
+    /// * [`Error::Framework`] as for a read of the framework.
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn inspect(&self) -> Result<Vec<JobInfo>, Error> {
-        self.places.pending.check()?;
-        inspect::inspect(&self.places).await
+    pub async fn get(&self, id: impl Into<String>) -> Result<Option<JobInfo>, Error> {
+        let id = id.into();
+        self.check_id(&id)?;
+        inspect::get(&self.places, &id).await
     }
 
-    /// A worker with this name, which is for people. Nothing is sent yet. With the first job that is asked for it also
-    /// becomes a candidate for the [cleaner](Self::clean), in a background task that ends when it is dropped or the
-    /// framework is closed. What [`clean`](Self::clean) fails with is told by
-    /// [`background_errors`](CuratorFramework::background_errors); the candidate comes back after a pause of a second to a
-    /// minute.
-    pub fn worker(&self, name: impl Into<String>) -> Worker {
-        Worker::new(self.places.clone(), self.policy, self.refresh_after, name.into())
-    }
-
-    /// Takes part in the election of the cleaner. While elected, it gives jobs of workers that have died to others, makes delayed
-    /// jobs pending when their time has come, and deletes what is not [kept](Self::keep_done). Every [`Worker`] does so; this is
-    /// for processes that have none.
+    /// Counts the jobs in each state. A job that changes during the count may be counted in two
+    /// states, or in none.
+    ///
+    /// Takes two round trips, and one request plus one for every 256 buckets. Pending jobs have a
+    /// bucket for every 4,096 jobs of a priority; done and failed jobs have up to 1,024 buckets
+    /// each. So a million pending jobs of one priority take at most nine requests. Servers before
+    /// ZooKeeper 3.6 need one request for each bucket. No job is read.
     ///
     /// # Errors
-    /// [`Error::Framework`] with `Closed`, and what else no repetition mends. An attempt whose end is refused, for example
-    /// by an ACL, is no such error: it is told by
-    /// [`background_errors`](CuratorFramework::background_errors), once, and tried again every minute.
+    /// [`Error::Framework`] as for a read of the framework.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    #[doc(alias = "count")]
+    pub async fn len(&self) -> Result<JobCounts, Error> {
+        self.places.pending.check()?;
+        inspect::count(&self.places).await
+    }
+
+    /// Lists jobs, a page at a time. Nothing is sent until the result is awaited: see [`JobList`]
+    /// for the filter, the size of a page and payloads.
+    ///
+    /// **Awaiting returns** a [`JobPage`](super::JobPage). Jobs are listed by state: pending ones
+    /// in the order of claims, then executing jobs, delayed jobs by the time when they are pending
+    /// again, done jobs, and failed jobs. A job that changes its state during the listing may
+    /// appear in the old or in the new state; a job that becomes pending again may be missed.
+    ///
+    /// The number of requests for a page does not depend on the number of jobs: at most 32, plus
+    /// one for every seven jobs of its [limit](JobList::limit), and usually two to ten. If a
+    /// response exceeds the [limit](zk_curator::CuratorFrameworkBuilder::max_response), its data
+    /// are requested again in two halves.
+    ///
+    /// ```
+    /// # use zk_curator_recipes::queue::jobs::{JobPhase, Jobs};
+    /// # async fn show(jobs: &Jobs) -> Result<(), zk_curator_recipes::queue::Error> {
+    /// let failed = jobs.list().only([JobPhase::Failed]).limit(20).with_payload();
+    /// let mut page = failed.clone().await?;
+    /// loop {
+    ///     for job in &page.jobs {
+    ///         println!("{} {:?} {:?}", job.id, job.state, job.payload()?);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     page = failed.clone().after(next).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// * [`Error::Zero`] for a limit of zero.
+    /// * [`Error::Framework`] as every read of the framework; `InvalidArgument` for an invalid
+    ///   [position](JobList::after).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub fn list(&self) -> JobList {
+        JobList::new(self.places.clone())
+    }
+
+    /// Returns a worker with this name, which is only informative. Nothing is sent yet. When the
+    /// first job is requested, the worker also becomes a candidate for the [cleaner](Self::clean),
+    /// in a background task that ends when the worker is dropped or the framework is closed.
+    /// [`background_errors`](CuratorFramework::background_errors) reports errors of
+    /// [`clean`](Self::clean); after an error the candidate pauses for a second to a minute.
+    pub fn worker(&self, name: impl Into<String>) -> Consumer<Leased> {
+        Consumer::leasing(self.places.clone(), self.policy, self.refresh_after, name.into())
+    }
+
+    /// Takes part in the election of the cleaner. While elected, it makes jobs of dead workers and
+    /// due delayed jobs pending again, and deletes jobs that are not [kept](Self::keep_done). Every
+    /// [worker](Self::worker) does this; call it in processes without a worker.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] with `Closed`, or with another error that a retry cannot fix. If ending
+    /// a single attempt is refused, for example by an ACL,
+    /// [`background_errors`](CuratorFramework::background_errors) reports it once, and it is
+    /// retried every minute.
     ///
     /// # Cancel safety
     /// Dropping it leaves the election.
@@ -346,13 +404,17 @@ impl Jobs {
         self.places.pending.check()?;
         let path = ZPath::for_operation("job", self.places.of("all", id));
         let is_name = !id.is_empty() && !id.contains(['/', '|']) && path.is_ok();
-        if is_name { Ok(()) } else { Err(Error::InvalidId { id: id.to_owned() }) }
+        if is_name {
+            Ok(())
+        } else {
+            Err(Error::InvalidId { path: self.places.path.clone(), id: id.to_owned() })
+        }
     }
 }
 
-/// A job that is to be submitted: see [`Jobs::job`].
+/// A job to submit: see [`Jobs::submit`]. Awaiting it submits the job.
 #[derive(Debug)]
-#[must_use = "nothing is sent until it is submitted"]
+#[must_use = "nothing is sent until it is awaited"]
 pub struct Submission {
     jobs: Jobs,
     job: Result<Bytes, Error>,
@@ -361,27 +423,22 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Sets the id. Default: a UUID.
+    /// Sets the id. The job is not submitted if another job with this id exists, in any state. Ids
+    /// longer than 200 bytes need a smaller [bucket size](Jobs::bucket_size). Default: a UUID.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Sets the priority: jobs with a lower number come first, as in Curator's `DistributedPriorityQueue`. See
+    /// Sets the priority, any `i32`. Jobs with a lower number come first, as in Curator's
+    /// `DistributedPriorityQueue`: [`i32::MIN`] is the first, [`i32::MAX`] the last. See
     /// [`Jobs::prioritized`]. Default: zero.
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Submits the job, once, and returns its id.
-    ///
-    /// # Errors
-    /// As [`Jobs::submit_as`].
-    ///
-    /// # Cancel safety
-    /// Once polled, the job may be submitted.
-    pub async fn submit(self) -> Result<String, Error> {
+    async fn run(self) -> Result<String, Error> {
         let Self { jobs, job, id, priority } = self;
         let id = id.unwrap_or_else(|| jobs.places.zk.new_guid());
         jobs.submit_with(&id, job?, priority).await?;
@@ -389,7 +446,16 @@ impl Submission {
     }
 }
 
-/// Whether there was what a transaction was about, with its first operation.
+impl IntoFuture for Submission {
+    type Output = Result<String, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Returns `true` if the node of the first operation of a transaction existed.
 fn found(result: zk_curator::Result<()>) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),

@@ -1,22 +1,28 @@
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::sync::DropGuard;
+use zk_curator::internal::Locked;
 use zk_curator::op::Transaction;
 use zk_curator::value::{FromData, ToData};
-use zk_curator::{ErrorKind, FencingToken, OwnedNode, Ownership};
+use zk_curator::{ErrorKind, Ownership};
 
 use super::kept::Node;
 use super::later;
 use super::places::{End, Places, is_gone};
+use super::retention::Policy;
+use crate::health::{HealthReporter, HealthWatch};
 use crate::measure;
-use crate::queue::core::name::Kind;
-use crate::queue::driver::{Receipts, is_lost, settle, try_settle};
+use crate::queue::consume::claims::{Claims, Held};
+use crate::queue::consume::delivery::Delivery;
+use crate::queue::consume::kind::{Engine, QueueKind};
+use crate::queue::consume::settle::{is_lost, settle, try_settle};
 use crate::queue::error::Error;
-use crate::queue::value::{decode, encode};
+use crate::queue::wire::name::Kind;
+use crate::queue::wire::value::{decode, encode};
 
-/// A job that was handed out, without the duty to settle it. Cheap to clone.
+/// A claimed job, without the duty to settle it. Cheap to clone.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Task {
@@ -26,11 +32,11 @@ pub struct Task {
     pub id: String,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing token is higher than
-    /// those of all attempts before.
+    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing
+    /// token is higher than the tokens of all earlier attempts.
     pub lease: Ownership,
-    /// The pause that the body asks for if it fails.
-    pause: Arc<Mutex<Option<Duration>>>,
+    /// The pause that the body has requested if it fails.
+    pause: Arc<Locked<Option<Duration>>>,
 }
 
 impl Task {
@@ -38,144 +44,163 @@ impl Task {
         Self { data, id, attempt, lease, pause: Arc::default() }
     }
 
-    /// If the body of [`run`](super::Worker::run) fails, the job is pending again after this time, as by
-    /// [`Job::retry_after`], instead of after a [backoff](super::Worker::redeliver_after). The last call counts.
+    /// Sets the pause for a failure of the body of [`run`](crate::queue::Consumer::run): the job is
+    /// then pending again after this time, as with [`Delivery::retry_after`], instead of after a
+    /// [backoff](crate::queue::Consumer::redeliver_after). The last call counts.
     pub fn retry_after(&self, pause: Duration) {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = Some(pause);
+        *self.pause.lock() = Some(pause);
     }
 
     pub(super) fn pause(&self) -> Option<Duration> {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.pause.lock()
     }
 
-    /// The job as a value of this type.
+    /// Decodes the job as a value of this type.
     ///
     /// # Errors
-    /// [`Error::Undecodable`] when it is none.
+    /// [`Error::Undecodable`] if it cannot be decoded.
     pub fn value<T: FromData>(&self) -> Result<T, Error> {
         decode(&self.id, &self.data)
     }
 }
 
-/// A job in the hands of its worker. Dropped, it is given back: the lease is deleted in the background, and the cleaner
-/// makes it pending again, at its old place; which counts as an attempt.
-#[must_use = "dropping it gives the job back"]
-pub struct Job {
+/// A [`Consumer`](crate::queue::Consumer) of this kind claims each job under a lease, and returns
+/// it as a [`Delivery`]. See [the module](super).
+///
+/// # Cancel safety
+/// Dropping the consumer releases the jobs that it has claimed but not delivered; the cleaner makes
+/// them pending again.
+#[derive(Debug)]
+pub struct Leased {
+    pub(super) places: Places,
+    pub(super) worker: String,
+    pub(super) policy: Policy,
+    /// Ends the candidacy for the cleaner.
+    pub(super) cleaner: Option<DropGuard>,
+    /// The reporter of the cleaner, until its task begins.
+    pub(super) reporter: Option<HealthReporter>,
+    pub(super) health: HealthWatch,
+}
+
+impl QueueKind for Leased {
+    type Delivery = Delivery<Self>;
+    type Message = Task;
+    type Done = Option<Bytes>;
+}
+
+impl Engine for Leased {
+    type Source = Claims<Self>;
+    type Item = ClaimedJob;
+}
+
+impl Held<Task> for ClaimedJob {
+    fn label<'a>(&'a self, _path: &'a str) -> &'a str {
+        &self.task.id
+    }
+
+    fn messages(&self) -> Vec<Task> {
+        vec![self.task.clone()]
+    }
+}
+
+/// A claimed job.
+pub(in crate::queue) struct ClaimedJob {
     pub(super) places: Places,
     pub(super) max_attempts: Option<u32>,
     pub(super) task: Task,
-    /// The attempt.
-    pub(super) path: String,
     /// Its name when it is pending again.
     pub(super) held: String,
-    pub(super) lease: OwnedNode,
-    pub(super) receipts: Receipts,
 }
 
-impl Job {
-    /// The id of the job.
+impl Delivery<Leased> {
+    /// Returns the id of the job.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.task.id
+        &self.item.task.id
     }
 
     /// The job.
     #[must_use]
     pub const fn data(&self) -> &Bytes {
-        &self.task.data
+        &self.item.task.data
     }
 
-    /// The job as a value of this type: see [`Task::value`].
+    /// Decodes the job as a value of this type: see [`Task::value`].
     ///
     /// # Errors
-    /// [`Error::Undecodable`] when it is none.
+    /// [`Error::Undecodable`] if it cannot be decoded.
     pub fn value<T: FromData>(&self) -> Result<T, Error> {
-        self.task.value()
+        self.item.task.value()
     }
 
-    /// The number of the attempt, from 1.
-    #[must_use]
-    pub const fn attempt(&self) -> u32 {
-        self.task.attempt
-    }
-
-    /// All of that, without the duty to settle it.
+    /// Returns the job and its properties, without the duty to settle it.
     #[must_use]
     pub fn task(&self) -> Task {
-        self.task.clone()
+        self.item.task.clone()
     }
 
-    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held.
-    #[must_use]
-    pub const fn ownership(&self) -> &Ownership {
-        self.lease.ownership()
-    }
-
-    /// The fencing token of the lease: higher than those of all attempts at this job before.
-    #[must_use]
-    pub const fn fencing_token(&self) -> FencingToken {
-        self.lease.ownership().fencing_token()
-    }
-
-    /// Resolves when the lease is lost: others get the job. To learn that somebody has deleted it, it leaves a watch,
-    /// which costs one request.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
-    pub async fn lost(&self) {
-        self.lease.ownership().lost().await;
-    }
-
-    /// The job is done: deletes all of it.
+    /// Completes the job without a result: deletes it.
     ///
     /// # Errors
-    /// * [`Error::Lost`] when the lease was lost: the job is executed again, or was settled by a worker that had it since.
-    /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without the [right](super#access-control) to create
-    ///   children of the jobs' path. The job is given back.
-    /// * [`Error::Framework`] when it cannot be known, or the connection is lost for longer than the retry policy allows:
-    ///   the job is done, or is executed again.
+    /// * [`Error::Lost`] if the lease was lost: the job is executed again, or a later worker has
+    ///   settled it.
+    /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without
+    ///   [permission](super#access-control) to create children of the jobs' path. The job is
+    ///   released.
+    /// * [`Error::Framework`] if the outcome is unknown, or the connection is lost for longer than
+    ///   the retry policy allows: the job is done, or is executed again.
     ///
     /// # Cancel safety
-    /// The job is done, or given back.
+    /// The job is done, or released.
     pub async fn complete(self) -> Result<(), Error> {
-        let job = self.places.of("all", self.id());
+        let job = self.item.places.of("all", self.id());
         self.settle(|transaction| transaction.delete(&job)).await
     }
 
-    /// The job is done, and the result is kept, along with the job, until they are [forgotten](super::Jobs::forget).
+    /// Completes the job with a result, which is kept with the job until they are
+    /// [forgotten](super::Jobs::forget).
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `TooLarge` when servers would not accept the result: the job has failed for good then,
-    /// for it is done, and the next attempt would end like this one. A result so large that servers accept no receipt beside it
-    /// is kept without: after a lost answer the error says [`may_have_applied`](zk_curator::Error::may_have_applied).
+    /// As [`complete`](Self::complete). `TooLarge` if servers would not accept the result: the job
+    /// has then failed permanently, because the next attempt would have the same outcome. A result
+    /// that is too large for a transaction with a receipt is kept without a receipt; after a lost
+    /// response the error then has [`may_have_applied`](zk_curator::Error::may_have_applied).
     ///
     /// # Cancel safety
-    /// The job is done, or given back.
+    /// The job is done, or released.
     pub async fn complete_with(self, result: impl ToData) -> Result<(), Error> {
-        let result = encode(&self.places.path, &result)?;
-        let result = self.places.pending.pack(result)?;
-        let done = Node::kept(&self.places, End::Done, self.id(), result);
+        let result = encode(&self.item.places.path, &result)?;
+        let result = self.item.places.pending.pack(result)?;
+        let done = Node::kept(&self.item.places, End::Done, self.id(), result);
         self.end(done).await
     }
 
-    /// The attempt has failed: the job is pending again, at its old place; or it has failed for good, if that was its
-    /// [last](super::Jobs::max_attempts) attempt.
+    /// Fails the attempt: the job is pending again at its old place, or has failed permanently if
+    /// that was its [last](super::Jobs::max_attempts) attempt.
     ///
     /// # Errors
-    /// As [`complete_with`](Self::complete_with), where the result is `why`; the attempt has failed, or the job is given back.
+    /// As [`complete_with`](Self::complete_with) with `why` as the result; the attempt has failed,
+    /// or the job is released.
     ///
     /// # Cancel safety
-    /// The attempt has failed, or the job is given back.
+    /// The attempt has failed, or the job is released.
     pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(&self.places, &self.held, &why.into(), self.max_attempts);
+        let next = Node::after_attempt(
+            &self.item.places,
+            &self.item.held,
+            &why.into(),
+            self.item.max_attempts,
+        );
         self.end(next).await
     }
 
-    /// The attempt has failed: the job is pending again after this time, at its old place; or it has failed for good, if that
-    /// was its [last](super::Jobs::max_attempts) attempt. Until then it is [delayed](super::JobState::Delayed).
+    /// Fails the attempt: the job is [delayed](super::JobState::Delayed) for this time, and then
+    /// pending again at its old place. It has failed permanently if that was its
+    /// [last](super::Jobs::max_attempts) attempt.
     ///
-    /// The time is kept in ZooKeeper: the job comes back also when this worker has died meanwhile. It ends by the clock of the
-    /// [cleaner](super::Jobs::clean), and begins by the clock of this process. A zero time is that of [`fail`](Self::fail).
+    /// The time is stored in ZooKeeper, so the job becomes pending even if this worker dies. The
+    /// delay begins by the clock of this process, and ends by the clock of the
+    /// [cleaner](super::Jobs::clean). Zero has the effect of [`fail`](Self::fail).
     ///
     /// # Errors
     /// As [`fail`](Self::fail).
@@ -183,16 +208,16 @@ impl Job {
     /// # Cancel safety
     /// As [`fail`](Self::fail).
     pub async fn retry_after(self, why: impl Into<String>, pause: Duration) -> Result<(), Error> {
-        let is_last = self.max_attempts.is_some_and(|limit| self.attempt() >= limit);
+        let is_last = self.item.max_attempts.is_some_and(|limit| self.attempt() >= limit);
         if is_last || pause.is_zero() {
             return self.fail(why).await;
         }
         let attempt = self.path.rsplit('/').next().unwrap_or_default();
-        let later = later::node(&self.places, pause, attempt, &self.held, why.into());
+        let later = later::node(&self.item.places, pause, attempt, &self.item.held, why.into());
         self.end(later).await
     }
 
-    /// The job has failed for good, whatever the number of attempts.
+    /// Fails the job permanently, regardless of the number of attempts.
     ///
     /// # Errors
     /// As [`fail`](Self::fail).
@@ -200,56 +225,53 @@ impl Job {
     /// # Cancel safety
     /// As [`fail`](Self::fail).
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(&self.places, &self.held, &why.into(), Some(1));
+        let next = Node::after_attempt(&self.item.places, &self.item.held, &why.into(), Some(1));
         self.end(next).await
     }
 
     /// Ends the attempt, and creates a node.
     async fn end(self, mut next: Node) -> Result<(), Error> {
-        let lease = self.lease.path().to_owned();
+        let lease = self.claim.path().to_owned();
         let mut too_large = None;
         loop {
             let ending =
-                |fenced: Transaction| next.create(&self.places, fenced.delete(&lease).delete(&self.path));
-            let Err(error) = try_settle(&self.receipts, &self.lease, ending).await else {
-                drop(self.lease.leak());
+                |fenced: Transaction| next.create(fenced.delete(&lease).delete(&self.path));
+            let Err(error) = try_settle(&self.receipts, &self.claim, ending).await else {
+                drop(self.claim.leak());
                 if next.is_failure() {
-                    measure::dead_letter(Kind::Job.recipe());
+                    measure::dead_letter(&self.item.places.zk, Kind::Job.recipe());
                 }
                 return too_large.map_or(Ok(()), |error: zk_curator::Error| Err(error.into()));
             };
             if error.kind() == ErrorKind::TooLarge && !next.is_failure() {
                 let why = format!("it was executed, and its result cannot be kept: {error}");
-                next = Node::after_attempt(&self.places, &self.held, &why, Some(1));
+                next = Node::after_attempt(&self.item.places, &self.item.held, &why, Some(1));
                 too_large = Some(error);
                 continue;
             }
-            // On the heap, for futures of callers that are small.
-            if !Box::pin(next.correct(&self.places, &error)).await? {
-                return Err(lost_or(error));
+            // On the heap, so that the futures of callers stay small.
+            if !Box::pin(next.correct(&self.item.places, &error)).await? {
+                return Err(lost_or(error, self.item.places.of("all", &self.item.task.id)));
             }
         }
     }
 
-    pub(super) async fn settle(self, changes: impl Fn(Transaction) -> Transaction) -> Result<(), Error> {
-        let lease = self.lease.path().to_owned();
+    pub(super) async fn settle(
+        self,
+        changes: impl Fn(Transaction) -> Transaction,
+    ) -> Result<(), Error> {
+        let lease = self.claim.path().to_owned();
         let ending = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
-        settle(&self.receipts, self.lease, ending).await.map_err(lost_or)
+        let path = self.item.places.of("all", &self.item.task.id);
+        settle(&self.receipts, self.claim, ending).await.map_err(|error| lost_or(error, path))
     }
 }
 
-/// Returns the error for a refused transaction that checks the lease, and then deletes it and the attempt.
-fn lost_or(error: zk_curator::Error) -> Error {
+/// Returns the error for a refused transaction that checks the lease of a job at a path, and then
+/// deletes it and the attempt.
+fn lost_or(error: zk_curator::Error, path: String) -> Error {
     match is_gone(&error, 0) || is_lost(&error, 1) {
-        true => Error::Lost,
+        true => Error::Lost { path },
         false => error.into(),
-    }
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Job");
-        debug.field("id", &self.task.id).field("attempt", &self.task.attempt).field("lease", &self.lease);
-        debug.finish()
     }
 }

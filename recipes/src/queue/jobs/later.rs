@@ -1,4 +1,4 @@
-//! Delayed jobs: those that have failed, and are pending again at a time.
+//! Delayed jobs: failed jobs that become pending again at a given time.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -6,88 +6,71 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
+use zk_curator::internal::millis;
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result};
 
 use super::kept::Node;
 use super::places::{Places, is_gone, is_missing};
 use super::record::Later;
-use crate::queue::core::name::Kind;
+use crate::queue::wire::name::Kind;
 
-const DIRECTORY: &str = "later";
+pub(super) const DIRECTORY: &str = "later";
 /// The shortest time from one listing to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest time for which a job is waited for without a look at the clock, which may be set meanwhile.
+/// The maximum time between two reads of the clock, which may be changed during a wait.
 const CLOCK_CHECKED: Duration = Duration::from_secs(1);
-/// A job that cannot be brought back is tried again after this time.
+/// The time after which making a job pending is retried if it has failed.
 const STUCK: Duration = Duration::from_secs(60);
-/// The number of jobs that are brought back at a time.
+/// The number of jobs that one request reads.
+const READ_AT_ONCE: usize = 256;
+/// The maximum number of jobs that are made pending at a time.
 const AT_ONCE: usize = 64;
 
-/// The node of a job that is pending again after a time. Attempts have names of their own, so no two jobs have the same node.
-pub(super) fn node(places: &Places, pause: Duration, attempt: &str, held: &str, why: String) -> Node {
-    let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
-    let due = places.pending.now().saturating_add(pause);
+/// The node of a job that is pending again after a time. Attempts have names of their own, so no
+/// two jobs have the same node.
+pub(super) fn node(
+    places: &Places,
+    pause: Duration,
+    attempt: &str,
+    held: &str,
+    why: String,
+) -> Node {
+    let due = places.pending.now().saturating_add(millis(pause));
     let path = places.of(DIRECTORY, &format!("{due:013}|{attempt}"));
     Node::later(path, Later { name: held.to_owned(), why }.encode())
 }
 
 /// The time in the name of a delayed job, in milliseconds since 1970.
-fn due(name: &str) -> Option<i64> {
+pub(crate) fn due(name: &str) -> Option<i64> {
     name.split_once('|')?.0.parse().ok()
 }
 
-/// A delayed job.
-#[derive(Debug)]
-pub(super) struct Delayed {
-    /// The name of its node.
-    pub(super) node: String,
-    /// In milliseconds since 1970.
-    pub(super) due: i64,
-    pub(super) record: Later,
-}
-
-/// Reads all delayed jobs.
-pub(super) async fn all(places: &Places) -> Result<Vec<Delayed>> {
+/// Searches for a delayed job by its id, one request at a time, and returns the path of its node.
+pub(super) async fn find(places: &Places, id: &str) -> Result<Option<String>> {
     let names = match places.zk.children(places.below(DIRECTORY)).await {
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
         names => names?,
     };
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let path = |name: &String| places.of(DIRECTORY, name);
-    let reads = names.iter().fold(places.zk.multi_read(), |reads, name| reads.get_data(path(name)));
-    let mut delayed = Vec::new();
-    for (node, read) in names.into_iter().zip(reads.await?) {
-        match read {
-            Ok(read) => {
-                let record = read.into_data().and_then(|(data, _)| Later::parse(&data));
-                delayed.extend(due(&node).zip(record).map(|(due, record)| Delayed {
-                    node: node.clone(),
-                    due,
-                    record,
-                }));
+    let paths: Vec<String> = names.iter().map(|name| places.of(DIRECTORY, name)).collect();
+    for some in paths.chunks(READ_AT_ONCE) {
+        let reads = some.iter().fold(places.zk.multi_read(), |reads, path| reads.get_data(path));
+        for (path, read) in some.iter().zip(reads.await?) {
+            let record = match read {
+                Ok(read) => read.into_data().and_then(|(data, _)| Later::parse(&data)),
+                Err(error) if error.kind() == ErrorKind::NoNode => None,
+                Err(error) => return Err(error),
+            };
+            let meta = record.as_ref().and_then(|record| Kind::Job.meta(&record.name));
+            if meta.is_some_and(|meta| meta.id == id) {
+                return Ok(Some(path.clone()));
             }
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            Err(error) => return Err(error),
         }
     }
-    Ok(delayed)
+    Ok(None)
 }
 
-/// Looks for a delayed job, by its id.
-pub(super) async fn find(places: &Places, id: &str) -> Result<Option<Delayed>> {
-    let is_it = |delayed: &Delayed| Kind::Job.meta(&delayed.record.name).is_some_and(|meta| meta.id == id);
-    Ok(all(places).await?.into_iter().find(is_it))
-}
-
-/// The place of a delayed job.
-pub(super) fn place(places: &Places, delayed: &Delayed) -> String {
-    places.of(DIRECTORY, &delayed.node)
-}
-
-/// Makes delayed jobs pending when their time has come, until an error does not pass by itself, and returns it.
+/// Makes due delayed jobs pending until a permanent error, and returns that error.
 pub(super) async fn bring_back(places: &Places) -> ZkError {
     let mut aside = Aside::default();
     loop {
@@ -97,7 +80,7 @@ pub(super) async fn bring_back(places: &Places) -> ZkError {
         };
         if let Err(error) = passed {
             if error.is_transient() || error.kind() == ErrorKind::Closed {
-                if let Err(error) = places.zk.ride_out(error).await {
+                if let Err(error) = places.zk.wait_for_recovery(error).await {
                     return error;
                 }
             } else {
@@ -109,12 +92,12 @@ pub(super) async fn bring_back(places: &Places) -> ZkError {
     }
 }
 
-/// Delayed jobs that cannot be brought back.
+/// Delayed jobs that cannot be made pending.
 #[derive(Debug, Default)]
 struct Aside {
-    /// Nodes that are no delayed jobs.
+    /// Nodes that are not delayed jobs.
     foreign: BTreeSet<String>,
-    /// Jobs that were refused, until the next try.
+    /// Jobs whose change was refused, until the next retry.
     stuck: BTreeSet<String>,
     again: Option<Instant>,
     is_reported: bool,
@@ -125,7 +108,7 @@ impl Aside {
         self.foreign.contains(name) || self.stuck.contains(name)
     }
 
-    /// Reports the first error until one passes without.
+    /// Reports only the first of consecutive errors.
     fn report(&mut self, places: &Places, error: ZkError) {
         if !std::mem::replace(&mut self.is_reported, true) {
             places.zk.report_background_error(error);
@@ -133,7 +116,7 @@ impl Aside {
     }
 }
 
-/// Lists the delayed jobs, brings back those that are due, and waits for the next one or for a change.
+/// Lists the delayed jobs, makes the due ones pending, and waits for the next one or for a change.
 async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
     if aside.again.is_some_and(|again| again <= Instant::now()) {
         (aside.stuck, aside.again) = (BTreeSet::new(), None);
@@ -143,7 +126,8 @@ async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
     aside.foreign.retain(|name| names.contains(name));
     aside.foreign.extend(names.iter().filter(|name| due(name).is_none()).cloned());
     let waiting = names.iter().filter(|name| !aside.has(name));
-    let mut waiting: Vec<(i64, &String)> = waiting.filter_map(|name| Some((due(name)?, name))).collect();
+    let mut waiting: Vec<(i64, &String)> =
+        waiting.filter_map(|name| Some((due(name)?, name))).collect();
     waiting.sort_unstable();
     let now = places.pending.now();
     let (ready, later) = waiting.split_at(waiting.partition_point(|(due, _)| *due <= now));
@@ -157,10 +141,14 @@ async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
                 warn!(name, "not a delayed job");
                 aside.foreign.insert((*name).clone());
             }
-            Err(error) if error.is_transient() || is_missing(&error) || error.kind() == ErrorKind::Closed => {
+            Err(error)
+                if error.is_transient()
+                    || is_missing(&error)
+                    || error.kind() == ErrorKind::Closed =>
+            {
                 return Err(error);
             }
-            // Nothing of it says that others cannot be brought back.
+            // Other jobs may still be made pending.
             Err(error) => {
                 is_refused = true;
                 aside.stuck.insert((*name).clone());
@@ -182,7 +170,7 @@ async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a time, in milliseconds since 1970; for ever if there is none.
+/// Waits until a time, in milliseconds since 1970; forever if there is none.
 async fn until_due(places: &Places, due: Option<i64>) {
     let Some(due) = due else { return pending().await };
     loop {
@@ -193,7 +181,7 @@ async fn until_due(places: &Places, due: Option<i64>) {
     }
 }
 
-/// Makes a delayed job pending; `false` if the node is none.
+/// Makes a delayed job pending. Returns `false` if the node is not a delayed job.
 async fn return_one(places: &Places, name: &str) -> Result<bool> {
     let path = places.of(DIRECTORY, name);
     let data = match places.zk.get_data(&path).await {
@@ -204,7 +192,7 @@ async fn return_one(places: &Places, name: &str) -> Result<bool> {
     let Some(Later { name: held, .. }) = record else { return Ok(false) };
     let mut next = Node::pending(places, &held);
     loop {
-        let Err(error) = next.create(places, places.zk.transaction().delete(&path)).await else { break };
+        let Err(error) = next.create(places.zk.transaction().delete(&path)).await else { break };
         if is_gone(&error, 0) {
             // Another cleaner was faster, or the job was withdrawn.
             break;
@@ -223,7 +211,10 @@ mod tests {
 
     #[test]
     fn the_time_is_in_the_name() {
-        assert_eq!(due("1795352400000|5e0a7c8e-0000-4000-8000-000000000001"), Some(1_795_352_400_000));
+        assert_eq!(
+            due("1795352400000|5e0a7c8e-0000-4000-8000-000000000001"),
+            Some(1_795_352_400_000)
+        );
         assert_eq!(due("0000000000007|x"), Some(7));
         for name in ["", "1795352400000", "x|y", "|"] {
             assert_eq!(due(name), None, "{name}");

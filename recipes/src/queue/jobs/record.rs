@@ -1,4 +1,4 @@
-//! The data of the nodes of jobs: lines of text, an empty one, and a text of somebody else's.
+//! The data of the nodes of jobs: lines of text, an empty line, and a free text.
 
 use crate::reason::cut;
 
@@ -6,16 +6,16 @@ const EXECUTING: &str = "executing 1";
 const FAILED: &str = "failed 1";
 const LATER: &str = "later 1";
 
-/// Of a job that is being executed.
+/// The record of a job that is being executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Executing {
-    /// The name that it is given when it is pending again.
-    pub(super) name: String,
-    pub(super) session: i64,
-    pub(super) worker: String,
+pub(crate) struct Executing {
+    /// The name that the job gets when it is pending again.
+    pub(crate) name: String,
+    pub(crate) session: i64,
+    pub(crate) worker: String,
 }
 
-/// Of a job that has failed for good.
+/// The record of a job that has failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) attempts: u32,
@@ -23,12 +23,12 @@ pub(super) struct Failed {
     pub(super) why: String,
 }
 
-/// Of a job that is delayed.
+/// The record of a delayed job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Later {
-    /// The name that it is given when it is pending again.
+    /// The name that the job gets when it is pending again.
     pub(super) name: String,
-    /// Why its last attempt has failed.
+    /// The reason why its last attempt has failed.
     pub(super) why: String,
 }
 
@@ -38,23 +38,28 @@ impl Executing {
         format!("{EXECUTING}\njob {name}\nsession {session}\n\n{worker}")
     }
 
-    /// `None` of what are not the data of one.
-    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+    /// Returns `None` for other data.
+    pub(crate) fn parse(data: &[u8]) -> Option<Self> {
         let (lines, worker) = split(data, EXECUTING)?;
         let (name, session) = lines.strip_prefix("job ")?.split_once("\nsession ")?;
-        Some(Self { name: name.to_owned(), session: session.parse().ok()?, worker: worker.to_owned() })
+        Some(Self {
+            name: name.to_owned(),
+            session: session.parse().ok()?,
+            worker: worker.to_owned(),
+        })
     }
 }
 
 impl Failed {
-    /// The priority is left out if it is zero: earlier versions do not know it.
+    /// A priority of zero is left out.
     pub(super) fn encode(&self) -> String {
         let Self { attempts, priority, why } = self;
-        let priority = if *priority == 0 { String::new() } else { format!("\npriority {priority}") };
+        let priority =
+            if *priority == 0 { String::new() } else { format!("\npriority {priority}") };
         format!("{FAILED}\nattempts {attempts}{priority}\n\n{}", cut(why))
     }
 
-    /// `None` of what are not the data of one.
+    /// Returns `None` for other data.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let (lines, why) = split(data, FAILED)?;
         let lines = lines.strip_prefix("attempts ")?;
@@ -69,14 +74,14 @@ impl Later {
         format!("{LATER}\njob {}\n\n{}", self.name, cut(&self.why))
     }
 
-    /// `None` if these are not the data of one.
+    /// Returns `None` for other data.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let (lines, why) = split(data, LATER)?;
         Some(Self { name: lines.strip_prefix("job ")?.to_owned(), why: why.to_owned() })
     }
 }
 
-/// The lines between the first and the empty one, and the text behind it.
+/// Returns the lines between the first and the empty one, and the text behind it.
 fn split<'a>(data: &'a [u8], first: &str) -> Option<(&'a str, &'a str)> {
     std::str::from_utf8(data).ok()?.strip_prefix(first)?.strip_prefix('\n')?.split_once("\n\n")
 }

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zk_curator::internal::millis;
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result, Stat};
 
 use super::kept;
 use super::places::{End, Places, is_gone};
-use crate::queue::redelivery::MOST_DELIVERIES;
+use crate::queue::consume::redelivery::MOST_DELIVERIES;
 
-/// The most jobs that are kept by default, of those that are done and of those that have failed.
+/// The default maximum of kept jobs, for done jobs and for failed jobs.
 const KEPT: u32 = 10_000;
 /// The time from one sweep to the next.
 const EVERY: Duration = Duration::from_secs(60);
-/// The number of nodes that are looked at, or deleted, at a time.
+/// The number of nodes that are read, or deleted, at a time.
 const AT_ONCE: usize = 64;
 
 /// The jobs that are kept after their end. A job that exceeds either limit is deleted.
@@ -38,7 +39,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// All, until they are [forgotten](super::Jobs::forget).
+    /// Keeps all, until they are [forgotten](super::Jobs::forget).
     pub const fn unlimited() -> Self {
         Self { newest: None, within: None }
     }
@@ -49,7 +50,7 @@ impl Retention {
         self
     }
 
-    /// Those that have ended within this time.
+    /// Keeps the jobs that have ended within this time.
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
@@ -79,7 +80,7 @@ impl From<Duration> for Retention {
     }
 }
 
-/// What becomes of jobs, as all that use them have to agree.
+/// The policy for jobs, on which all their users must agree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Policy {
     pub(super) max_attempts: Option<u32>,
@@ -94,12 +95,12 @@ impl Default for Policy {
     }
 }
 
-/// The node that is kept of a job.
+/// The kept node of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kept {
     /// The transaction that created it.
     czxid: i64,
-    /// When, in milliseconds since 1970.
+    /// The time of this transaction, in milliseconds since 1970.
     ctime: i64,
 }
 
@@ -109,22 +110,29 @@ impl From<Stat> for Kept {
     }
 }
 
-/// The nodes that were seen, by their names with those of their buckets.
+/// The known nodes, by their names with the names of their buckets.
 type Seen = BTreeMap<String, Kept>;
 
 /// The nodes to delete, from the oldest.
 fn outdated(seen: &Seen, retention: Retention, now: i64) -> Vec<(String, Kept)> {
     let mut all: Vec<(&String, &Kept)> = seen.iter().collect();
     all.sort_unstable_by_key(|(_, kept)| kept.czxid);
-    let newest = retention.newest.map_or(usize::MAX, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
+    let newest =
+        retention.newest.map_or(usize::MAX, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
     let too_many = all.len().saturating_sub(newest);
-    let within = retention.within.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-    let is_too_old = |kept: &Kept| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
-    let is_outdated = |(rank, (_, kept)): &(usize, (&String, &Kept))| *rank < too_many || is_too_old(kept);
-    all.into_iter().enumerate().filter(is_outdated).map(|(_, (name, kept))| (name.clone(), *kept)).collect()
+    let within = retention.within.map(millis);
+    let is_too_old =
+        |kept: &Kept| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
+    let is_outdated =
+        |(rank, (_, kept)): &(usize, (&String, &Kept))| *rank < too_many || is_too_old(kept);
+    all.into_iter()
+        .enumerate()
+        .filter(is_outdated)
+        .map(|(_, (name, kept))| (name.clone(), *kept))
+        .collect()
 }
 
-/// Deletes what is kept of jobs beyond the limits, until an error does not pass by itself, and returns it.
+/// Deletes kept results beyond the limits until a permanent error, and returns that error.
 pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
     let mut seen = [Seen::new(), Seen::new()];
     let mut is_reported = false;
@@ -138,7 +146,7 @@ pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
             match sweep_one(places, end, retention, seen).await {
                 Ok(()) => {}
                 Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
-                    if let Err(error) = places.zk.ride_out(error).await {
+                    if let Err(error) = places.zk.wait_for_recovery(error).await {
                         return error;
                     }
                 }
@@ -162,8 +170,9 @@ async fn sweep_one(places: &Places, end: End, retention: Retention, seen: &mut S
     }
     let names = names(places, end).await?;
     seen.retain(|name, _| names.contains(name));
-    let is_full =
-        retention.newest.is_some_and(|jobs| names.len() > usize::try_from(jobs).unwrap_or(usize::MAX));
+    let is_full = retention
+        .newest
+        .is_some_and(|jobs| names.len() > usize::try_from(jobs).unwrap_or(usize::MAX));
     if !is_full && retention.within.is_none() {
         return Ok(());
     }
@@ -191,23 +200,23 @@ async fn sweep_one(places: &Places, end: End, retention: Retention, seen: &mut S
     refused
 }
 
-/// The names of what is kept, in buckets and beside them.
+/// Returns the names of the kept results, each with the name of its bucket.
 async fn names(places: &Places, end: End) -> Result<BTreeSet<String>> {
     let children = match places.zk.children(places.below(end.directory())).await {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeSet::new()),
         children => children?,
     };
-    let (buckets, others): (Vec<String>, Vec<String>) =
-        children.into_iter().partition(|name| kept::is_bucket(name));
-    let paths: Vec<String> = buckets.iter().map(|bucket| places.of(end.directory(), bucket)).collect();
-    let mut names: BTreeSet<String> = others.into_iter().collect();
+    let buckets: Vec<String> = children.into_iter().filter(|name| kept::is_bucket(name)).collect();
+    let paths: Vec<String> =
+        buckets.iter().map(|bucket| places.of(end.directory(), bucket)).collect();
+    let mut names = BTreeSet::new();
     for (bucket, children) in buckets.iter().zip(places.zk.children_of_each(paths).await?) {
         names.extend(children.unwrap_or_default().iter().map(|id| format!("{bucket}/{id}")));
     }
     Ok(names)
 }
 
-/// Deletes a job that has ended; the node that is kept under its id now, if it is another one.
+/// Deletes an ended job. Returns the node that is kept under its id now, if that is another one.
 async fn delete(places: &Places, path: String, name: &str, kept: Kept) -> Result<Option<Kept>> {
     let Some(stat) = places.zk.exists(&path).await? else { return Ok(None) };
     if stat.czxid != kept.czxid {
@@ -219,8 +228,10 @@ async fn delete(places: &Places, path: String, name: &str, kept: Kept) -> Result
         Ok(_) => Ok(None),
         // Forgotten, or deleted by another cleaner.
         Err(error) if is_gone(&error, 0) => Ok(None),
-        // Somebody has deleted the job.
-        Err(error) if is_gone(&error, 1) => places.zk.delete(&path).czxid(kept.czxid).await.map(|()| None),
+        // Another client has deleted the job.
+        Err(error) if is_gone(&error, 1) => {
+            places.zk.delete(&path).czxid(kept.czxid).await.map(|()| None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -232,7 +243,8 @@ mod tests {
     use super::*;
 
     fn seen(nodes: &[(&str, i64, i64)]) -> Seen {
-        let node = |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), Kept { czxid, ctime });
+        let node =
+            |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), Kept { czxid, ctime });
         nodes.iter().map(node).collect()
     }
 
@@ -247,7 +259,10 @@ mod tests {
             ("bc".into(), "b".into(), String::new())
         );
         let within = Duration::from_millis;
-        assert_eq!((names(within(800).into()), names(within(799).into())), ("b".into(), "bc".into()));
+        assert_eq!(
+            (names(within(800).into()), names(within(799).into())),
+            ("b".into(), "bc".into())
+        );
         assert_eq!(names(Retention::unlimited()), "");
         assert_eq!(names(Retention::unlimited().newest(2).within(within(799))), "bc");
         assert!(Retention::from(0).has_zero() && Retention::from(Duration::ZERO).has_zero());

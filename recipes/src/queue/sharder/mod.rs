@@ -2,8 +2,7 @@ mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::future::{Future, pending, ready};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,22 +10,25 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use zk_curator::CuratorFramework;
+use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, Signal};
 
 use self::task::{Allocate, Known, Task};
-use super::error::Error;
-use super::layout::at_least_one;
 use crate::health::{HealthReporter, HealthWatch};
 use crate::leader::LeaderLatch;
 use crate::path::child;
+use crate::queue::error::Error;
+use crate::queue::wire::layout::at_least_one;
 use crate::random::{fraction, index};
+use crate::shutdown::Shutdown;
 
-/// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue when all are. Apache
-/// Curator's `QueueSharder`.
+/// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue
+/// when all are. Apache Curator's `QueueSharder`.
 ///
-/// The order of items is kept within each queue and not across them. One queue of Curator's family is slow with more than
-/// some 10,000 items, because each listing of it has all names; several are not.
+/// The order of items is kept within each queue, but not across queues. One of Curator's queues is
+/// slow with more than about 10,000 items, because each listing contains all names; several queues
+/// are not.
 ///
 /// # Layout
 /// ```text
@@ -34,32 +36,38 @@ use crate::random::{fraction, index};
 ///   └─ queue-<uuid>                    persistent: a queue, with its items
 /// <leader path>                        as of a LeaderLatch: who adds queues
 /// ```
-/// That of Apache Curator: sharders in Java and in Rust can share queues and the election.
+/// The layout of Apache Curator: sharders in Java and in Rust can share queues and the election.
 ///
 /// # Protocol
 /// 1. List the queues. If there is none, create one.
 /// 2. Join the election.
-/// 3. Whenever the list changes, and after every [interval](QueueSharderBuilder::check_every): list the queues, and count
-///    their items. One with the threshold or more is full; with half of the threshold or less it is free again.
-/// 4. When all are full and there are fewer than [the most](QueueSharderBuilder::max_queues): the leader creates another, in
-///    a transaction that is only applied while it leads. Curator's leader adds one at every check at which some queue is full.
+/// 3. Whenever the list changes, and after every [interval](QueueSharderBuilder::check_every): list
+///    the queues, and count their items. A queue with at least the threshold is full; with at most
+///    half of the threshold it has room again.
+/// 4. If all are full and there are fewer than [`max_queues`](QueueSharderBuilder::max_queues), the
+///    leader creates another one, in a transaction that is applied only while it leads. Curator's
+///    leader adds one at every check that finds a full queue.
 ///
 /// # Guarantees
-/// * A queue that is created by anybody is known to all sharders soon, at the latest after the interval.
-/// * A queue is never removed by a sharder. One that an operator deletes is not used any more after the next check.
-/// * The numbers of items are those of the last check: a queue may grow beyond the threshold in between.
-/// * Those that start at the same moment without any queue may create one each, as in Curator.
+/// * All sharders know of a new queue soon, after the interval at the latest, no matter who created
+///   it.
+/// * A sharder never removes a queue. A queue that an operator deletes is no longer used after the
+///   next check.
+/// * The numbers of items are from the last check, so a queue may grow beyond the threshold in
+///   between.
+/// * Sharders that start at the same moment without any queue may create one each, as in Curator.
 ///
 /// # Assumptions
-/// All sharders of one path have the same settings. Consumers with claims need a lock path for each queue: items of two queues
-/// may have the same name.
+/// All sharders of one path must have the same settings. Consumers with claims need a lock path for
+/// each queue: items of two queues may have the same name.
 ///
 /// # Connection loss
-/// * SUSPENDED, LOST: [`queue`](Self::queue) chooses among the queues that are known. Checks go on with the connection, and
-///   the leader adds no queue without its leadership.
+/// * SUSPENDED, LOST: [`queue`](Self::queue) chooses among the known queues. Checks continue when
+///   the connection is back. A leader that has lost its leadership adds no queue.
 ///
 /// # Cancel safety
-/// Dropping it ends its background task and leaves the election. Queues that it has handed out go on.
+/// Dropping it ends its background task and leaves the election. Queues that it has returned
+/// continue to work.
 ///
 /// # Example
 /// ```
@@ -105,9 +113,9 @@ pub struct QueueSharderBuilder<Q> {
 }
 
 impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
-    /// A sharder of the queues below a path, with an election at another one. `allocate` makes the queue at a path, as
-    /// [`DistributedQueue::new`](super::DistributedQueue) does; clones of it are handed out. Nothing is sent until it is
-    /// [started](QueueSharderBuilder::start).
+    /// Builds a sharder of the queues below a path, with an election at another path. `allocate`
+    /// creates the queue for a path, as [`DistributedQueue::new`](super::DistributedQueue) does;
+    /// callers get clones of it. Nothing is sent until it is [started](QueueSharderBuilder::start).
     pub fn builder(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -125,11 +133,11 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         }
     }
 
-    /// A random queue of those that are not full, or of all if all are: for one put, as another one may be the better choice
-    /// for the next.
+    /// Returns a random queue with room, or any queue if all are full. Call it for every put,
+    /// because another queue may be better for the next one.
     ///
     /// # Panics
-    /// Never: one queue is known from the start on.
+    /// Never, because at least one queue is known.
     #[must_use]
     pub fn queue(&self) -> Q {
         let chance = fraction(&self.zk);
@@ -144,31 +152,35 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         })
     }
 
-    /// The names of the queues below the path, and the queues.
+    /// Returns the queues, by their names below the path.
     #[must_use]
     pub fn queues(&self) -> BTreeMap<String, Q> {
         self.known.look(|known| known.queues.clone())
     }
 
-    /// Runs `body` for every queue, also for those that become known later, until one fails or the sharder is closed. Once
-    /// `body` is done with a queue, it is not run for it again. It is dropped when its queue is not there any more.
+    /// Runs `body` for every queue, including queues that become known later, until one fails, the
+    /// sharder is closed, or its background task has ended early; [`close`](Self::close) returns
+    /// the reason. A `body` that has ended is not run again for its queue. `body` is dropped when
+    /// its queue no longer exists.
     ///
     /// # Errors
-    /// The first error of `body`; the others are dropped.
+    /// The first error of a `body`; the other bodies are dropped.
     ///
     /// # Cancel safety
-    /// That of `body`.
+    /// The error of `body`.
     pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), E>
     where
         F: Fn(Q) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        self.run_until(pending(), Duration::ZERO, body).await
+        self.run_until(Shutdown::never(), body).await
     }
 
-    /// As [`run`](Self::run), until `stop`: `body` is run for no other queue after that, and may go on for as long as `drain` where it
-    /// runs. Then it is dropped. Returns when what it has held is given back, as [`wait_released`](CuratorFramework::wait_released)
-    /// says. A body that consumes its queue has to be told of `stop` itself: see [the graceful stop](super#a-graceful-stop).
+    /// As [`run`](Self::run), until the [stop](Shutdown). After it, `body` is not started for
+    /// further queues; running bodies may continue for the time to drain, and are then dropped.
+    /// Returns when everything that they held is released: see
+    /// [`wait_until_released`](CuratorFramework::wait_until_released). A body that consumes its
+    /// queue needs a clone of the shutdown: see [the graceful stop](super#a-graceful-stop).
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -177,26 +189,17 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// As [`run`](Self::run).
     pub async fn run_until<F, Fut, E>(
         &self,
-        stop: impl Future<Output = ()>,
-        drain: Duration,
+        shutdown: impl Into<Shutdown>,
         body: F,
     ) -> Result<(), E>
     where
         F: Fn(Q) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        let mut stop = pin!(stop);
+        let shutdown = shutdown.into();
         let mut begun = BTreeSet::new();
         let mut running = FuturesUnordered::new();
-        loop {
-            let is_stopped = tokio::select! {
-                biased;
-                () = &mut stop => true,
-                () = ready(()) => false,
-            };
-            if is_stopped {
-                break;
-            }
+        while !shutdown.has_begun() {
             for (name, queue) in self.queues() {
                 if begun.insert(name.clone()) {
                     let work = body(queue);
@@ -218,7 +221,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
             };
             let gone = tokio::select! {
                 biased;
-                () = &mut stop => break,
+                () = shutdown.begun() => break,
                 Some(done) = running.next(), if !running.is_empty() => done?,
                 () = self.known.until(is_news) => {
                     if self.known.look(|known| known.end.is_some()) {
@@ -237,13 +240,14 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
             }
             Ok(())
         };
-        let ended = timeout(drain, rest).await;
+        let ended = timeout(shutdown.time(), rest).await;
         drop(running);
-        let _: bool = self.zk.wait_released().await;
+        let _: bool = self.zk.wait_until_released().await;
         ended.unwrap_or(Ok(()))
     }
 
-    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) after a check of the queues has succeeded.
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) after
+    /// a check of the queues has succeeded.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }
@@ -251,10 +255,12 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// Ends the background task, and leaves the election.
     ///
     /// # Errors
-    /// [`Error::Framework`] when it cannot be known whether the node of the election is gone. The janitor goes on.
+    /// [`Error::Framework`] if it is unknown whether the node of the election was deleted; the
+    /// janitor continues. With the kind `Closed` if the background task has panicked or its runtime
+    /// has ended.
     ///
     /// # Cancel safety
-    /// It is closed all the same, once this was polled.
+    /// Once the future was polled, the sharder is closed even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         self.stop.cancel();
         self.known.find(|known| known.end.clone()).await
@@ -269,32 +275,34 @@ impl<Q> fmt::Debug for QueueSharder<Q> {
 }
 
 impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
-    /// The number of items, from 1, with which a queue is full. Default: 10,000, as of Curator.
+    /// Sets the number of items, from 1, with which a queue is full. Default: 10,000, as in
+    /// Curator.
     pub fn new_queue_threshold(mut self, items: u32) -> Self {
         self.threshold = items;
         self
     }
 
-    /// The time from one check to the next, more than zero. Default: 30 s, as of Curator.
+    /// Sets the time from one check to the next, more than zero. Default: 30 s, as in Curator.
     #[doc(alias = "thresholdCheckMs")]
     pub fn check_every(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// The number of queues, from 1, to which none is added. Default: 10, as of Curator.
+    /// Sets the maximum number of queues, from 1. Default: 10, as in Curator.
     pub fn max_queues(mut self, queues: usize) -> Self {
         self.max_queues = queues;
         self
     }
 
-    /// Finds the queues, or creates the first, and begins to watch them in a background task. What fails there is told by
-    /// [`background_errors`](CuratorFramework::background_errors), and tried again.
+    /// Finds the queues, or creates the first, and begins to watch them in a background task.
+    /// [`background_errors`](CuratorFramework::background_errors) reports errors of this task,
+    /// which retries.
     ///
     /// # Errors
-    /// * [`Error::Zero`] for a setting.
-    /// * [`Error::LeaderPath`] when the election is at the path of the queues, or below.
-    /// * [`Error::Framework`] when a path is not valid, or the queues cannot be listed or created.
+    /// * [`Error::Zero`] for a setting of zero.
+    /// * [`Error::LeaderPath`] if the path of the election is the path of the queues, or below it.
+    /// * [`Error::Framework`] if a path is invalid, or the queues cannot be listed or created.
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
@@ -333,7 +341,11 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
         let candidate = LeaderLatch::new(&zk, leader_path).join();
         let stop = CancellationToken::new();
         let health = task.health.watch();
-        zk.spawn(task.run(candidate, stop.clone()));
+        let (ending, of) = (Arc::clone(&known), task.path.to_string());
+        zk.spawn_then(task.run(candidate, stop.clone()), move |end| {
+            let end = end.unwrap_or_else(|why| Err(why.of_operation("queue sharder", of).into()));
+            ending.modify(|known| known.end = Some(end));
+        });
         Ok(QueueSharder { zk, known, health, _stop: stop.clone().drop_guard(), stop })
     }
 }
@@ -341,6 +353,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
 impl<Q> fmt::Debug for QueueSharderBuilder<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("QueueSharderBuilder");
-        debug.field("path", &self.path).field("leader_path", &self.leader_path).finish_non_exhaustive()
+        debug
+            .field("path", &self.path)
+            .field("leader_path", &self.leader_path)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,5 @@
-//! The background task of a sharder: counts the items of the queues, and adds a queue when all are full.
+//! The background task of a sharder: counts the items of the queues, and adds a queue when all are
+//! full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -8,20 +9,21 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use zk_curator::internal::Signal;
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Signal};
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
 use crate::health::{Health, HealthReporter};
 use crate::leader::Candidate;
 use crate::path::child;
 use crate::queue::error::Error;
-use crate::queue::layout::create_persistent;
+use crate::queue::wire::layout::create_persistent;
 
 /// The beginning of the names of the queues: Curator's `QUEUE_PREFIX`.
 const PREFIX: &str = "queue-";
-/// The number of queues that are looked at together.
+/// The number of queues that are counted at a time.
 const LOOKS: usize = 64;
 
 /// Makes the queue at a path.
@@ -31,7 +33,7 @@ pub(super) type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + 
 pub(super) struct Known<Q> {
     /// The queues, by their names.
     pub(super) queues: BTreeMap<String, Q>,
-    /// Those that take new items.
+    /// The queues that take new items.
     pub(super) free: BTreeSet<String>,
     /// How the task has ended.
     pub(super) end: Option<Result<(), Error>>,
@@ -53,9 +55,11 @@ pub(super) struct Task<Q> {
 
 impl<Q: Clone + Send + Sync + 'static> Task<Q> {
     /// Checks the queues until it is stopped, or the framework is closed.
-    pub(super) async fn run(mut self, candidate: Candidate, stop: CancellationToken) {
-        // Also when its runtime ends.
-        let ended = Ended(Arc::clone(&self.known));
+    pub(super) async fn run(
+        mut self,
+        candidate: Candidate,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
         let mut states = self.zk.states();
         let mut reported = false;
         loop {
@@ -93,19 +97,18 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
                 () = sleep(self.interval) => {}
             }
         }
-        let left = match candidate.close().await {
+        match candidate.close().await {
             // The framework is.
             Err(crate::leader::Error::Closed) => Ok(()),
-            left => left.map_err(of_election),
-        };
-        self.known.modify(|known| known.end = Some(left));
-        drop(ended);
+            left => left.map_err(|error| of_election(error, self.path.as_str())),
+        }
     }
 
-    /// Looks for queues that have come or gone, and counts the items; the leader adds a queue if all are full.
+    /// Finds new and deleted queues, and counts the items. The leader adds a queue if all are full.
     async fn check(&mut self, candidate: &Candidate) -> Result<(), Error> {
         let names = self.list().await?;
-        let looks: Vec<_> = names.iter().map(|name| self.zk.exists(child(&self.path, name))).collect();
+        let looks: Vec<_> =
+            names.iter().map(|name| self.zk.exists(child(&self.path, name))).collect();
         let threshold = self.threshold;
         let mut counts = Vec::new();
         for (name, stat) in names.iter().zip(fan_out(LOOKS, looks).await) {
@@ -135,9 +138,12 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
             Err(error) if error.kind() == ErrorKind::OwnershipLost || error.may_have_applied() => {
                 return Ok(());
             }
-            // The container was empty, or somebody has deleted it.
+            // The servers have deleted the container because it was empty, or another client has.
             Err(error)
-                if matches!(error.kind(), ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }) =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }
+                ) =>
             {
                 drop(self.create_first().await?);
             }
@@ -147,7 +153,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
         self.list().await.map(drop)
     }
 
-    /// Lists the queues, and takes over those that have come or gone: their names.
+    /// Lists the queues, and takes over new and removed ones. Returns their names.
     pub(super) async fn list(&mut self) -> Result<Vec<String>, Error> {
         let listed = match self.zk.children(self.path.as_str()).watched().await {
             Ok(listed) => listed,
@@ -159,7 +165,7 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
         names.retain(|name| name.starts_with(PREFIX));
         self.adopt(names.clone());
         self.known.modify(|known| {
-            // One queue at least is known, if it is there or not: a put creates it again.
+            // At least one queue is kept, even if it no longer exists: a put creates it again.
             if !names.is_empty() {
                 known.queues.retain(|name, _| names.contains(name));
                 known.free.retain(|name| names.contains(name));
@@ -193,19 +199,10 @@ impl<Q: Clone + Send + Sync + 'static> Task<Q> {
     }
 }
 
-/// Says that the task has ended, if nothing else has.
-struct Ended<Q>(Arc<Signal<Known<Q>>>);
-
-impl<Q> Drop for Ended<Q> {
-    fn drop(&mut self) {
-        self.0.modify(|known| known.end = known.end.take().or(Some(Ok(()))));
-    }
-}
-
 /// The error of the election.
-fn of_election(error: crate::leader::Error) -> Error {
+fn of_election(error: crate::leader::Error, path: &str) -> Error {
     match error {
         crate::leader::Error::Framework(error) => error.into(),
-        _ => Error::Lost,
+        _ => Error::Lost { path: path.to_owned() },
     }
 }

@@ -1,0 +1,162 @@
+use std::future::{Future, IntoFuture};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join;
+use tracing::warn;
+use zk_curator::certain::ReceiptPool;
+use zk_curator::{CreateMode, ErrorKind};
+
+use super::locking_delivery::{ClaimedItem, Home, Locking, Message, Stored};
+use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Unclaimed};
+use crate::queue::consume::consumer::Consumer;
+use crate::queue::consume::delivery::Delivery;
+use crate::queue::consume::kind::Finish;
+use crate::queue::error::Error;
+use crate::queue::feed::driver::FeedDriver;
+use crate::queue::wire::layout::QueueLayout;
+use crate::queue::wire::name::{CLAIM, ItemMeta};
+use crate::queue::wire::rejection::{self, Rejection};
+
+impl Consumer<Locking> {
+    pub(super) fn locking(feed: FeedDriver, home: Home, max_deliveries: Option<u32>) -> Self {
+        let receipts = ReceiptPool::below(&home.items.layout.zk, home.items.layout.parent());
+        Self::of(Claims::new(feed, Locking { home, max_deliveries }, receipts))
+    }
+}
+
+impl ClaimKind for Locking {
+    fn claimed_by(&self, layout: &QueueLayout, name: &str) -> Option<String> {
+        Some(claim_of(&layout.item(name)))
+    }
+
+    fn claim(
+        &self,
+        item: Unclaimed,
+    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
+        claim(item, self.home.clone(), self.max_deliveries)
+    }
+
+    fn admit(
+        &self,
+        item: Delivery<Self>,
+    ) -> impl Future<Output = Result<Option<Delivery<Self>>, Error>> + Send + 'static {
+        admit(item, self.max_deliveries)
+    }
+
+    fn finish(item: Delivery<Self>, done: Result<(), String>) -> Finish {
+        let is_last = item.item.max_deliveries.is_some_and(|limit| item.attempt >= limit);
+        match done {
+            Ok(()) => Finish::done(item.ack()),
+            Err(why) if is_last => Finish::now("an item is put aside", item.reject(why)),
+            Err(_) => Finish::give_back(item),
+        }
+    }
+}
+
+/// Counts a delivery that is not the first before it is handed out, or puts the item aside.
+async fn admit(
+    mut item: Delivery<Locking>,
+    max_deliveries: Option<u32>,
+) -> Result<Option<Delivery<Locking>>, Error> {
+    if max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
+        let is_ours = !item.item.is_redelivered || item.count().await?;
+        return Ok(is_ours.then_some(item));
+    }
+    let deliveries = item.attempt().saturating_sub(1);
+    let why = format!("{deliveries} deliveries, none of them acknowledged");
+    warn!(id = item.id(), deliveries, "an item is put aside");
+    match item.put_aside(deliveries, &why).await {
+        // The next consumer that claims it puts it aside.
+        Ok(()) | Err(Error::Lost { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path of the claim to the item at a path.
+fn claim_of(item: &str) -> String {
+    format!("{item}/{CLAIM}")
+}
+
+/// Claims an item and reads it, in one round trip unless others contend for it.
+async fn claim(
+    item: Unclaimed,
+    home: Home,
+    max_deliveries: Option<u32>,
+) -> Result<Claimed<Locking>, Error> {
+    let Unclaimed { layout, name, is_contended, returned, receipts } = item;
+    let (zk, path) = (&layout.zk, layout.item(&name));
+    let Some(ItemMeta { priority, id, times }) = layout.kind.meta(&name) else {
+        return Ok(Claimed::Gone);
+    };
+    let on = claim_of(&path);
+    // The data tell our claim from those of others when the response is lost.
+    let create =
+        zk.create(&on).mode(CreateMode::Ephemeral).data(zk.new_guid()).protected_by_data().owned();
+    let read = || zk.get_data(&path).with_stat().into_future();
+    let (created, read) = if is_contended {
+        (create.await, None)
+    } else {
+        let (created, read) = join(create.into_future(), read()).await;
+        (created, Some(read))
+    };
+    let claim = match created {
+        Ok(claim) => claim,
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
+        Err(error) => return Err(error.into()),
+    };
+    let mut read = match read {
+        Some(read) => read,
+        None => zk.get_data(&path).with_stat().await,
+    };
+    let mut looks = 0..2;
+    loop {
+        let (data, stat) = match read {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        // It was read after our claim was there, which is the last child it has had.
+        if stat.num_children > 1
+            && let Some(path) = layout.foreign_child(&path, Some(CLAIM)).await?
+        {
+            // It could not be acknowledged.
+            return Err(Error::Foreign { path });
+        }
+        if stat.pzxid == claim.stat().czxid {
+            let claims = stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2;
+            // Every delivery but the first has written the item. A claim that was given back
+            // without a delivery has not.
+            let deliveries = stat.version.cast_unsigned().saturating_add(2).min(claims);
+            let (body, rejected) = rejection::unwrap(&data);
+            let at = SystemTime::UNIX_EPOCH
+                + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+            let attempt = times.saturating_add(deliveries);
+            let message = Message {
+                data: layout
+                    .unpack(body.clone())
+                    .map_err(|why| Error::Corrupt { path: path.clone(), why })?,
+                id: id.to_owned(),
+                attempt,
+                rejection: rejected.map(|(deliveries, why)| Rejection { deliveries, why, at }),
+                claim: claim.ownership().clone(),
+            };
+            let item = ClaimedItem {
+                home,
+                priority,
+                stored: Stored { data, body, version: stat.version },
+                message,
+                is_redelivered: claims > 1,
+                max_deliveries,
+                back: returned.on_drop(name.clone()),
+            };
+            let item = Delivery { claim, receipts, path, attempt, item };
+            return Ok(Claimed::Ours(Box::new(item)));
+        }
+        if looks.next().is_none() {
+            // Our claim was deleted.
+            return Ok(Claimed::Gone);
+        }
+        read = layout.zk.get_data(&path).with_stat().await;
+    }
+}
