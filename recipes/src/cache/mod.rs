@@ -1,4 +1,4 @@
-//! A subtree in memory that says how fresh it is.
+//! An in-memory copy of a subtree that knows how fresh it is.
 //!
 //! | Curator, kazoo | here |
 //! |---|---|
@@ -11,56 +11,69 @@
 //! | `CachedModeledFramework` | [`typed`](CuratorCache::typed), [`get_through`](CuratorCache::get_through) |
 //!
 //! # Layout
-//! A cache only reads. The root need not exist; it is followed when it is created, deleted, and created again.
+//! A cache only reads. The root need not exist: the cache follows it when it is created, deleted,
+//! and created again.
 //!
 //! # Protocol
 //! 1. Add a recursive watch to the root (ZooKeeper 3.6).
-//! 2. Read the tree level by level, up to 1,000 nodes in one request; list the children only of nodes that have some.
-//! 3. Read a node again when the watch reports it. All nodes that are reported during a read share the next request.
-//! 4. When the watch is armed again after an outage, compare: read nothing if the server has applied no transaction since;
-//!    otherwise read all nodes, and list only those whose children have changed, after a random
-//!    [pause](CacheBuilder::resync_spread).
-//! 5. In the next session, and after a reconnect if events came behind the last answer, ask a quorum first, so that the server
-//!    cannot be behind what was shown; then as 4.
+//! 2. Read the tree level by level, up to 1,000 nodes in one request; list the children only of
+//!    nodes that have some.
+//! 3. Read a node again when the watch reports it. All nodes that are reported during a read share
+//!    the next request.
+//! 4. When the watch is armed again after an outage, compare: read nothing if the server has
+//!    applied no transaction since; otherwise read all nodes, and list only those whose children
+//!    have changed, after a random [pause](CacheBuilder::resync_spread).
+//! 5. In the next session, and after a reconnect if events came after the last response, ask a
+//!    quorum first, so that the server cannot be behind the shown contents. Then continue as in
+//!    step 4.
 //!
-//! Where lasting watches cannot be had (servers before 3.6, some [raw clients](zk_curator::raw)), every node has a one-shot
-//! watch for its data and one for its children, and is read in a request of its own. That is costly for the server.
+//! Without persistent watches (servers before 3.6, some [raw clients](zk_curator::raw)), every node
+//! has a one-shot watch for its data and one for its children, and is read by a separate request.
+//! This is costly for the server.
 //!
 //! # Guarantees
-//! * **Absence is never guessed**: [`Lookup::Absent`] is told only of a path that was seen to be absent.
-//! * **Outages show**: a cache that may have missed changes is [`Stale`](Freshness::Stale) until it has caught up, and says
-//!   which transaction its contents are not older than.
-//! * **No last state is missed**: a subscriber is told every difference to what it was told before, however slow it is. It is
-//!   not told the steps in between. A node that was deleted and created again is [`Replaced`](CacheEvent::Replaced), also with
-//!   equal data and an equal version.
-//! * **No path goes back in time**, also across sessions and servers, unless the ensemble was restored from a backup.
-//! * **Own writes can be read**: [`reflects`](CuratorCache::reflects) waits for one, [`synced`](CuratorCache::synced) for
-//!   everything that is committed.
-//! * An error of one node does not stop the others: [`unreadable`](CuratorCache::unreadable) names it.
+//! * **Absence is never guessed**: [`Lookup::Absent`] is returned only for a path that the server
+//!   has reported as absent.
+//! * **Outages show**: a cache that may have missed changes is [`Stale`](Freshness::Stale) until it
+//!   has caught up, and names a transaction that its contents include.
+//! * **No last state is missed**: even a slow subscriber gets every difference from the state that
+//!   it received last, but not the steps in between. A node that was deleted and created again is
+//!   [`Replaced`](CacheEvent::Replaced), even with equal data and an equal version.
+//! * **No path goes back in time**, even across sessions and servers, unless the ensemble was
+//!   restored from a backup.
+//! * **Clients can read their own writes**: [`reflects`](CuratorCache::reflects) waits for one
+//!   write, [`synced`](CuratorCache::synced) for everything that is committed.
+//! * An unreadable node does not affect other nodes: [`unreadable`](CuratorCache::unreadable) lists
+//!   these nodes, and [`Fresh`](Freshness::Fresh) contains their number.
+//! * A server that refuses reads is not taken for one without nodes: the cache retries, and is
+//!   stale until it succeeds.
+//! * The number of bytes that are requested at a time is [bounded](CacheBuilder::most_bytes).
 //!
-//! Between two events the tree may show a part of a transaction: [`exact`](CuratorCache::exact) returns a state that the server
-//! really had.
+//! Between two events the tree may show a part of a transaction: [`exact`](CuratorCache::exact)
+//! returns a state that the server really had.
 //!
 //! # Assumptions
-//! * The client may read what it follows. Servers do not report changes of nodes that the client may not read at that moment,
-//!   nor changes of ACLs: see [`audit_every`](CacheBuilder::audit_every).
-//! * All data fit into memory: about 300 bytes a node in addition to its data and its path.
-//! * On one path, servers before 3.9 keep only the watch that was added last (ZOOKEEPER-4466): do not leave other watches on the
-//!   root of a cache in the same session.
+//! * The client has permission to read the nodes. Servers report neither changes of nodes that the
+//!   client may not read at that moment, nor changes of ACLs: see
+//!   [`audit_every`](CacheBuilder::audit_every).
+//! * All data fit into memory: each node needs about 300 bytes in addition to its data and its
+//!   path.
 //!
 //! # Connection loss
-//! * SUSPENDED: the contents stay, and are stale. Reads from memory go on.
-//! * LOST: the same. The next session compares, and only differences are told.
+//! * SUSPENDED: the contents stay, and are stale. Reads from memory continue.
+//! * LOST: the same. The next session compares, and only differences are reported.
 //! * RECONNECTED: the cache catches up by itself, and is fresh again.
-//! * READ_ONLY: the same, if the server is known to have everything that was shown. Otherwise the contents stay, and are stale,
-//!   until a quorum is back.
+//! * READ_ONLY: the same, if the server is known to have everything that was shown. Otherwise the
+//!   contents stay, and are stale, until a quorum is back.
 //!
 //! # Cancel safety
-//! Every future may be dropped at any point. Dropping the last handle removes the watch in the background.
+//! Every future may be dropped at any point. Dropping the last handle removes the watch in the
+//! background.
 //!
 //! # Errors
-//! [`loaded`](CuratorCache::loaded) and [`synced`](CuratorCache::synced) fail with the errors of the framework that do not pass
-//! by themselves; the cache goes on trying, and [`health`](CuratorCache::health) says so.
+//! [`loaded`](CuratorCache::loaded) and [`synced`](CuratorCache::synced) fail with permanent errors
+//! of the framework. The cache keeps retrying, and [`health`](CuratorCache::health) reports the
+//! error.
 //!
 //! # Example
 //! ```
@@ -91,36 +104,17 @@
 //! [`watch_data`]: zk_curator::CuratorFramework::watch_data
 //! [`watch_children`]: zk_curator::CuratorFramework::watch_children
 
-mod builder;
-mod driver;
-mod events;
-mod freshness;
 mod handle;
-mod node;
-mod options;
-mod reads;
-mod requests;
-mod session;
-mod shared;
-mod snapshot;
-mod source;
-mod subscriber;
+mod state;
+mod task;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod tree_state;
-mod typed;
-mod view;
-mod watch;
+mod told;
 
-pub use builder::CacheBuilder;
-pub use events::CacheEvents;
-pub use freshness::{Freshness, StaleCause};
-pub use handle::{CuratorCache, Loaded};
-pub use node::{CachedNode, Lookup};
-pub use options::ServerDiff;
-pub use snapshot::Snapshot;
-pub use subscriber::CacheEvent;
-pub use typed::{TypedCache, TypedNode};
-pub use view::TreeView;
-pub use watch::FreshnessWatch;
+pub use handle::{
+    CacheBuilder, CacheEvents, CuratorCache, FreshnessWatch, Loaded, TreeView, TypedCache,
+    TypedNode,
+};
+pub use state::{CachedNode, Freshness, Lookup, Snapshot, StaleCause};
+pub use task::ServerDiff;
+pub use told::CacheEvent;

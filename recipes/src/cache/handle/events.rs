@@ -1,0 +1,89 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::stream::{Stream, unfold};
+
+use crate::cache::task::{Alive, Shared};
+use crate::cache::told::{CacheEvent, Subscriber};
+
+/// The changes of a cache, for one subscriber.
+///
+/// It reports **states**, not steps: the difference between the last reported state and the state
+/// at the time of the call. A node that changes ten times between two calls is reported once. A
+/// node that is back in its last reported state is not reported. The latest state is never skipped,
+/// even for a slow subscriber, which costs memory only for nodes with unreported changes.
+///
+/// Deletions are reported first, children before their parents; then creations, parents before
+/// their children; then changes, in the order of their transactions. Every outage is bracketed by
+/// [`Stale`](CacheEvent::Stale) and [`Fresh`](CacheEvent::Fresh); several outages between two calls
+/// are reported as one.
+///
+/// Keeps the cache alive.
+pub struct CacheEvents {
+    shared: Arc<Shared>,
+    alive: Alive,
+    id: u64,
+    ready: VecDeque<CacheEvent>,
+}
+
+impl CacheEvents {
+    pub(crate) fn new(shared: Arc<Shared>, alive: Alive, begins_with_all: bool) -> Self {
+        let id = shared.arrange(|contents| {
+            contents.last_subscriber += 1;
+            let subscriber = Subscriber::new(
+                begins_with_all,
+                contents.is_loaded,
+                contents.freshness.is_fresh(),
+                contents.outages,
+            );
+            contents.subscribers.insert(contents.last_subscriber, subscriber);
+            contents.last_subscriber
+        });
+        Self { shared, alive, id, ready: VecDeque::new() }
+    }
+
+    /// Waits for the next event; `None` when the cache has ended and everything was reported.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<CacheEvent> {
+        let _alive = &self.alive;
+        if self.ready.is_empty() {
+            let (shared, id) = (&self.shared, self.id);
+            self.ready = shared
+                .find_mut(|contents| {
+                    let events = contents.take_events(id);
+                    (!events.is_empty() || contents.ended).then_some(events)
+                })
+                .await;
+        }
+        self.ready.pop_front()
+    }
+
+    /// Returns the path of the root of the cache.
+    pub(crate) fn root(&self) -> &str {
+        &self.shared.root
+    }
+
+    /// Returns the events as a stream.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next).
+    pub fn into_stream(self) -> impl Stream<Item = CacheEvent> + Send + 'static {
+        unfold(self, async |mut events| events.next().await.map(|event| (event, events)))
+    }
+}
+
+impl Drop for CacheEvents {
+    fn drop(&mut self) {
+        let forgotten = self.shared.arrange(|contents| contents.subscribers.remove(&self.id));
+        drop(forgotten);
+    }
+}
+
+impl fmt::Debug for CacheEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheEvents").field("root", &self.shared.root).finish_non_exhaustive()
+    }
+}

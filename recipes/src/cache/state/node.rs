@@ -1,0 +1,92 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator::Stat;
+
+/// A node in the state of its last read.
+#[doc(alias = "ChildData")]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CachedNode {
+    /// The path, within the namespace.
+    pub path: Box<str>,
+    /// The data; empty with [`without_data`](crate::cache::CacheBuilder::without_data).
+    pub data: Bytes,
+    /// The stat of the same read. Watches do not report later changes of `num_children`,
+    /// `cversion`, `pzxid` and `aversion`: use
+    /// [`children_of`](crate::cache::CuratorCache::children_of).
+    pub stat: Stat,
+    /// `true` if users see it; `false` if it exists only for the nodes below it.
+    pub(crate) is_kept: bool,
+}
+
+impl CachedNode {
+    pub(crate) fn new(path: &str, data: Bytes, stat: Stat) -> Self {
+        Self { path: path.into(), data, stat, is_kept: true }
+    }
+
+    /// Returns the last component of the path; empty for the root of ZooKeeper.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns `true` if it is the same node with the same data.
+    pub(crate) const fn is_same(&self, other: &Self) -> bool {
+        self.stat.czxid == other.stat.czxid && self.stat.mzxid == other.stat.mzxid
+    }
+}
+
+impl fmt::Debug for CachedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedNode")
+            .field("path", &self.path)
+            .field("data", &self.data)
+            .field("czxid", &self.stat.czxid)
+            .field("mzxid", &self.stat.mzxid)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The response of a cache for one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no fourth answer")]
+pub enum Lookup<T = Arc<CachedNode>> {
+    /// The node exists.
+    Present(T),
+    /// The node does not exist.
+    Absent,
+    /// The cache does not know: the path is not loaded yet, could not be read, or is not covered by
+    /// the cache.
+    Unknown,
+}
+
+impl<T> Lookup<T> {
+    /// Returns the node, if it is present.
+    pub fn present(self) -> Option<T> {
+        match self {
+            Self::Present(node) => Some(node),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+
+    /// Returns `true` if the node exists for certain.
+    pub const fn is_present(&self) -> bool {
+        matches!(self, Self::Present(_))
+    }
+
+    /// Returns `true` if the node does not exist for certain.
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// Maps the node.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Self::Present(node) => Lookup::Present(map(node)),
+            Self::Absent => Lookup::Absent,
+            Self::Unknown => Lookup::Unknown,
+        }
+    }
+}

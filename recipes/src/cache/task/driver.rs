@@ -1,0 +1,138 @@
+//! The task of a cache: follows its root session after session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+use zk_curator::{ConnectionStatus, CuratorFramework, Error, ErrorKind};
+
+use super::options::Options;
+use super::session::{Session, Task};
+use super::shared::Shared;
+use super::source::{SingleWatches, Source, is_unsupported};
+use super::wants::answer;
+use crate::cache::state::StaleCause;
+use crate::cache::told::{Checkpoints, Effect, Input};
+use crate::health::{Health, HealthReporter};
+
+/// The pauses before the watch is added again after a permanent error.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Driver {
+    task: Task,
+    /// `true` if persistent watches are not available.
+    watches_each: bool,
+}
+
+impl Driver {
+    pub(crate) const fn new(shared: Arc<Shared>, options: Options, health: HealthReporter) -> Self {
+        let task = Task { shared, options, health, checkpoints: Checkpoints::new() };
+        Self { task, watches_each: false }
+    }
+
+    /// Runs until the last handle is gone, or the framework is closed.
+    pub(crate) async fn run(mut self) {
+        let stop = self.task.shared.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.follow() => {}
+        }
+    }
+
+    /// Follows the tree, session after session.
+    async fn follow(&mut self) {
+        let mut states = self.task.shared.zk.states();
+        let mut pause = FIRST_PAUSE;
+        while states.until(|status| status.state.is_connected()).await.is_some() {
+            let error = match self.session().await {
+                Ok(cause) => {
+                    pause = FIRST_PAUSE;
+                    self.stale(cause);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Closed {
+                return;
+            }
+            if error.is_transient() {
+                let is_over = error.is_session_lost();
+                self.stale(if is_over { StaleCause::SessionLost } else { StaleCause::Suspended });
+                // A failure shows in the states.
+                drop(self.task.shared.zk.wait_for_recovery(error).await);
+                continue;
+            }
+            self.stale(StaleCause::Failed(error.kind()));
+            warn!(path = self.task.shared.root, %error, "the cache cannot follow its root");
+            self.task.health.report(Health::Failed(error.clone()));
+            self.task.shared.zk.report_background_error(error.clone());
+            let is_final = error.kind() == ErrorKind::InvalidPath;
+            self.refuse(&error);
+            self.task.shared.change(|contents| contents.failed = Some(error));
+            if is_final {
+                return;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Fails all pending callers with an error.
+    fn refuse(&mut self, error: &Error) {
+        let questions = self.task.shared.wants.take();
+        for input in [Input::Asked(questions), Input::Failed(error.clone())] {
+            for effect in self.task.checkpoints.step(input) {
+                if let Effect::Answer { callers, answer: result } = effect {
+                    answer(callers, &result);
+                }
+            }
+        }
+    }
+
+    fn stale(&self, cause: StaleCause) {
+        self.task.health.report(Health::Waiting);
+        self.task.shared.change(|contents| {
+            contents.exact = None;
+            contents.becomes_stale(cause, Instant::now());
+            contents.state.forget_reads();
+        });
+    }
+
+    /// Follows the tree until the end of one session. Returns the reason why the contents are stale
+    /// then.
+    async fn session(&mut self) -> Result<StaleCause, Error> {
+        // Read before the session is chosen, so that the end of another session in between is
+        // noticed.
+        let status = self.task.shared.zk.status();
+        let zk = self.task.shared.zk.bound_to_session()?;
+        let watch = self.watch(&zk, status).await?;
+        Session::new(&mut self.task, zk, watch).follow().await
+    }
+
+    async fn watch(
+        &mut self,
+        zk: &CuratorFramework,
+        status: ConnectionStatus,
+    ) -> Result<Source, Error> {
+        let root = self.task.shared.root.clone();
+        if !self.watches_each {
+            let watch = if self.task.shared.look(|contents| contents.state.is_of_one_node()) {
+                zk.add_watch(root.as_str()).await
+            } else {
+                zk.add_watch(root.as_str()).recursive().await
+            };
+            match watch {
+                Err(error) if is_unsupported(&error) => {
+                    debug!(path = root, %error, "there are no persistent watches: every node is watched");
+                    self.watches_each = true;
+                    self.task.shared.arrange(|contents| contents.state.watch_each());
+                }
+                watch => return Ok(Source::Persistent(Box::new(watch?))),
+            }
+        }
+        Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root, status))))
+    }
+}

@@ -1,0 +1,131 @@
+//! The requests of a cache, and their responses.
+
+use std::future::IntoFuture;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use zk_curator::op::{OpFuture, ReadResult};
+use zk_curator::watch::Watch;
+use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
+
+use super::source::read_watched;
+use crate::cache::state::{Answer, CachedNode, Cause, Job, What};
+use crate::cache::told::{Outcome, Request};
+
+/// The settings that the requests of one session share.
+pub(crate) struct Requests {
+    pub(crate) zk: CuratorFramework,
+    pub(crate) root: String,
+    pub(crate) decompressed: Option<bool>,
+    /// `true` if the data are stored.
+    pub(crate) keeps_data: bool,
+    /// `true` if each read sets a watch.
+    pub(crate) are_watched: bool,
+}
+
+/// The reads of one request, and their responses.
+pub(crate) struct Batch {
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) answers: Result<Vec<Result<ReadResult, Error>>, Error>,
+    /// The watches that the reads have set.
+    pub(crate) watches: Vec<((Box<str>, What), Watch)>,
+    /// The cause of reads at the time of the request.
+    pub(crate) sent: Cause,
+    /// The number of events before it was sent.
+    pub(crate) heard: u64,
+}
+
+/// The response to a request that reads nothing.
+pub(crate) struct Answered {
+    pub(crate) request: Request,
+    pub(crate) outcome: Outcome,
+    /// The number of events before it was sent.
+    pub(crate) heard: u64,
+}
+
+impl Requests {
+    /// Reads nodes, after `heard` events.
+    pub(crate) fn read(
+        &self,
+        jobs: Vec<Job>,
+        sent: Cause,
+        heard: u64,
+    ) -> BoxFuture<'static, Batch> {
+        if self.are_watched {
+            let (zk, root) = (self.zk.clone(), self.root.clone());
+            let decompressed = self.decompressed;
+            return Box::pin(async move {
+                let (answers, watches) = read_watched(zk, &root, &jobs, decompressed).await;
+                Batch { jobs, answers: Ok(answers), watches, sent, heard }
+            });
+        }
+        let mut read = self.zk.multi_read().per_request(jobs.len());
+        match self.decompressed {
+            Some(true) => read = read.decompressed(),
+            Some(false) => read = read.undecompressed(),
+            None => {}
+        }
+        for job in &jobs {
+            read = match job.what {
+                What::Data => read.get_data(&*job.path),
+                What::Names => read.children(&*job.path),
+            };
+        }
+        let read = read.into_future();
+        Box::pin(
+            async move { Batch { jobs, answers: read.await, watches: Vec::new(), sent, heard } },
+        )
+    }
+
+    /// Sends a request that reads nothing, after `heard` events.
+    pub(crate) fn ask(&self, request: Request, heard: u64) -> BoxFuture<'static, Answered> {
+        let asked = match request {
+            Request::Gate | Request::Barrier => self.quorum(),
+            Request::Proof | Request::Reads => self.look(),
+        };
+        Box::pin(async move {
+            let outcome = match asked.await {
+                Ok(_) => Outcome::Answered,
+                // A quorum has also answered if the root must not be read. A read-only server
+                // confirms nothing.
+                Err(error) if request == Request::Gate && error.kind() == ErrorKind::NoAuth => {
+                    Outcome::Answered
+                }
+                Err(error) if error.is_transient() => Outcome::Passing,
+                Err(error) => Outcome::Failed(error),
+            };
+            Answered { request, outcome, heard }
+        })
+    }
+
+    /// A request of the root.
+    fn look(&self) -> OpFuture<Option<Stat>> {
+        self.zk.exists(self.root.as_str()).into_future()
+    }
+
+    /// A request whose response comes after everything that is committed.
+    fn quorum(&self) -> OpFuture<Option<Stat>> {
+        self.zk.exists(self.root.as_str()).linearizable().into_future()
+    }
+
+    /// Returns the response to a read, unless it is a temporary error.
+    pub(crate) fn answer(
+        &self,
+        job: &Job,
+        answer: Result<ReadResult, Error>,
+    ) -> Result<Answer, Error> {
+        Ok(match answer {
+            Ok(ReadResult::Data { data, stat }) => {
+                // A small value must not keep the whole response in memory.
+                let data =
+                    if self.keeps_data { Bytes::copy_from_slice(&data) } else { Bytes::new() };
+                Answer::Data(CachedNode::new(&job.path, data, stat))
+            }
+            Ok(ReadResult::Children { names }) => Answer::Names(names),
+            Ok(_) => Answer::Failed(ErrorKind::Malformed),
+            Err(error) if error.kind() == ErrorKind::NoNode => Answer::Missing,
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => Answer::Failed(error.kind()),
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! The state that the task of a cache and its handles share.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zk_curator::CuratorFramework;
+use zk_curator::internal::Signal;
+
+use super::options::Options;
+use super::wants::Wants;
+use crate::cache::state::{StaleCause, TreeState};
+use crate::cache::told::Contents;
+use crate::health::HealthWatch;
+use crate::measure::Caching;
+
+/// Ends the task with the last handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Alive {
+    _guard: Arc<DropGuard>,
+}
+
+impl Alive {
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self { _guard: Arc::new(stop.drop_guard()) }
+    }
+}
+
+pub(crate) struct Shared {
+    pub(crate) zk: CuratorFramework,
+    pub(crate) root: String,
+    pub(crate) stop: CancellationToken,
+    pub(crate) wants: Wants,
+    /// The settings that a read by a handle needs.
+    pub(crate) keeps_data: bool,
+    pub(crate) decompressed: Option<bool>,
+    pub(crate) health: HealthWatch,
+    inner: RwLock<Inner>,
+    /// The number of changes of `inner`.
+    changes: Signal<u64>,
+}
+
+/// The contents behind the lock, and their figures.
+#[derive(Debug)]
+struct Inner {
+    contents: Contents,
+    caching: Caching,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        zk: CuratorFramework,
+        state: TreeState,
+        options: &Options,
+        stop: CancellationToken,
+        health: HealthWatch,
+    ) -> Self {
+        let root = state.tree().root().to_owned();
+        let caching = Caching::begin(&zk, &root);
+        Self {
+            zk,
+            root,
+            stop,
+            wants: Wants::default(),
+            keeps_data: options.keeps_data,
+            decompressed: options.decompressed,
+            health,
+            inner: RwLock::new(Inner { contents: Contents::new(state), caching }),
+            changes: Signal::new(0),
+        }
+    }
+
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Contents) -> R) -> R {
+        look(&self.read().contents)
+    }
+
+    /// Changes the state, and wakes the callers that wait for a change.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Contents) -> R) -> R {
+        let result = {
+            let mut inner = self.write();
+            let result = change(&mut inner.contents);
+            let is_fresh = inner.contents.freshness.is_fresh();
+            inner.caching.is_fresh(is_fresh);
+            result
+        };
+        self.changes.modify(|changes| *changes += 1);
+        result
+    }
+
+    /// Marks the end of the task.
+    pub(crate) fn end(&self) {
+        {
+            let Inner { contents, caching } = &mut *self.write();
+            contents.becomes_stale(StaleCause::Closed, Instant::now());
+            contents.ended = true;
+            caching.is_fresh(contents.freshness.is_fresh());
+            caching.end();
+        }
+        self.changes.modify(|changes| *changes += 1);
+        self.wants.end();
+    }
+
+    /// Changes state for which no caller waits.
+    pub(crate) fn arrange<R>(&self, change: impl FnOnce(&mut Contents) -> R) -> R {
+        change(&mut self.write().contents)
+    }
+
+    /// Waits until `look` returns `true`. Cancel safe.
+    pub(crate) async fn find<R>(&self, mut look: impl FnMut(&Contents) -> Option<R>) -> R {
+        self.after_changes(|| look(&self.read().contents)).await
+    }
+
+    /// Waits until `look` takes a value out of the state. Cancel safe.
+    pub(crate) async fn find_mut<R>(&self, mut look: impl FnMut(&mut Contents) -> Option<R>) -> R {
+        self.after_changes(|| look(&mut self.write().contents)).await
+    }
+
+    /// Checks now and after every change, until there is a result.
+    async fn after_changes<R>(&self, mut look: impl FnMut() -> Option<R>) -> R {
+        loop {
+            let seen = self.changes.look(|changes| *changes);
+            if let Some(found) = look() {
+                return found;
+            }
+            self.changes.until(|changes| *changes != seen).await;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        // A panic under the lock comes from a closure of the user: a closure that only reads, or a
+        // filter, whose panic ends the cache.
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller that waits for an exact state.
+pub(crate) struct Prover(Arc<Shared>);
+
+impl Prover {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        shared.wants.add_prover();
+        Self(shared)
+    }
+}
+
+impl Drop for Prover {
+    fn drop(&mut self) {
+        self.0.wants.remove_prover();
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.read();
+        f.debug_struct("CuratorCache")
+            .field("root", &self.root)
+            .field("nodes", &inner.contents.state.tree().len())
+            .field("freshness", &inner.contents.freshness)
+            .finish_non_exhaustive()
+    }
+}

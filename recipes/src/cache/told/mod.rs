@@ -1,0 +1,22 @@
+//! The states of subscribers and waiting callers. Pure, above [`state`](super::state).
+//!
+//! | file | content |
+//! |---|---|
+//! | `contents` | the state, its freshness, and the subscribers |
+//! | `subscriber` | the nodes of which a subscriber has still to be told |
+//! | `differences` | the events that it is told |
+//! | `checkpoints` | the transaction since which the contents are right, and the callers that wait for one |
+//! | `callers` | the callers of `synced` and `refresh` |
+
+mod callers;
+mod checkpoints;
+mod contents;
+mod differences;
+mod subscriber;
+
+pub use subscriber::CacheEvent;
+
+pub(crate) use callers::{Caller, Questions, Refresh, push};
+pub(crate) use checkpoints::{Checkpoints, Effect, Facts, Input, Outcome, Request, Standing};
+pub(crate) use contents::Contents;
+pub(crate) use subscriber::Subscriber;

@@ -1,0 +1,148 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use zk_curator::ErrorKind;
+
+use crate::cache::state::{CachedNode, Change, Snapshot, StaleCause, TreeState};
+
+/// A difference between the current state and the state last delivered to the subscriber.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum CacheEvent {
+    /// The first load is complete: the first event of [`events`](crate::cache::CuratorCache::events).
+    #[doc(alias = "INITIALIZED")]
+    Loaded(Snapshot),
+    /// A node exists that did not, or that was [unreadable](Self::Unreadable).
+    #[doc(alias = "NODE_CREATED")]
+    #[doc(alias = "CHILD_ADDED")]
+    Created(Arc<CachedNode>),
+    /// The data of a node were set.
+    #[doc(alias = "NODE_CHANGED")]
+    #[doc(alias = "CHILD_UPDATED")]
+    Changed {
+        /// The last delivered state.
+        old: Arc<CachedNode>,
+        /// The current state.
+        new: Arc<CachedNode>,
+    },
+    /// A node was deleted, and another one was created at its path. Its data may be equal.
+    Replaced {
+        /// The last delivered state.
+        old: Arc<CachedNode>,
+        /// The current state.
+        new: Arc<CachedNode>,
+    },
+    /// A node no longer exists. This is its last delivered state.
+    #[doc(alias = "NODE_DELETED")]
+    #[doc(alias = "CHILD_REMOVED")]
+    Deleted(Arc<CachedNode>),
+    /// A node could be read before and cannot be read now. It may exist: [`Created`](Self::Created)
+    /// or [`Deleted`](Self::Deleted) follows when that is known.
+    Unreadable {
+        /// The last delivered state.
+        old: Arc<CachedNode>,
+        /// The reason why it cannot be read.
+        error: ErrorKind,
+    },
+    /// Changes may have been missed since `since`. [`Fresh`](Self::Fresh) follows when the cache
+    /// has caught up.
+    #[doc(alias = "CONNECTION_SUSPENDED")]
+    Stale {
+        /// When the cache became stale.
+        since: Instant,
+        /// The cause of the outage. If the outage has ended, the cause of the last one.
+        cause: StaleCause,
+    },
+    /// The cache has caught up.
+    #[doc(alias = "CONNECTION_RECONNECTED")]
+    Fresh {
+        /// The contents are not older than this transaction.
+        zxid: i64,
+        /// The number of nodes that cannot be read: see
+        /// [`unreadable`](crate::cache::CuratorCache::unreadable).
+        unreadable: usize,
+    },
+}
+
+impl CacheEvent {
+    /// Returns the path of the node; `None` for an event of the whole cache.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Created(node)
+            | Self::Changed { new: node, .. }
+            | Self::Replaced { new: node, .. }
+            | Self::Deleted(node)
+            | Self::Unreadable { old: node, .. } => Some(&node.path),
+            Self::Loaded(_) | Self::Stale { .. } | Self::Fresh { .. } => None,
+        }
+    }
+}
+
+/// The last delivered states, by path; `None` for a node that was absent.
+pub(crate) type Told = BTreeMap<Box<str>, Option<Arc<CachedNode>>>;
+
+/// The differences that one subscriber has not received yet.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    /// `true` if the first event is the loaded state.
+    begins_with_all: bool,
+    /// The nodes that have changed, with their last delivered state; `None` before the first event.
+    pub(crate) told: Option<Told>,
+    /// The nodes that were reported as unreadable, with the state that was delivered before.
+    pub(crate) unreadable: BTreeMap<Box<str>, Arc<CachedNode>>,
+    pub(crate) outages: u64,
+    pub(crate) is_fresh: bool,
+    /// When `told` reaches this size, nodes without a difference are removed from it.
+    crowd: usize,
+}
+
+/// The smallest such size.
+const CROWD: usize = 1_000;
+
+impl Subscriber {
+    /// Creates a subscriber. The last three arguments are the current state of the cache.
+    pub(crate) fn new(
+        begins_with_all: bool,
+        is_loaded: bool,
+        is_fresh: bool,
+        outages: u64,
+    ) -> Self {
+        let told = (is_loaded && !begins_with_all).then(BTreeMap::new);
+        let unreadable = BTreeMap::new();
+        Self {
+            begins_with_all,
+            told,
+            unreadable,
+            outages,
+            is_fresh: is_fresh || !is_loaded,
+            crowd: CROWD,
+        }
+    }
+
+    /// The first load is complete.
+    pub(crate) fn loaded(&mut self) {
+        if !self.begins_with_all {
+            self.told.get_or_insert_default();
+        }
+    }
+
+    pub(crate) fn record(&mut self, changes: &[Change], state: &TreeState) {
+        let Some(told) = &mut self.told else { return };
+        for (path, old) in changes {
+            if !told.contains_key(path) {
+                told.insert(path.clone(), old.clone());
+            }
+        }
+        if told.len() >= self.crowd {
+            // Removes nodes that were created and deleted in between.
+            told.retain(|path, old| {
+                old.is_some()
+                    || self.unreadable.contains_key(path)
+                    || !state.lookup(path, true).is_absent()
+            });
+            self.crowd = CROWD.max(2 * told.len());
+        }
+    }
+}
